@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::clean_snapshot;
 use crate::layout::EXTENSION;
 use crate::note::{Content, Note};
+use crate::pg::descriptor::Tuple;
 use crate::pg::process::{self, Extra};
 use crate::pg::relation::{self, Lock, OpenRelation};
 use crate::pg::rows::{self, Rows};
-use crate::pg::tuple::Tuple;
 use crate::pg::{catalog, snapshot, transaction};
 
 const SCHEMA: &CStr = c"anker";

@@ -120,7 +120,7 @@ pub unsafe fn collations_of_rows(call: *mut pg_sys::Node) -> Option<Vec<pg_sys::
         match pg_sys::get_expr_result_type(call, std::ptr::null_mut(), &mut descriptor) {
             pg_sys::TypeFuncClass::TYPEFUNC_SCALAR => Some(vec![pg_sys::exprCollation(call)]),
             pg_sys::TypeFuncClass::TYPEFUNC_COMPOSITE => Some(
-                super::tuple::Descriptor::new(descriptor)
+                super::descriptor::Descriptor::new(descriptor)
                     .attributes()
                     .iter()
                     .map(|attribute| attribute.attcollation)

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
+use super::descriptor::Tuple;
 use super::memory::{Scratch, in_context};
 use super::record::{About, LongRecord, Record};
 use super::relation::{Historic, OpenRelation};
-use super::tuple::Tuple;
 use super::{compat, session, snapshot, symbols, transaction};
 
 /// Errors in `XLogPageReadCB`'s language: no more WAL for now.

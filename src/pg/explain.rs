@@ -7,8 +7,8 @@ use std::time::Duration;
 use pgrx::prelude::*;
 
 use super::catalog;
+use super::child::Child;
 use super::make;
-use super::scan_node::Child;
 use super::session;
 use super::tree::Node;
 

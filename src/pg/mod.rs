@@ -1,17 +1,19 @@
-//! The ground floor: PostgreSQL's own things in small safe types. It knows nothing of mirrors, engines or plans of
-//! ours.
+//! The ground floor: PostgreSQL's own things in small safe types. It knows nothing of the rooms above it. Of our crates
+//! it knows the plan's types and literals, the values of the change stream, and values on the wire.
 //!
-//! - `session`, `catalog`: this process, and what the catalog says
+//! - `session`, `catalog`, `collation`: this process, and what the catalog says
 //! - `attempt`: what may raise, and be a reason for the heap then
 //! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
-//! - `relation`, `primary_key`, `rows`, `tuple`, `rights`: tables, their rows, and who may read them
+//! - `relation`, `primary_key`, `descriptor`, `rows`, `rights`: tables, their rows, and who may read them
+//! - `tuple`: rows for the change stream
 //! - `zone`: time zones and intervals
-//! - `tree`, `walk`, `make`, `value`, `numeric`: what parser and planner hand around
-//! - `scan_node`, `explain`, `tuple_store`: custom scans
-//! - `delivery`: rows on their way to the client
+//! - `tree`, `walk`, `make`, `value`, `numeric`: nodes and values of parser and planner
+//! - `statement`: statements of ours
+//! - `place`, `child`, `scan_node`, `explain`, `tuple_store`: custom scans
+//! - `delivery`, `run`: rows on their way to the client
 //! - `decoding`, `record`: following the WAL
 //! - `process`, `wait`: background workers, and sleeping in them
-//! - `memory`, `error`, `hooks`: memory contexts, errors with code and hint, hooks
+//! - `memory`, `error`, `hooks`, `utility`: memory contexts, errors with code and hint, hooks
 //! - `compat`: what differs between PostgreSQL's versions
 //! - `symbols`: functions of the server that pgrx does not offer as they are needed
 //!
@@ -20,22 +22,26 @@
 
 pub mod attempt;
 pub mod catalog;
+pub mod child;
 pub mod collation;
 pub mod compat;
 pub mod decoding;
 pub mod delivery;
+pub mod descriptor;
 pub mod error;
 pub mod explain;
 pub mod hooks;
 pub mod make;
 pub mod memory;
 pub mod numeric;
+pub mod place;
 pub mod primary_key;
 pub mod process;
 mod record;
 pub mod relation;
 pub mod rights;
 pub mod rows;
+pub mod run;
 pub mod scan_node;
 pub mod session;
 pub mod snapshot;

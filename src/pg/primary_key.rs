@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgrx::prelude::*;
 
 use super::catalog;
-use super::relation::OpenRelation;
+use super::relation::{KeyColumn, OpenRelation};
 
 /// A key of more columns is not remembered: it counts as none.
 const MAX_COLUMNS: usize = 16;
@@ -19,13 +19,6 @@ pub struct PrimaryKey {
     relid: pg_sys::Oid,
     length: usize,
     columns: [KeyColumn; MAX_COLUMNS],
-}
-
-#[derive(Clone, Copy)]
-pub struct KeyColumn {
-    pub number: i16,
-    /// The operator family of its order.
-    pub family: pg_sys::Oid,
 }
 
 /// An operator, and whether it is an equality of the family's order.

@@ -8,9 +8,8 @@ use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 use super::catalog::{self, text_of};
-use super::primary_key::KeyColumn;
+use super::descriptor::Descriptor;
 use super::tree::{Node, Tree};
-use super::tuple::Descriptor;
 use super::{compat, make, session, symbols};
 
 /// Locks on relations, by what they allow. In a transaction, whose end releases them.
@@ -88,6 +87,14 @@ pub fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
             })
         })
     }
+}
+
+/// A column of a primary key.
+#[derive(Clone, Copy)]
+pub struct KeyColumn {
+    pub number: i16,
+    /// The operator family of its order.
+    pub family: pg_sys::Oid,
 }
 
 /// An open relation. Its lock, where it was taken here, stays until the transaction ends, as is the rule for tables.

@@ -4,9 +4,9 @@ use std::ptr;
 
 use pgrx::prelude::*;
 
+use super::descriptor::Tuple;
 use super::relation::OpenRelation;
 use super::snapshot;
-use super::tuple::Tuple;
 
 /// The rows of an ordinary table, one after the other, in the order in which they lie there.
 pub struct Rows<'a> {

@@ -5,9 +5,10 @@ use std::ptr;
 
 use pgrx::prelude::*;
 
+use super::child::Child;
 use super::compat;
 use super::memory::{Scratch, in_context};
-use super::scan_node::{Child, Flags, Place};
+use super::place::{Flags, Place};
 use super::session::{self, Actor};
 use super::symbols::{self, Planner};
 use super::tree::{Node, Tree};

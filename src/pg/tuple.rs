@@ -4,69 +4,13 @@
 //! worker uses it on tuples from the reorder buffer, loaders use it on tuples from the heap. They differ in the
 //! meaning of an on-disk TOAST pointer: "this column did not change" to the first, "fetch it" to the second.
 
-use std::marker::PhantomData;
-
 use pgrx::prelude::*;
 use pgrx::varlena;
 use plan::{Identity, TableLayout, Type, numeric};
 use protocol::change::{Value, write_value};
 
-use super::compat;
+use super::descriptor::{Descriptor, Tuple};
 use super::value::{self, Form};
-
-/// The description of a relation's tuples.
-#[derive(Clone, Copy)]
-pub struct Descriptor<'a> {
-    pointer: pg_sys::TupleDesc,
-    valid: PhantomData<&'a ()>,
-}
-
-/// A row as the server holds it.
-#[derive(Clone, Copy)]
-pub struct Tuple<'a> {
-    pointer: pg_sys::HeapTuple,
-    descriptor: Descriptor<'a>,
-}
-
-impl<'a> Descriptor<'a> {
-    /// # Safety
-    ///
-    /// The descriptor is valid during `'a`.
-    pub(super) unsafe fn new(pointer: pg_sys::TupleDesc) -> Descriptor<'a> {
-        Descriptor { pointer, valid: PhantomData }
-    }
-
-    /// Its attributes, those that were dropped among them.
-    pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {
-        // SAFETY: valid by the promise of `new`, with that many attributes.
-        unsafe {
-            let descriptor = &*self.pointer;
-            std::slice::from_raw_parts(compat::first_attribute(descriptor), descriptor.natts as usize)
-        }
-    }
-}
-
-impl<'a> Tuple<'a> {
-    /// # Safety
-    ///
-    /// The tuple is of this descriptor, and valid during `'a`.
-    pub(super) unsafe fn new(pointer: pg_sys::HeapTuple, descriptor: Descriptor<'a>) -> Tuple<'a> {
-        Tuple { pointer, descriptor }
-    }
-
-    pub(super) fn as_ptr(self) -> pg_sys::HeapTuple {
-        self.pointer
-    }
-
-    /// Its first column, an oid of some kind; `None`: null.
-    pub fn first_oid(self) -> Option<pg_sys::Oid> {
-        assert!(!self.descriptor.attributes().is_empty(), "a tuple of columns");
-        let mut null = false;
-        // SAFETY: tuple and descriptor belong together and have a first column.
-        let datum = unsafe { pg_sys::heap_getattr(self.pointer, 1, self.descriptor.pointer, &mut null) };
-        (!null).then(|| pg_sys::Oid::from(datum.value() as u32))
-    }
-}
 
 /// The meaning of a TOAST pointer in a tuple.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -236,14 +180,14 @@ struct Deformed<'a> {
 impl Arrays {
     /// The descriptor is the one that the columns fit.
     fn deform<'a>(&'a mut self, tuple: Tuple<'a>, descriptor: Descriptor<'_>) -> Deformed<'a> {
-        assert!(tuple.descriptor.pointer == descriptor.pointer, "a tuple of another descriptor");
+        assert!(tuple.descriptor() == descriptor, "a tuple of another descriptor");
         let natts = descriptor.attributes().len();
         self.values.resize(natts, pg_sys::Datum::null());
         self.nulls.resize(natts, true);
         // SAFETY: the tuple has this descriptor; the arrays have room for all its attributes.
         unsafe {
             let (values, nulls) = (self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
-            pg_sys::heap_deform_tuple(tuple.pointer, descriptor.pointer, values, nulls);
+            pg_sys::heap_deform_tuple(tuple.as_ptr(), descriptor.as_ptr(), values, nulls);
         }
         Deformed { values: &self.values, nulls: &self.nulls }
     }

@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 
 use super::memory::in_context;
-use super::scan_node::Place;
+use super::place::Place;
 use super::session;
 
 /// Belongs to the query's memory, and to whoever ends it: one that is forgotten goes with the query.

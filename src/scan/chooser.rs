@@ -15,9 +15,11 @@ use pgrx::prelude::*;
 
 use super::engine_node::EngineNode;
 use super::trouble::Trouble;
+use crate::pg::child::Child;
 use crate::pg::delivery::Delivery;
 use crate::pg::explain::Explain;
-use crate::pg::scan_node::{Below, Child, Flags, Methods, Place, ScanNode, Slot};
+use crate::pg::place::{Flags, Place, Slot};
+use crate::pg::scan_node::{Below, Methods, ScanNode};
 use crate::pg::session;
 use crate::pg::statement::Unplanned;
 use crate::planner;

@@ -14,7 +14,7 @@ use protocol::tree::EnginePlan;
 use super::trouble::Trouble;
 use crate::client::{Engine, Lost, Received};
 use crate::pg::catalog::relation_name;
-use crate::pg::scan_node::Place;
+use crate::pg::place::Place;
 use crate::pg::{session, wal};
 use crate::reason::{Reason, Why};
 use crate::shared::silence::{self, Asks};

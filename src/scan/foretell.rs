@@ -13,7 +13,7 @@ use super::checks;
 use super::conversation::Question;
 use super::sent;
 use crate::pg::attempt::attempt;
-use crate::pg::scan_node::Place;
+use crate::pg::place::Place;
 use crate::pg::session;
 use crate::pg::tree::Node;
 use crate::settings;

@@ -19,7 +19,7 @@ mod sent;
 mod spread;
 mod trouble;
 
-use crate::pg::delivery::deliver_rows_of;
+use crate::pg::run::deliver_rows_of;
 
 /// While the library is loaded.
 pub fn init() {

@@ -21,7 +21,7 @@ use protocol::tree::{Actual, EnginePlan, Join, Method, Operator, Step};
 
 use crate::pg::catalog::{column_name, quoted_name, relation_name};
 use crate::pg::explain::Explain;
-use crate::pg::scan_node::Place;
+use crate::pg::place::Place;
 use crate::pg::value;
 use crate::spec::{self, ScanSpec};
 

@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::conversation::Conversation;
 use super::trouble::Trouble;
 use crate::pg::delivery::Delivery;
-use crate::pg::scan_node::Place;
+use crate::pg::place::Place;
 use crate::pg::session;
 use crate::pg::tuple_store::TupleStore;
 use crate::spec::ResultColumn;

@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use plan::{Literal, Source, Type};
 use protocol::request::SentRows;
 
-use crate::pg::scan_node::Place;
+use crate::pg::place::Place;
 use crate::pg::tree::Node;
 use crate::pg::value;
 use crate::reason::{Reason, Why};

@@ -1,7 +1,7 @@
 //! Delivery: rows on their way to the client, for plans whose topmost node asks for it.
 //!
 //! PostgreSQL's own receiver calls a function for each value, which allocates its result: for a long result that is
-//! most of a backend's work. The receiver here replaces it while such a plan runs. It writes values of most types
+//! most of a backend's work. The receiver here replaces it while such a plan runs (`run`). It writes values of most types
 //! into the message itself, as their functions would ([`form`]). Other values, and settings that change the look of
 //! values, go through PostgreSQL's own functions as before.
 //!
@@ -19,56 +19,47 @@ use pgrx::prelude::*;
 use self::form::Column;
 use self::message::Message;
 use self::offsets::Offsets;
-use super::scan_node::{self, Place, ScanNode};
-use super::{compat, hooks, symbols};
+use super::place::Place;
+use super::{compat, symbols};
 
-static mut PREVIOUS: pg_sys::ExecutorRun_hook_type = None;
-
-/// While the library is preloaded.
-pub fn deliver_rows_of<N: ScanNode>() {
-    hooks::install!(ExecutorRun_hook, PREVIOUS, run::<N>);
+/// A run of a query whose rows go to the client through our receiver.
+pub(super) struct Run {
+    query: *mut pg_sys::QueryDesc,
+    ours: *mut Receiver,
+    theirs: *mut pg_sys::DestReceiver,
 }
 
-/// Every query of the server comes through here.
-unsafe extern "C-unwind" fn run<N: ScanNode>(
-    query: *mut pg_sys::QueryDesc,
-    direction: pg_sys::ScanDirection::Type,
-    count: u64,
-    #[cfg(not(feature = "pg18"))] once: bool,
-) {
-    // SAFETY: called by the executor with a started query; whoever it calls, it calls as it was called.
-    unsafe {
-        let next = PREVIOUS.unwrap_or(symbols::standard_ExecutorRun);
-        let all = count == 0 && direction == pg_sys::ScanDirection::ForwardScanDirection;
-        if scan_node::is_of::<N>((*query).planstate) {
-            // What the caller says of running it once PostgreSQL itself does not heed any more.
-            scan_node::value_of::<N>((*query).planstate).run(all && !(*query).already_executed);
+impl Run {
+    /// Puts our receiver in the place of PostgreSQL's; `None`: the rows go elsewhere.
+    ///
+    /// # Safety
+    ///
+    /// A started query that is about to be run.
+    pub(super) unsafe fn begin(query: *mut pg_sys::QueryDesc) -> Option<Run> {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            goes_to_client(query).then(|| {
+                let (theirs, ours) = ((*query).dest, Receiver::new(query));
+                (*query).dest = ours.cast();
+                Run { query, ours, theirs }
+            })
         }
-        if !scan_node::is_of::<N>((*query).planstate) || !goes_to_client(query) {
-            return next(
-                query,
-                direction,
-                count,
-                #[cfg(not(feature = "pg18"))]
-                once,
-            );
+    }
+
+    /// For the topmost node, until the run ends.
+    pub(super) fn delivery(&self) -> Delivery {
+        Delivery { receiver: self.ours, query: PhantomData }
+    }
+
+    /// # Safety
+    ///
+    /// The query has been run, and no delivery of this run is used any more.
+    pub(super) unsafe fn end(self) {
+        // SAFETY: by the caller's promise; all that the receiver has lies in its context.
+        unsafe {
+            (*self.query).dest = self.theirs;
+            symbols::MemoryContextDelete((*self.ours).context);
         }
-        let theirs = (*query).dest;
-        let ours = Receiver::new(query);
-        (*query).dest = ours.cast();
-        if all && (*(*query).estate).es_instrument == 0 {
-            scan_node::value_of::<N>((*query).planstate).deliver(Some(Delivery { receiver: ours, query: PhantomData }));
-        }
-        next(
-            query,
-            direction,
-            count,
-            #[cfg(not(feature = "pg18"))]
-            once,
-        );
-        scan_node::value_of::<N>((*query).planstate).deliver(None);
-        (*query).dest = theirs;
-        symbols::MemoryContextDelete((*ours).context);
     }
 }
 

@@ -3,7 +3,8 @@
 
 use pgrx::prelude::*;
 
-use crate::pg::primary_key::{KeyColumn, PrimaryKey, is_equality};
+use crate::pg::primary_key::{PrimaryKey, is_equality};
+use crate::pg::relation::KeyColumn;
 use crate::pg::tree::{Node, Tree};
 
 /// Whether the query reads no more than one row of one table.

@@ -1,0 +1,152 @@
+//! Nodes below a scan node of ours: started, read, ended.
+
+use std::ptr;
+
+use pgrx::prelude::*;
+
+use super::make;
+use super::memory::in_context;
+use super::place::{Flags, Place, Slot};
+
+/// A node below ours.
+pub struct Child {
+    state: *mut pg_sys::PlanState,
+    /// The statement that this is the top of, if it has one of its own; otherwise null.
+    statement: *mut pg_sys::QueryDesc,
+    /// Takes columns that only the child's own nodes need out of its rows; null if there are none.
+    junk_filter: *mut pg_sys::JunkFilter,
+}
+
+impl<'a> Place<'a> {
+    /// Starts one of the plans below, which EXPLAIN then shows instead of others.
+    pub fn start(self, number: usize, flags: Flags) -> Child {
+        let plan: *mut pg_sys::Plan = self.plans().nth(number).expect("a plan of this number").as_ptr();
+        let estate = self.scan().ps.state;
+        // SAFETY: a plan of this query, whose locks are held and permissions checked.
+        unsafe {
+            in_context(self.estate().es_query_cxt, || {
+                let state = pg_sys::ExecInitNode(plan, estate, flags.bits());
+                (*self.state()).custom_ps = make::list([state]);
+                Child { state, statement: ptr::null_mut(), junk_filter: ptr::null_mut() }
+            })
+        }
+    }
+
+    /// EXPLAIN shows none of the plans below.
+    pub(super) fn show_no_plans(self) {
+        // SAFETY: by the promise of `new`.
+        unsafe { (*self.state()).custom_ps = ptr::null_mut() };
+    }
+
+    /// Sets what the executor compiles in plans that are started later, in the form of a statement's `jitFlags`.
+    pub fn compile_from_now_on(self, flags: i32) {
+        // SAFETY: the state of a running query.
+        unsafe { (*self.scan().ps.state).es_jit_flags = flags };
+    }
+
+    /// Takes what only the child needs out of its rows from now on.
+    pub fn without_junk(self, child: &mut Child) {
+        let estate = self.scan().ps.state;
+        // SAFETY: a started node of this query, which has its plan.
+        unsafe {
+            let targets = (*(*child.state).plan).targetlist;
+            if !self.tree().list_of::<pg_sys::TargetEntry>(targets).any(|entry| entry.resjunk) {
+                return;
+            }
+            child.junk_filter = in_context(self.estate().es_query_cxt, || {
+                let slot = pg_sys::ExecInitExtraTupleSlot(estate, ptr::null_mut(), &raw const pg_sys::TTSOpsVirtual);
+                pg_sys::ExecInitJunkFilter(targets, slot)
+            });
+        }
+    }
+}
+
+impl Child {
+    /// # Safety
+    ///
+    /// A started statement, within the query of the node that gets it below.
+    pub(super) unsafe fn of_statement(statement: *mut pg_sys::QueryDesc) -> Child {
+        // SAFETY: by the caller's promise.
+        Child { state: unsafe { (*statement).planstate }, statement, junk_filter: ptr::null_mut() }
+    }
+
+    /// The statement that it is the top of, if it is a statement of its own.
+    pub(super) fn statement(&self) -> Option<*mut pg_sys::QueryDesc> {
+        (!self.statement.is_null()).then_some(self.statement)
+    }
+
+    /// The node and those below it on the left: each with its kind and the node below it.
+    pub(super) fn chain(
+        &self,
+    ) -> impl Iterator<Item = (*mut pg_sys::PlanState, pg_sys::NodeTag, *mut pg_sys::PlanState)> {
+        let look = |state: *mut pg_sys::PlanState| {
+            // SAFETY: null, or a started node.
+            (!state.is_null()).then(|| unsafe { (state, (*state).type_, (*state).lefttree) })
+        };
+        std::iter::successors(look(self.state), move |&(_, _, below)| look(below))
+    }
+
+    /// Its next row. Not through pgrx's wrapper, which costs more than the call.
+    ///
+    /// # Safety
+    ///
+    /// The callers up to the executor own nothing that would have to be dropped: an error jumps over them.
+    #[inline]
+    pub unsafe fn next<'a>(&self, _place: Place<'a>) -> Slot<'a> {
+        // SAFETY: a started node; the filter is for its rows.
+        unsafe {
+            if !(*self.state).chgParam.is_null() {
+                pg_sys::ExecReScan(self.state);
+            }
+            let slot = (*self.state).ExecProcNode.expect("a started node")(self.state);
+            let filtered = !self.junk_filter.is_null()
+                && !slot.is_null()
+                && (*slot).tts_flags & (pg_sys::TTS_FLAG_EMPTY as u16) == 0;
+            Slot::new(if filtered { pg_sys::ExecFilterJunk(self.junk_filter, slot) } else { slot })
+        }
+    }
+
+    pub fn rescan(&self) {
+        // SAFETY: a started node.
+        unsafe { pg_sys::ExecReScan(self.state) };
+    }
+
+    /// No more rows are wanted. The executor sees to that for plans of its own statement.
+    pub fn shut_down(&self) {
+        if let Some(statement) = self.statement() {
+            // SAFETY: a started statement. It has entered the mode for itself, in the same run of the one around it.
+            unsafe {
+                pg_sys::ExecShutdownNode(self.state);
+                if std::mem::take(&mut (*(*statement).estate).es_use_parallel_mode) {
+                    pg_sys::ExitParallelMode();
+                }
+            }
+        }
+    }
+
+    pub fn end(self) {
+        // SAFETY: a started node or statement, ended once.
+        unsafe {
+            match self.statement() {
+                None => pg_sys::ExecEndNode(self.state),
+                Some(statement) => {
+                    if (*(*statement).estate).es_top_eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 == 0 {
+                        pg_sys::ExecutorFinish(statement);
+                    }
+                    pg_sys::ExecutorEnd(statement);
+                    pg_sys::FreeQueryDesc(statement);
+                }
+            }
+        }
+    }
+
+    /// The kinds of the nodes above the last one of the chain.
+    pub fn kinds_above_last(&self) -> impl Iterator<Item = pg_sys::NodeTag> {
+        self.chain().take_while(|(_, _, below)| !below.is_null()).map(|(_, kind, _)| kind)
+    }
+
+    /// Whether its rows are those of a node without any below, as they are.
+    pub fn is_last(&self) -> bool {
+        self.junk_filter.is_null() && self.chain().count() == 1
+    }
+}

@@ -1,0 +1,69 @@
+//! Tuples, and the descriptors that say what they consist of.
+
+use std::marker::PhantomData;
+
+use pgrx::prelude::*;
+
+use super::compat;
+
+/// The description of a relation's tuples.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Descriptor<'a> {
+    pointer: pg_sys::TupleDesc,
+    valid: PhantomData<&'a ()>,
+}
+
+/// A row as the server holds it.
+#[derive(Clone, Copy)]
+pub struct Tuple<'a> {
+    pointer: pg_sys::HeapTuple,
+    descriptor: Descriptor<'a>,
+}
+
+impl<'a> Descriptor<'a> {
+    /// # Safety
+    ///
+    /// The descriptor is valid during `'a`.
+    pub(super) unsafe fn new(pointer: pg_sys::TupleDesc) -> Descriptor<'a> {
+        Descriptor { pointer, valid: PhantomData }
+    }
+
+    pub(super) fn as_ptr(self) -> pg_sys::TupleDesc {
+        self.pointer
+    }
+
+    /// Its attributes, those that were dropped among them.
+    pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {
+        // SAFETY: valid by the promise of `new`, with that many attributes.
+        unsafe {
+            let descriptor = &*self.pointer;
+            std::slice::from_raw_parts(compat::first_attribute(descriptor), descriptor.natts as usize)
+        }
+    }
+}
+
+impl<'a> Tuple<'a> {
+    /// # Safety
+    ///
+    /// The tuple is of this descriptor, and valid during `'a`.
+    pub(super) unsafe fn new(pointer: pg_sys::HeapTuple, descriptor: Descriptor<'a>) -> Tuple<'a> {
+        Tuple { pointer, descriptor }
+    }
+
+    pub(super) fn descriptor(self) -> Descriptor<'a> {
+        self.descriptor
+    }
+
+    pub(super) fn as_ptr(self) -> pg_sys::HeapTuple {
+        self.pointer
+    }
+
+    /// Its first column, an oid of some kind; `None`: null.
+    pub fn first_oid(self) -> Option<pg_sys::Oid> {
+        assert!(!self.descriptor.attributes().is_empty(), "a tuple of columns");
+        let mut null = false;
+        // SAFETY: tuple and descriptor belong together and have a first column.
+        let datum = unsafe { pg_sys::heap_getattr(self.pointer, 1, self.descriptor.pointer, &mut null) };
+        (!null).then(|| pg_sys::Oid::from(datum.value() as u32))
+    }
+}

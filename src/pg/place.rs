@@ -1,0 +1,240 @@
+//! A scan node's place in its query: what the planner has told it, its expressions, its slot.
+//!
+//! What a node gets from its [`Place`] belongs to the same query, and is of no use to anybody else.
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+
+use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
+use pgrx::prelude::*;
+use protocol::Snapshot;
+
+use super::memory::in_context;
+use super::relation::{self, Lock, OpenRelation};
+use super::tree::{Node, Tree};
+use super::{compat, snapshot};
+
+/// How the executor is started.
+#[derive(Clone, Copy)]
+pub struct Flags(i32);
+
+impl Flags {
+    pub(super) fn new(bits: i32) -> Flags {
+        Flags(bits)
+    }
+
+    /// Nothing will be run.
+    pub fn explain_only(self) -> bool {
+        self.has(pg_sys::EXEC_FLAG_EXPLAIN_ONLY)
+    }
+
+    /// Rows may be wanted again.
+    pub fn rewind(self) -> bool {
+        self.has(pg_sys::EXEC_FLAG_REWIND)
+    }
+
+    fn has(self, flag: u32) -> bool {
+        self.0 & flag as i32 != 0
+    }
+
+    pub(super) fn bits(self) -> i32 {
+        self.0
+    }
+}
+
+/// A node's surroundings: its plan and its query.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    state: *mut pg_sys::CustomScanState,
+    query: PhantomData<&'a ()>,
+}
+
+/// A row on its way up; empty, or none, at the end.
+pub struct Slot<'a>(*mut pg_sys::TupleTableSlot, PhantomData<&'a ()>);
+
+impl<'a> Slot<'a> {
+    /// # Safety
+    ///
+    /// A slot of a query that is not ended during `'a`, or null.
+    pub(super) unsafe fn new(pointer: *mut pg_sys::TupleTableSlot) -> Slot<'a> {
+        Slot(pointer, PhantomData)
+    }
+
+    pub(super) fn pointer(self) -> *mut pg_sys::TupleTableSlot {
+        self.0
+    }
+}
+
+/// An expression of the plan, to be evaluated.
+pub struct Expression(*mut pg_sys::ExprState);
+
+impl<'a> Place<'a> {
+    /// # Safety
+    ///
+    /// A custom scan's state in a query whose executor has been started, and is not ended during `'a`.
+    pub(super) unsafe fn new(state: *mut pg_sys::CustomScanState) -> Place<'a> {
+        Place { state, query: PhantomData }
+    }
+
+    pub(super) fn state(self) -> *mut pg_sys::CustomScanState {
+        self.state
+    }
+
+    pub(super) fn scan(&self) -> &pg_sys::ScanState {
+        // SAFETY: by the promise of `new`; fields are read before anything else happens.
+        unsafe { &(*self.state).ss }
+    }
+
+    pub(super) fn estate(&self) -> &pg_sys::EState {
+        // SAFETY: as above.
+        unsafe { &*self.scan().ps.state }
+    }
+
+    fn plan(self) -> &'a pg_sys::CustomScan {
+        self.tree().required(self.scan().ps.plan).cast().expect("the plan of a custom scan")
+    }
+
+    /// The planner's message to the node.
+    pub fn private(self) -> impl ExactSizeIterator<Item = Node<'a>> {
+        self.tree().list(self.plan().custom_private)
+    }
+
+    /// The plans below it.
+    pub(super) fn plans(self) -> impl ExactSizeIterator<Item = Node<'a>> {
+        self.tree().list(self.plan().custom_plans)
+    }
+
+    pub fn plan_count(self) -> usize {
+        self.plans().len()
+    }
+
+    /// The expressions that it evaluates itself.
+    pub fn expressions(self) -> impl ExactSizeIterator<Item = Node<'a>> {
+        self.tree().list(self.plan().custom_exprs)
+    }
+
+    pub(super) fn tree(self) -> Tree<'a> {
+        // SAFETY: used for plans of the query alone.
+        unsafe { Tree::new() }
+    }
+
+    /// The query's snapshot; `None` if it is none that [`snapshot::from_pg`] can describe.
+    pub fn snapshot(self) -> Option<Snapshot> {
+        // SAFETY: the snapshot of a running query.
+        unsafe { snapshot::from_pg(self.estate().es_snapshot) }
+    }
+
+    /// Whether the query is run to see how it is run, by EXPLAIN ANALYZE say.
+    pub fn is_instrumented(self) -> bool {
+        self.estate().es_instrument != 0
+    }
+
+    /// Whether rows are being checked again after a concurrent update.
+    pub fn rechecks_rows(self) -> bool {
+        !self.estate().es_epq_active.is_null()
+    }
+
+    /// A relation of the query, which the executor opens once and closes when it ends, by an error too.
+    pub fn relation(self, relid: pg_sys::Oid) -> Option<ManuallyDrop<OpenRelation>> {
+        let is_it = |e: &pg_sys::RangeTblEntry| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid;
+        // SAFETY: the range table stays as it is while the query runs, and its locks are held.
+        unsafe {
+            let position = Tree::new().list_of(self.estate().es_range_table).position(is_it)?;
+            let relation = compat::range_table_relation(self.scan().ps.state, position as pg_sys::Index + 1);
+            Some(OpenRelation::borrowed(relation))
+        }
+    }
+
+    /// Whether the transaction may have written to a relation of the query, or to a part of one.
+    pub fn may_have_written(self) -> bool {
+        let is_locked = |relid| OpenRelation::try_locked(relid).is_some_and(|open| open.is_locked_by_me(Lock::Write));
+        // SAFETY: as for `relation`.
+        let mut entries = unsafe { Tree::new().list_of::<pg_sys::RangeTblEntry>(self.estate().es_range_table) };
+        entries.any(|entry| match entry.rtekind == pg_sys::RTEKind::RTE_RELATION {
+            true if entry.inh => relation::family(entry.relid, Lock::None).into_iter().any(is_locked),
+            true => is_locked(entry.relid),
+            false => false,
+        })
+    }
+
+    /// Holds all relations of the query open until it ends, as a plan that reads them would: no DDL of this session
+    /// changes them before.
+    pub fn hold_all_relations(self) {
+        let is_held = |entry: &pg_sys::RangeTblEntry| {
+            entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW
+        };
+        // SAFETY: as for `relation`.
+        unsafe {
+            let entries = Tree::new().list_of(self.estate().es_range_table);
+            for (number, _) in (1..).zip(entries).filter(|(_, entry)| is_held(entry)) {
+                compat::range_table_relation(self.scan().ps.state, number);
+            }
+        }
+    }
+
+    pub fn prepare(self) -> Vec<Expression> {
+        // SAFETY: an expression of this node's plan.
+        let init = |expr: Node<'_>| unsafe { pg_sys::ExecInitExpr(expr.as_ptr(), self.state.cast()) };
+        self.expressions().map(|expr| Expression(init(expr))).collect()
+    }
+
+    /// The value of an expression of this node. A value that is passed by reference lives until the node's next row.
+    pub fn value(self, expression: &Expression) -> Result<Option<pg_sys::Datum>, String> {
+        let context = self.scan().ps.ps_ExprContext;
+        let mut is_null = false;
+        // SAFETY: made by `prepare`, of this node as it says, and evaluated with the context of the node.
+        let datum = unsafe {
+            assert!((*expression.0).parent == self.state.cast(), "an expression of this node");
+            let function = (*expression.0).evalfunc.ok_or("parameter without a function")?;
+            in_context((*context).ecxt_per_tuple_memory, || {
+                pg_guard_ffi_boundary(|| function(expression.0, context, &mut is_null))
+            })
+        };
+        Ok((!is_null).then_some(datum))
+    }
+
+    /// Puts a row into the node's own slot: `fill` writes its values, and which of them are null, or says that there is
+    /// none.
+    ///
+    /// # Safety
+    ///
+    /// The values are of the types of the node's columns, and stay where they are until the next row.
+    #[inline]
+    pub unsafe fn store(self, fill: impl FnOnce(&mut [pg_sys::Datum], &mut [bool]) -> bool) -> Slot<'a> {
+        // SAFETY: the slot is virtual, with room for as many values as it has columns; to store a row is to set its
+        // fields.
+        unsafe {
+            let slot = (*self.state).ss.ss_ScanTupleSlot;
+            if (*slot).tts_flags & (pg_sys::TTS_FLAG_SHOULDFREE as u16) != 0 {
+                pg_sys::ExecClearTuple(slot);
+            }
+            let columns = (*(*slot).tts_tupleDescriptor).natts as usize;
+            let values = std::slice::from_raw_parts_mut((*slot).tts_values, columns);
+            let nulls = std::slice::from_raw_parts_mut((*slot).tts_isnull, columns);
+            if fill(values, nulls) {
+                (*slot).tts_flags &= !(pg_sys::TTS_FLAG_EMPTY as u16);
+                (*slot).tts_nvalid = columns as i16;
+            } else {
+                pg_sys::ExecClearTuple(slot);
+            }
+            Slot(slot, PhantomData)
+        }
+    }
+
+    /// Counts rows that the executor has not seen.
+    pub(super) fn count_rows(self, rows: u64) {
+        // SAFETY: the state of a running query.
+        unsafe { (*self.scan().ps.state).es_processed += rows };
+    }
+
+    /// Whether its rows are those in its slot, without further conditions or projection.
+    pub fn is_bare(self) -> bool {
+        let state = &self.scan().ps;
+        state.qual.is_null() && state.ps_ProjInfo.is_null()
+    }
+
+    /// The descriptor of its rows, and the memory that lives as long as the query.
+    pub(super) fn rows_and_memory(self) -> (pg_sys::TupleDesc, pg_sys::MemoryContext) {
+        (self.scan().ps.scandesc, self.estate().es_query_cxt)
+    }
+}
