@@ -221,7 +221,7 @@ fn why_refused(refusal: &Refusal) -> Why {
         Refusal::Loading { .. } => Why::NotLive,
         Refusal::FingerprintDiffers { .. } | Refusal::ColumnMissing { .. } => Why::Definition,
         Refusal::SnapshotTooOld { .. } => Why::OldSnapshot,
-        Refusal::UnholdableValue { .. } => Why::Value,
+        Refusal::Unholdable { .. } => Why::Value,
         Refusal::TimedOut { .. } => Why::Lag,
         Refusal::TooManyQueries { .. } | Refusal::TooManyOfUser { .. } | Refusal::Busy { .. } => Why::Busy,
         Refusal::OutOfMemory { .. } => Why::Memory,

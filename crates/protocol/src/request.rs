@@ -173,7 +173,7 @@ pub enum Refusal {
         relid: u32,
     },
     /// The column holds, in S or in the undo that S needs, a value that its layout cannot.
-    UnholdableValue {
+    Unholdable {
         relid: u32,
         attnum: i16,
     },
@@ -225,7 +225,7 @@ impl Refusal {
             Refusal::SnapshotTooOld { relid } => {
                 format!("snapshot older than the mirror of table \"{}\" keeps", name(*relid))
             }
-            Refusal::UnholdableValue { relid, attnum } => {
+            Refusal::Unholdable { relid, attnum } => {
                 format!("column {attnum} of table \"{}\" has a value that the mirror cannot hold", name(*relid))
             }
             Refusal::ColumnMissing { relid, attnum } => {

@@ -14,7 +14,7 @@ use crate::cells::text::{TextColumn, TextSnapshot};
 pub enum Cell<'a> {
     Null,
     /// Something that the layout cannot hold. The column stores a null and remembers the slot.
-    Poison,
+    Unholdable,
     /// Integers, floats, decimals and booleans: the low bytes in the column's width, the others zero.
     Fixed(u128),
     /// Any bytes: what becomes part of a column of text is looked at first ([`Column::check`]).
@@ -37,7 +37,7 @@ impl<'a> Cell<'a> {
         Ok(Some(match value {
             Value::Unchanged => return Ok(None),
             Value::Null => Cell::Null,
-            Value::Unholdable => Cell::Poison,
+            Value::Unholdable => Cell::Unholdable,
             Value::Bool(b) => Cell::Fixed(b as u128),
             Value::Int(i) => match ty.physical() {
                 Physical::Int16 => Cell::Fixed(i as u16 as u128),
@@ -61,8 +61,8 @@ pub struct Column {
     cells: Cells,
     /// One bit per slot, 1: not null. Absent until the first null.
     valid: Option<Bitmap>,
-    /// The live slots that have [`Cell::Poison`]. Absent until the first.
-    poison: Option<Poison>,
+    /// The live slots that have [`Cell::Unholdable`]. Absent until the first.
+    unholdable: Option<UnholdableSlots>,
     /// Slots that have room.
     rows: usize,
     mechanism: Mechanism,
@@ -70,7 +70,7 @@ pub struct Column {
 }
 
 #[derive(Debug)]
-struct Poison {
+struct UnholdableSlots {
     bits: Bitmap,
     /// Bits that are set.
     count: u64,
@@ -91,7 +91,7 @@ impl Column {
             (_, Some(width)) => Cells::Numbers(Numbers::new(pool, mechanism, Order::of(ty), width)),
             (_, None) => Cells::Bits(Bitmap::new(pool, mechanism, false)),
         };
-        Column { ty, cells, valid: None, poison: None, rows: 0, mechanism, pool: pool.clone() }
+        Column { ty, cells, valid: None, unholdable: None, rows: 0, mechanism, pool: pool.clone() }
     }
 
     /// Makes room for `rows` slots: up to a full chunk, or for one more chunk.
@@ -104,8 +104,8 @@ impl Column {
         if let Some(valid) = &mut self.valid {
             valid.grow(rows)?;
         }
-        if let Some(poison) = &mut self.poison {
-            poison.bits.grow(rows)?;
+        if let Some(slots) = &mut self.unholdable {
+            slots.bits.grow(rows)?;
         }
         self.rows = rows;
         Ok(())
@@ -115,7 +115,9 @@ impl Column {
     #[inline]
     fn no_value(&self, slot: u32) -> Option<Cell<'static>> {
         match &self.valid {
-            Some(valid) if !valid.get(slot) => Some(if self.is_poisoned(slot) { Cell::Poison } else { Cell::Null }),
+            Some(valid) if !valid.get(slot) => {
+                Some(if self.is_unholdable(slot) { Cell::Unholdable } else { Cell::Null })
+            }
             _ => None,
         }
     }
@@ -130,22 +132,22 @@ impl Column {
         })
     }
 
-    /// Prefetches a slot's content. A text is only found with this memory: [`Column::expect_text`] is for the step
+    /// Prefetches a slot's content. A text is only found with this memory: [`Column::prefetch_text`] is for the step
     /// after it.
     #[inline]
-    pub fn expect(&self, slot: u32) {
+    pub fn prefetch(&self, slot: u32) {
         match &self.cells {
             // Those of a whole chunk are a few lines, which stay where they are.
             Cells::Bits(_) => {}
-            Cells::Numbers(numbers) => numbers.expect(slot),
-            Cells::Text(text) => text.expect(slot),
+            Cells::Numbers(numbers) => numbers.prefetch(slot),
+            Cells::Text(text) => text.prefetch(slot),
         }
     }
 
     #[inline]
-    pub fn expect_text(&self, slot: u32) {
+    pub fn prefetch_text(&self, slot: u32) {
         if let Cells::Text(text) = &self.cells {
-            text.expect_text(slot);
+            text.prefetch_text(slot);
         }
     }
 
@@ -183,9 +185,9 @@ impl Column {
 
     #[inline]
     pub fn put(&mut self, slot: u32, cell: Cell<'_>) -> Result<(), OutOfMemory> {
-        let null = matches!(cell, Cell::Null | Cell::Poison);
+        let null = matches!(cell, Cell::Null | Cell::Unholdable);
         self.set_valid(slot, !null)?;
-        self.set_poisoned(slot, matches!(cell, Cell::Poison))?;
+        self.set_unholdable(slot, matches!(cell, Cell::Unholdable))?;
         match (&mut self.cells, cell) {
             (Cells::Bits(bits), Cell::Fixed(image)) => bits.set(slot, image != 0),
             (Cells::Numbers(numbers), Cell::Fixed(image)) => numbers.put(slot, image),
@@ -199,9 +201,9 @@ impl Column {
     /// Puts several cells into slots, within a chunk, that were never used.
     pub fn fill(&mut self, first: u32, cells: &[Cell<'_>]) -> Result<(), OutOfMemory> {
         for (slot, cell) in (first..).zip(cells) {
-            if matches!(cell, Cell::Null | Cell::Poison) {
+            if matches!(cell, Cell::Null | Cell::Unholdable) {
                 self.set_valid(slot, false)?;
-                self.set_poisoned(slot, *cell == Cell::Poison)?;
+                self.set_unholdable(slot, *cell == Cell::Unholdable)?;
             }
         }
         let image = |cell: &Cell<'_>| match cell {
@@ -235,15 +237,15 @@ impl Column {
     }
 
     #[inline]
-    fn set_poisoned(&mut self, slot: u32, poisoned: bool) -> Result<(), OutOfMemory> {
-        if self.poison.is_none() && poisoned {
-            self.poison = Some(Poison { bits: self.new_bitmap(false)?, count: 0 });
+    fn set_unholdable(&mut self, slot: u32, unholdable: bool) -> Result<(), OutOfMemory> {
+        if self.unholdable.is_none() && unholdable {
+            self.unholdable = Some(UnholdableSlots { bits: self.new_bitmap(false)?, count: 0 });
         }
-        if let Some(poison) = &mut self.poison
-            && poison.bits.get(slot) != poisoned
+        if let Some(slots) = &mut self.unholdable
+            && slots.bits.get(slot) != unholdable
         {
-            poison.bits.set(slot, poisoned)?;
-            poison.count = if poisoned { poison.count + 1 } else { poison.count - 1 };
+            slots.bits.set(slot, unholdable)?;
+            slots.count = if unholdable { slots.count + 1 } else { slots.count - 1 };
         }
         Ok(())
     }
@@ -254,15 +256,15 @@ impl Column {
         Ok(bitmap)
     }
 
-    fn is_poisoned(&self, slot: u32) -> bool {
-        self.poison.as_ref().is_some_and(|poison| poison.bits.get(slot))
+    fn is_unholdable(&self, slot: u32) -> bool {
+        self.unholdable.as_ref().is_some_and(|slots| slots.bits.get(slot))
     }
 
-    /// The row is deleted but may be taken back; returns whether its cell was poisoned, which is forgotten.
-    pub fn unpoison(&mut self, slot: u32) -> Result<bool, OutOfMemory> {
-        let poisoned = self.is_poisoned(slot);
-        self.set_poisoned(slot, false)?;
-        Ok(poisoned)
+    /// The row is deleted but may be taken back; returns whether its cell was unholdable, which is forgotten.
+    pub fn forget_unholdable(&mut self, slot: u32) -> Result<bool, OutOfMemory> {
+        let unholdable = self.is_unholdable(slot);
+        self.set_unholdable(slot, false)?;
+        Ok(unholdable)
     }
 
     /// The row is gone for good.
@@ -280,11 +282,11 @@ impl Column {
             Cells::Text(text) => CellsSnapshot::Text(text.snapshot()?),
         };
         let valid = self.valid.as_mut().map(Bitmap::snapshot).transpose()?;
-        let poison = match &mut self.poison {
-            Some(poison) => Some(PoisonSnapshot { bits: poison.bits.snapshot()?, count: poison.count }),
+        let unholdable = match &mut self.unholdable {
+            Some(slots) => Some(UnholdableSnapshot { bits: slots.bits.snapshot()?, count: slots.count }),
             None => None,
         };
-        Ok(ColumnSnapshot { ty: self.ty, cells, valid, poison })
+        Ok(ColumnSnapshot { ty: self.ty, cells, valid, unholdable })
     }
 
     /// See [`Extents::tidy`].
@@ -294,8 +296,8 @@ impl Column {
             Cells::Numbers(numbers) => numbers.tidy(runs),
             Cells::Text(text) => text.tidy(runs),
         };
-        let poison = self.poison.as_mut().map(|poison| &mut poison.bits);
-        cells + self.valid.iter_mut().chain(poison).map(|bits| bits.tidy(runs)).sum::<usize>()
+        let unholdable = self.unholdable.as_mut().map(|slots| &mut slots.bits);
+        cells + self.valid.iter_mut().chain(unholdable).map(|bits| bits.tidy(runs)).sum::<usize>()
     }
 
     /// See [`TextColumn::tidy_rest`].
@@ -326,8 +328,8 @@ impl Column {
             Cells::Numbers(numbers) => numbers.is_tidy(),
             Cells::Text(text) => text.is_tidy(),
         };
-        let poison = self.poison.as_ref().map(|poison| &poison.bits);
-        cells && self.valid.iter().chain(poison).all(Bitmap::is_tidy)
+        let unholdable = self.unholdable.as_ref().map(|slots| &slots.bits);
+        cells && self.valid.iter().chain(unholdable).all(Bitmap::is_tidy)
     }
 
     pub fn bytes(&self) -> u64 {
@@ -336,8 +338,8 @@ impl Column {
             Cells::Numbers(numbers) => numbers.bytes(),
             Cells::Text(text) => text.bytes(),
         };
-        let poison = self.poison.as_ref().map(|poison| &poison.bits);
-        cells + self.valid.iter().chain(poison).map(Bitmap::bytes).sum::<u64>()
+        let unholdable = self.unholdable.as_ref().map(|slots| &slots.bits);
+        cells + self.valid.iter().chain(unholdable).map(Bitmap::bytes).sum::<u64>()
     }
 }
 
@@ -349,8 +351,8 @@ impl Column {
             Cells::Numbers(numbers) => numbers.bytes_of(chunk),
             Cells::Text(text) => text.bytes_of(chunk),
         };
-        let poison = self.poison.as_ref().map(|poison| &poison.bits);
-        cells + self.valid.iter().chain(poison).map(|bits| bits.bytes_of(chunk)).sum::<u64>()
+        let unholdable = self.unholdable.as_ref().map(|slots| &slots.bits);
+        cells + self.valid.iter().chain(unholdable).map(|bits| bits.bytes_of(chunk)).sum::<u64>()
     }
 }
 
@@ -360,11 +362,11 @@ pub struct ColumnSnapshot {
     pub ty: Type,
     pub cells: CellsSnapshot,
     valid: Option<ExtentsSnapshot>,
-    poison: Option<PoisonSnapshot>,
+    unholdable: Option<UnholdableSnapshot>,
 }
 
 #[derive(Debug)]
-struct PoisonSnapshot {
+struct UnholdableSnapshot {
     bits: ExtentsSnapshot,
     count: u64,
 }
@@ -378,8 +380,8 @@ pub enum CellsSnapshot {
 
 impl ColumnSnapshot {
     pub fn patch(&mut self, slot: u32, cell: Cell<'_>) -> Result<(), OutOfMemory> {
-        self.patch_poisoned(slot, cell == Cell::Poison)?;
-        let null = matches!(cell, Cell::Null | Cell::Poison);
+        self.patch_unholdable(slot, cell == Cell::Unholdable)?;
+        let null = matches!(cell, Cell::Null | Cell::Unholdable);
         match &mut self.valid {
             Some(valid) => {
                 bitmap::patch(valid, slot, !null)?;
@@ -397,21 +399,21 @@ impl ColumnSnapshot {
         Ok(())
     }
 
-    pub fn patch_poisoned(&mut self, slot: u32, poisoned: bool) -> Result<(), OutOfMemory> {
-        match &mut self.poison {
-            Some(poison) => {
-                if bitmap::patch(&mut poison.bits, slot, poisoned)? {
-                    poison.count = if poisoned { poison.count + 1 } else { poison.count - 1 };
+    pub fn patch_unholdable(&mut self, slot: u32, unholdable: bool) -> Result<(), OutOfMemory> {
+        match &mut self.unholdable {
+            Some(slots) => {
+                if bitmap::patch(&mut slots.bits, slot, unholdable)? {
+                    slots.count = if unholdable { slots.count + 1 } else { slots.count - 1 };
                 }
             }
-            None => debug_assert!(!poisoned, "a column that was ever poisoned has its bitmap"),
+            None => debug_assert!(!unholdable, "a column that ever had such a value has its bitmap"),
         }
         Ok(())
     }
 
     /// Whether some row has a value that the layout cannot hold.
-    pub fn is_poisoned(&self) -> bool {
-        self.poison.as_ref().is_some_and(|poison| poison.count > 0)
+    pub fn has_unholdable(&self) -> bool {
+        self.unholdable.as_ref().is_some_and(|slots| slots.count > 0)
     }
 
     /// See [`TextSnapshot::look_only`].
@@ -443,7 +445,7 @@ impl ColumnSnapshot {
     }
 
     /// Values that the layout cannot hold; they are not valid either.
-    pub fn poisoned(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
-        self.poison.as_ref().map(|poison| poison.bits.run(chunk)).transpose()
+    pub fn unholdable(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
+        self.unholdable.as_ref().map(|slots| slots.bits.run(chunk)).transpose()
     }
 }

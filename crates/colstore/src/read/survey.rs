@@ -64,13 +64,14 @@ impl Survey {
         let (slots, rows) = (self.slots_of(chunk), self.live_counts[chunk]);
         let mut nulls = 0;
         if let Some(valid) = cells.valid(chunk)? {
-            let (live, poisoned) = (self.live.run(chunk)?, cells.poisoned(chunk)?);
-            let is_null = |at: usize| live[at] & !valid[at] & !poisoned.as_ref().map_or(0, |poisoned| poisoned[at]);
+            let (live, unholdable) = (self.live.run(chunk)?, cells.unholdable(chunk)?);
+            let is_null =
+                |at: usize| live[at] & !valid[at] & !unholdable.as_ref().map_or(0, |unholdable| unholdable[at]);
             nulls = (0..live.len().min(valid.len())).map(|at| is_null(at).count_ones()).sum();
         }
         // Where a value is not held nobody knows where it lies.
         let bounds = match &cells.cells {
-            _ if !has_known_order(cells.ty) || cells.is_poisoned() => None,
+            _ if !has_known_order(cells.ty) || cells.has_unholdable() => None,
             CellsSnapshot::Bits(bits) => Some(self.truths(bits, cells, chunk)?),
             _ => view::bounds(cells, chunk),
         };

@@ -44,7 +44,7 @@ pub fn apply(
         {
             batch.read(xid, message?, types, rows)?;
         }
-        batch.expect(rows);
+        batch.prefetch(rows);
         for change in &batch.changes {
             let goes_on = writes == Some(change.xid) && ops.bytes.len() < ENTRY_BYTES;
             if !goes_on {
@@ -140,12 +140,12 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn expect(&self, rows: &Rows) {
+    fn prefetch(&self, rows: &Rows) {
         let mut slots = [None; TOGETHER];
         for (slot, change) in slots.iter_mut().zip(&self.changes) {
-            *slot = rows.expect(change.hash);
+            *slot = rows.prefetch(change.hash);
         }
-        slots.iter().flatten().for_each(|slot| rows.expect_texts(*slot));
+        slots.iter().flatten().for_each(|slot| rows.prefetch_texts(*slot));
     }
 
     fn make(&self, change: &Change, rows: &mut Rows, ops: &mut OpWriter) -> Result<(), Fault> {

@@ -208,7 +208,7 @@ fn hash<'a>(hasher: &RandomState, key: impl Iterator<Item = Cell<'a>>) -> u64 {
     for cell in key {
         match cell {
             Cell::Null => state.write_u8(1),
-            Cell::Poison => state.write_u8(2),
+            Cell::Unholdable => state.write_u8(2),
             Cell::Fixed(image) => state.write_u128(image),
             Cell::Text(text) => {
                 state.write(text);

@@ -168,17 +168,17 @@ impl Rows {
 
     /// The row whose key has this hash, if there is one, is wanted soon. Returns its slot, or another's.
     #[inline]
-    pub fn expect(&self, hash: u64) -> Option<u32> {
+    pub fn prefetch(&self, hash: u64) -> Option<u32> {
         let slot = self.index.find(hash, |_| true)?;
         // They lie anywhere in memory: all at once come as fast as one of them.
-        self.columns.iter().for_each(|column| column.expect(slot));
+        self.columns.iter().for_each(|column| column.prefetch(slot));
         Some(slot)
     }
 
-    /// So are its texts, some time after [`Rows::expect`].
+    /// So are its texts, some time after [`Rows::prefetch`].
     #[inline]
-    pub fn expect_texts(&self, slot: u32) {
-        self.columns.iter().for_each(|column| column.expect_text(slot));
+    pub fn prefetch_texts(&self, slot: u32) {
+        self.columns.iter().for_each(|column| column.prefetch_text(slot));
     }
 
     /// A row whose identity's cells are `key`.
@@ -242,8 +242,8 @@ impl Rows {
         self.set_live(slot, false)?;
         undo.delete(slot);
         for (i, column) in self.columns.iter_mut().enumerate() {
-            if column.unpoison(slot)? {
-                undo.poisoned(i);
+            if column.forget_unholdable(slot)? {
+                undo.unholdable(i);
             }
         }
         undo.end();

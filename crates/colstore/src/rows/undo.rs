@@ -161,10 +161,10 @@ pub enum Op<'a> {
     Insert {
         slot: u32,
     },
-    /// The row's cells are still in its slot; these columns (u16 each) were poisoned.
+    /// The row's cells are still in its slot; these columns (u16 each) were unholdable.
     Delete {
         slot: u32,
-        poisoned: &'a [u8],
+        unholdable: &'a [u8],
     },
     Update {
         slot: u32,
@@ -188,7 +188,7 @@ impl<'a> Op<'a> {
         let rest = &bytes[5..];
         match bytes[0] {
             INSERT => Op::Insert { slot },
-            DELETE => Op::Delete { slot, poisoned: rest },
+            DELETE => Op::Delete { slot, unholdable: rest },
             _ => Op::Update { slot, old: OldCells { rest } },
         }
     }
@@ -201,7 +201,7 @@ pub struct OldCells<'a> {
 }
 
 const NULL: u8 = 0;
-const POISON: u8 = 1;
+const UNHOLDABLE: u8 = 1;
 const TEXT: u8 = 2;
 const FIXED: u8 = 3;
 const WIDE: u8 = 4;
@@ -218,7 +218,7 @@ impl<'a> Iterator for OldCells<'a> {
         };
         let cell = match head[2] {
             NULL => Cell::Null,
-            POISON => Cell::Poison,
+            UNHOLDABLE => Cell::Unholdable,
             TEXT => {
                 let length = take(4).iter().rev().fold(0, |n, &byte| n << 8 | byte as usize);
                 Cell::Text(take(length))
@@ -246,12 +246,12 @@ impl OpWriter {
         self.end();
     }
 
-    /// To be followed by the poisoned columns and [`OpWriter::end`].
+    /// To be followed by the unholdable columns and [`OpWriter::end`].
     pub fn delete(&mut self, slot: u32) {
         self.begin(DELETE, slot);
     }
 
-    pub fn poisoned(&mut self, column: usize) {
+    pub fn unholdable(&mut self, column: usize) {
         self.bytes.extend_from_slice(&(column as u16).to_le_bytes());
     }
 
@@ -264,7 +264,7 @@ impl OpWriter {
         self.bytes.extend_from_slice(&(column as u16).to_le_bytes());
         match cell {
             Cell::Null => self.bytes.push(NULL),
-            Cell::Poison => self.bytes.push(POISON),
+            Cell::Unholdable => self.bytes.push(UNHOLDABLE),
             Cell::Text(text) => {
                 self.bytes.push(TEXT);
                 self.bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());

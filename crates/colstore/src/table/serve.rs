@@ -105,9 +105,9 @@ impl BoundTable {
             return Err(Refusal::SnapshotTooOld { relid });
         }
         past.take_back(&undo, &s).map_err(out_of_memory)?;
-        let poisoned = order.iter().position(|&index| past.columns[index].is_poisoned());
-        if let Some(column) = poisoned {
-            return Err(Refusal::UnholdableValue { relid, attnum: attnums[column] });
+        let unholdable = order.iter().position(|&index| past.columns[index].has_unholdable());
+        if let Some(column) = unholdable {
+            return Err(Refusal::Unholdable { relid, attnum: attnums[column] });
         }
         let Past { columns, live, live_counts, undone_transactions, undone_changes, .. } = past;
         let view = ColumnsView::new(columns, order, key, live, live_counts, slots, hold);
@@ -210,14 +210,14 @@ impl Past {
             Op::Insert { slot } => {
                 self.show(slot, false)?;
                 for column in &mut self.columns {
-                    column.patch_poisoned(slot, false)?;
+                    column.patch_unholdable(slot, false)?;
                 }
             }
-            Op::Delete { slot, poisoned } => {
+            Op::Delete { slot, unholdable } => {
                 self.show(slot, true)?;
-                for position in poisoned.as_chunks::<2>().0 {
+                for position in unholdable.as_chunks::<2>().0 {
                     if let Some(index) = self.wanted[u16::from_le_bytes(*position) as usize] {
-                        self.columns[index].patch_poisoned(slot, true)?;
+                        self.columns[index].patch_unholdable(slot, true)?;
                     }
                 }
             }

@@ -152,20 +152,20 @@ fn an_unholdable_value_refuses_its_column_as_long_as_it_is_visible() {
     let mut rig = Rig::new(LIMITS);
     rig.load(&layout, &[simple_row(1, 1, "x"), simple_row(2, 2, "y")]);
     let before = rig.now();
-    let poisoned = vec![Val::Int(1), Val::Unholdable, Val::Text("x".into())];
+    let unholdable = vec![Val::Int(1), Val::Unholdable, Val::Text("x".into())];
     let mut bytes = Vec::new();
-    rig::update(&layout, &simple_row(1, 1, "x"), &poisoned, &[], &mut bytes);
+    rig::update(&layout, &simple_row(1, 1, "x"), &unholdable, &[], &mut bytes);
     rig.commit(&bytes);
     let during = rig.now();
-    let refusal = Refusal::UnholdableValue { relid: 1, attnum: 2 };
+    let refusal = Refusal::Unholdable { relid: 1, attnum: 2 };
     assert_eq!(rig.serve(&layout, &during).unwrap_err(), refusal);
     assert!(rig.store.serve(&during, &[rig::request(&layout, &[0, 2])]).is_ok());
     assert_eq!(rig::rows_of(&rig.serve(&layout, &before).unwrap()).len(), 2);
     for healing in [false, true] {
         let mut bytes = Vec::new();
         match healing {
-            true => rig::update(&layout, &poisoned, &simple_row(1, 3, "x"), &[], &mut bytes),
-            false => rig::update(&layout, &poisoned, &poisoned, &[], &mut bytes),
+            true => rig::update(&layout, &unholdable, &simple_row(1, 3, "x"), &[], &mut bytes),
+            false => rig::update(&layout, &unholdable, &unholdable, &[], &mut bytes),
         }
         rig.commit(&bytes);
         let now = rig.now();
@@ -174,8 +174,8 @@ fn an_unholdable_value_refuses_its_column_as_long_as_it_is_visible() {
     assert_eq!(rig.serve(&layout, &during).unwrap_err(), refusal);
     let mut bytes = Vec::new();
     rig::delete(&layout, &simple_row(1, 3, "x"), &mut bytes);
-    rig::insert(&layout, &poisoned, &mut bytes);
-    rig::delete(&layout, &poisoned, &mut bytes);
+    rig::insert(&layout, &unholdable, &mut bytes);
+    rig::delete(&layout, &unholdable, &mut bytes);
     rig.commit(&bytes);
     assert_eq!(rig.rows(&layout), [simple_row(2, 2, "y")]);
     assert_eq!(rig.serve(&layout, &during).unwrap_err(), refusal);

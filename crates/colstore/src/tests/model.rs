@@ -173,10 +173,10 @@ fn run(seed: u64, steps: usize, mechanism: Mechanism) -> Outcome {
                         }
                     }
                     Err(Refusal::SnapshotTooOld { .. }) => outcome.too_old += 1,
-                    Err(Refusal::UnholdableValue { relid, attnum }) => {
+                    Err(Refusal::Unholdable { relid, attnum }) => {
                         let table = (relid - 10) as usize;
-                        let poisoned = |row: &Row| row[attnum as usize - 1] == Val::Unholdable;
-                        assert!(pg.scan(table, &s).iter().any(poisoned), "refused without a reason");
+                        let unholdable = |row: &Row| row[attnum as usize - 1] == Val::Unholdable;
+                        assert!(pg.scan(table, &s).iter().any(unholdable), "refused without a reason");
                         outcome.unholdable += 1;
                     }
                     Err(other) => panic!("{other:?}"),

@@ -153,7 +153,7 @@ impl Numbers {
 
     /// Prefetches the memory that [`Numbers::get`] reads.
     #[inline]
-    pub fn expect(&self, slot: u32) {
+    pub fn prefetch(&self, slot: u32) {
         let (chunk, row) = split(slot);
         let width = self.chunks[chunk].form.width();
         if width > 0 {

@@ -56,7 +56,7 @@ impl Heap {
 
     /// The text there is wanted soon.
     #[inline]
-    pub fn expect(&self, place: Place) {
+    pub fn prefetch(&self, place: Place) {
         prefetch(&self.blocks[place.block as usize].bytes()[place.offset as usize]);
     }
 

@@ -168,16 +168,16 @@ impl TextColumn {
 
     /// Prefetches a slot's reference to its text, or the text itself if there is no reference.
     #[inline]
-    pub fn expect(&self, slot: u32) {
+    pub fn prefetch(&self, slot: u32) {
         let (chunk, row) = split(slot);
         let of = &self.chunks[chunk];
         match (of.form.width(), &of.sequence) {
-            (0, Some(_)) => self.expect_text(slot),
+            (0, Some(_)) => self.prefetch_text(slot),
             (0, None) => {}
             (width, sequence) => {
                 prefetch(self.region.bytes_in(chunk, row * width, width).as_ptr());
                 if let Some(sequence) = sequence {
-                    sequence.expect(row);
+                    sequence.prefetch(row);
                 }
             }
         }
@@ -185,18 +185,18 @@ impl TextColumn {
 
     /// A slot's text is wanted soon. Those of a dictionary are few.
     #[inline]
-    pub fn expect_text(&self, slot: u32) {
+    pub fn prefetch_text(&self, slot: u32) {
         let (chunk, row) = split(slot);
         let of = &self.chunks[chunk];
         match &of.sequence {
             Some(sequence) => match self.at_rest(chunk, row, sequence) {
-                Stored::Plain(bytes) => expect_all(bytes),
-                Stored::Packed { packing, bytes, characters } => expect_all(&bytes[..packing.bytes(characters)]),
+                Stored::Plain(bytes) => prefetch_all(bytes),
+                Stored::Packed { packing, bytes, characters } => prefetch_all(&bytes[..packing.bytes(characters)]),
             },
             None if of.dictionary.is_some() => {}
             None => {
                 if let Some(place) = of.form.read(self.reference(chunk, row)) {
-                    of.heap.expect(place);
+                    of.heap.prefetch(place);
                 }
             }
         }
@@ -403,7 +403,7 @@ impl TextColumn {
 }
 
 /// A longer text is compared from its beginning, and the processor sees where that leads.
-fn expect_all(bytes: &[u8]) {
+fn prefetch_all(bytes: &[u8]) {
     for line in bytes.chunks(64).take(4) {
         prefetch(line.as_ptr());
     }

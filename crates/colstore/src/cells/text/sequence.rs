@@ -154,7 +154,7 @@ impl Sequence {
 
     /// Prefetches the memory that [`Sequence::locate`] reads besides the group's lengths.
     #[inline]
-    pub fn expect(&self, row: usize) {
+    pub fn prefetch(&self, row: usize) {
         if let Some(start) = self.starts.get(row / GROUP) {
             prefetch(start);
         }
