@@ -13,11 +13,10 @@
 //!
 //! A message that cannot be understood is the end of the engine: what it said is lost, so nothing behind it is exact.
 
-use colstore::TableChanges;
-use plan::TableLayout;
+use colstore::Sink;
+use protocol::ProtocolError;
 use protocol::change::{CHANGE_HEAD, StreamMessage, changed_table};
 use protocol::ring::Consumer;
-use protocol::{ProtocolError, Snapshot};
 
 use crate::by_table::ByTable;
 
@@ -28,20 +27,6 @@ const ROOM_STEP: usize = 1 << 20;
 /// No message but a row change is nearly as long as this.
 const LONGEST_MESSAGE: usize = 64 << 20;
 const LENGTH: usize = 4;
-
-/// The receiver of the stream: the store, and observers of its tables' states.
-pub trait Sink {
-    /// Whether changes of this table are needed.
-    fn wants(&self, relid: u32) -> bool;
-    /// Whether a transaction of this many bytes may be held.
-    fn has_room(&self, bytes: usize) -> bool;
-    /// There is no room for this table's changes.
-    fn give_up(&mut self, relid: u32, transaction_bytes: usize);
-    fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>);
-    fn gate(&mut self, snapshot: Snapshot);
-    fn watch(&mut self, generation: u64, layout: TableLayout);
-    fn retire(&mut self, relid: u32);
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
@@ -56,15 +41,16 @@ pub struct Stream {
     input: Vec<u8>,
     /// How much of `input` is done with.
     at: usize,
-    transaction: Option<Transaction>,
+    transaction: Option<OpenTransaction>,
     /// The row change that goes on in the next bytes.
-    change: Option<Change>,
+    change: Option<RestOfChange>,
     position: u64,
     /// The last turn ended early: whole messages are left in `input`.
     paused: bool,
 }
 
-struct Transaction {
+/// A transaction that has begun and not committed.
+struct OpenTransaction {
     xid: u64,
     /// Changes of wanted tables, as they came.
     changes: ByTable,
@@ -72,7 +58,8 @@ struct Transaction {
     room: usize,
 }
 
-struct Change {
+/// The rest of a row change's frame.
+struct RestOfChange {
     remaining: usize,
     keep: bool,
 }
@@ -134,7 +121,7 @@ impl Stream {
                 let transaction = self.transaction.as_mut().ok_or(StreamError::Order("a change without begin"))?;
                 let bytes = LENGTH + length;
                 let keep = sink.wants(relid) && transaction.make_room(sink, relid, bytes);
-                self.change = Some(Change { remaining: bytes, keep });
+                self.change = Some(RestOfChange { remaining: bytes, keep });
                 continue;
             }
             if length > LONGEST_MESSAGE {
@@ -153,7 +140,7 @@ impl Stream {
     /// Everything but row changes.
     fn handle(
         message: StreamMessage<'_>,
-        transaction: &mut Option<Transaction>,
+        transaction: &mut Option<OpenTransaction>,
         position: &mut u64,
         sink: &mut impl Sink,
     ) -> Result<(), StreamError> {
@@ -172,7 +159,7 @@ impl Stream {
         }
         match message {
             StreamMessage::Begin { xid } => {
-                *transaction = Some(Transaction { xid, changes: ByTable::default(), room: 0 });
+                *transaction = Some(OpenTransaction { xid, changes: ByTable::default(), room: 0 });
             }
             StreamMessage::Position { lsn } => *position = lsn.max(*position),
             StreamMessage::Gate { snapshot } => sink.gate(snapshot),
@@ -187,7 +174,7 @@ impl Stream {
     }
 }
 
-impl Transaction {
+impl OpenTransaction {
     /// Makes sure that `bytes` more of this table can be held, or gives up the tables of this transaction.
     fn make_room(&mut self, sink: &mut impl Sink, relid: u32, bytes: usize) -> bool {
         let needed = self.changes.bytes() + bytes;
@@ -210,7 +197,9 @@ impl Transaction {
 
 #[cfg(test)]
 mod tests {
-    use plan::Identity;
+    use colstore::TableChanges;
+    use plan::{Identity, TableLayout};
+    use protocol::Snapshot;
     use protocol::ring::Producer;
 
     use super::*;

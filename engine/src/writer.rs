@@ -14,8 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use colstore::{Forked, Lease, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableChanges, TableRequest};
-use plan::TableLayout;
+use colstore::{Forked, Lease, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableRequest};
 use protocol::Snapshot;
 use protocol::control::{Settings, ToWorker};
 use protocol::request::{LoadRequest, Refusal};
@@ -25,7 +24,7 @@ use tokio::sync::oneshot;
 
 use crate::forked::Fork;
 use crate::stats::Stats;
-use crate::stream::{Sink, Stream, StreamError};
+use crate::stream::{Stream, StreamError};
 
 /// Pieces of loads that may wait; a loader that is faster is held up.
 const LOAD_QUEUE: usize = 4;
@@ -279,34 +278,4 @@ fn bind(
         }
     };
     Ok(Bound { tables, waited, snapshot: start.elapsed() })
-}
-
-impl Sink for Store {
-    fn wants(&self, relid: u32) -> bool {
-        self.wants(relid)
-    }
-
-    fn has_room(&self, bytes: usize) -> bool {
-        self.has_room(bytes as u64)
-    }
-
-    fn give_up(&mut self, relid: u32, transaction_bytes: usize) {
-        self.give_up(relid, transaction_bytes as u64);
-    }
-
-    fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>) {
-        self.transaction(xid, time, changes);
-    }
-
-    fn gate(&mut self, snapshot: Snapshot) {
-        self.gate(snapshot);
-    }
-
-    fn watch(&mut self, generation: u64, layout: TableLayout) {
-        self.watch(generation, layout);
-    }
-
-    fn retire(&mut self, relid: u32) {
-        self.retire(relid);
-    }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use anker_colstore::{Limits, Mechanism, Store};
+use anker_colstore::{Limits, Mechanism, Sink, Store};
 use plan::{Identity, MirrorColumn, TableLayout, Type};
 use protocol::Snapshot;
 use protocol::change::{Value, write_value};

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use anker_colstore::{Limits, Mechanism, Store, TableChanges, TableRequest};
+use anker_colstore::{Limits, Mechanism, Sink, Store, TableChanges, TableRequest};
 use plan::{Identity, MirrorColumn, RelationColumn, TableLayout, Type};
 use protocol::Snapshot;
 use protocol::change::{StreamMessage, Value, write_value};

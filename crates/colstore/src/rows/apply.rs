@@ -12,7 +12,7 @@ use plan::Type;
 use protocol::change::{RowReader, StreamMessage};
 
 use crate::cells::column::Cell;
-use crate::rows::backlog::Transaction;
+use crate::rows::backlog::PendingTransaction;
 use crate::rows::undo::{OpWriter, Undo};
 use crate::rows::{Fault, Rows, undecodable};
 
@@ -29,12 +29,12 @@ pub fn apply(
     rows: &mut Rows,
     undo: &mut Undo,
     types: &[Type],
-    transactions: &[Transaction],
+    transactions: &[PendingTransaction],
     now_ms: u64,
 ) -> Result<u64, Fault> {
     let mut messages = transactions
         .iter()
-        .flat_map(|transaction| Messages { rest: &transaction.changes }.map(|message| (transaction.xid, message)));
+        .flat_map(|transaction| Messages { rest: &transaction.messages }.map(|message| (transaction.xid, message)));
     let mut batch = Batch::default();
     let (mut ops, mut writes, mut changes) = (OpWriter::default(), None, 0);
     loop {
@@ -74,14 +74,14 @@ fn end_entry(undo: &mut Undo, xid: Option<u64>, now_ms: u64, ops: &mut OpWriter)
 /// Changes that are read, and not yet made.
 #[derive(Default)]
 struct Batch<'a> {
-    changes: Vec<Change>,
+    changes: Vec<DecodedChange>,
     /// Rows of all changes but deletes, one behind the other.
     cells: Vec<Option<Cell<'a>>>,
     /// Identities' cells of all changes, one behind the other.
     keys: Vec<Cell<'a>>,
 }
 
-struct Change {
+struct DecodedChange {
     xid: u64,
     kind: Kind,
     /// The place of its first cell, and its key.
@@ -136,7 +136,7 @@ impl<'a> Batch<'a> {
             }
         }
         let hash = rows.hash(&self.keys[key..]);
-        self.changes.push(Change { xid, kind, cells, key, hash });
+        self.changes.push(DecodedChange { xid, kind, cells, key, hash });
         Ok(())
     }
 
@@ -148,8 +148,8 @@ impl<'a> Batch<'a> {
         slots.iter().flatten().for_each(|slot| rows.prefetch_texts(*slot));
     }
 
-    fn make(&self, change: &Change, rows: &mut Rows, ops: &mut OpWriter) -> Result<(), Fault> {
-        let Change { kind, hash, .. } = *change;
+    fn make(&self, change: &DecodedChange, rows: &mut Rows, ops: &mut OpWriter) -> Result<(), Fault> {
+        let DecodedChange { kind, hash, .. } = *change;
         let cells = &self.cells[change.cells..];
         let key = &self.keys[change.key..];
         if kind == Kind::Insert {

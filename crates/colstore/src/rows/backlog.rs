@@ -6,22 +6,22 @@ use snapmem::{OutOfMemory, Pool};
 
 use crate::base::claim::Claim;
 
-const ENTRY_BYTES: u64 = size_of::<Transaction>() as u64 + 16;
+const ENTRY_BYTES: u64 = size_of::<PendingTransaction>() as u64 + 16;
 
-/// A committed transaction's changes of one table.
+/// A committed transaction's changes of one table, until they are applied.
 #[derive(Debug)]
-pub struct Transaction {
+pub struct PendingTransaction {
     pub xid: u64,
     /// PostgreSQL's commit time; only for the first of the tables that the transaction touched, so that it is counted
     /// once.
     pub counted: Option<i64>,
     /// Messages of the stream, each with its length.
-    pub changes: Box<[u8]>,
+    pub messages: Box<[u8]>,
 }
 
 #[derive(Debug)]
 pub struct Backlog {
-    waiting: VecDeque<Transaction>,
+    waiting: VecDeque<PendingTransaction>,
     claim: Claim,
 }
 
@@ -30,14 +30,14 @@ impl Backlog {
         Backlog { waiting: VecDeque::new(), claim: Claim::new(pool) }
     }
 
-    pub fn push(&mut self, transaction: Transaction) -> Result<(), OutOfMemory> {
+    pub fn push(&mut self, transaction: PendingTransaction) -> Result<(), OutOfMemory> {
         self.claim.add(size(&transaction))?;
         self.waiting.push_back(transaction);
         Ok(())
     }
 
     /// Takes out, in commit order, transactions that `wanted` names: all, or as many as make up `budget` bytes.
-    pub fn take(&mut self, wanted: impl Fn(u64) -> bool, budget: u64) -> Vec<Transaction> {
+    pub fn take(&mut self, wanted: impl Fn(u64) -> bool, budget: u64) -> Vec<PendingTransaction> {
         let (mut taken, mut kept) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         if !self.waiting.iter().any(|transaction| wanted(transaction.xid)) {
@@ -63,6 +63,6 @@ impl Backlog {
     }
 }
 
-fn size(transaction: &Transaction) -> u64 {
-    ENTRY_BYTES + transaction.changes.len() as u64
+fn size(transaction: &PendingTransaction) -> u64 {
+    ENTRY_BYTES + transaction.messages.len() as u64
 }

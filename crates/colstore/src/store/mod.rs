@@ -2,32 +2,32 @@
 //!
 //! | file | job |
 //! |---|---|
+//! | `sink` | the change stream comes in |
 //! | `forks` | forked children and the memory that they bind |
 
 mod forks;
+mod sink;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plan::TableLayout;
 use protocol::Snapshot;
 use protocol::control::ToWorker;
 use protocol::request::{LoadRequest, Refusal, TableStatus};
 use snapmem::{Errand, Mechanism, Pool};
 
+use self::forks::Forks;
+pub use self::forks::{Forked, NoAnswer};
+pub use self::sink::Sink;
 use crate::base::clock::{ApplyDelays, Clock, Delays};
 use crate::base::leases::{Hold, Lease, Leases};
 use crate::read::survey::Survey;
 use crate::read::view::TableView;
 use crate::rows::Fault;
-use crate::rows::backlog::Transaction;
 use crate::table::Table;
 use crate::table::agenda::Agenda;
-use crate::table::request::{TableChanges, TableRequest};
+use crate::table::request::TableRequest;
 use crate::table::serve::BoundTable;
-
-use self::forks::Forks;
-pub use self::forks::{Forked, NoAnswer};
 
 /// All mirrored tables of a database. One thread owns it; views may go to any thread.
 #[derive(Debug)]
@@ -119,68 +119,6 @@ impl Store {
             changes_applied: 0,
             alive: Arc::new(()),
             leases,
-        }
-    }
-
-    /// `StreamMessage::Watch`: a new, empty table that is loading.
-    pub fn watch(&mut self, generation: u64, layout: TableLayout) {
-        self.retire(layout.relid);
-        self.tables.insert(layout.relid, Table::new(generation, layout, &self.pool, self.mechanism));
-    }
-
-    /// `StreamMessage::Retire`. Views that are alive keep their rows.
-    pub fn retire(&mut self, relid: u32) {
-        if let Some(table) = self.tables.remove(&relid) {
-            table.leave(&mut self.agenda);
-        }
-    }
-
-    /// Whether changes of this table are wanted at all (watched and not broken).
-    pub fn wants(&self, relid: u32) -> bool {
-        self.tables.get(&relid).is_some_and(|table| !table.is_broken())
-    }
-
-    /// Whether so much more may be held.
-    pub fn has_room(&self, bytes: u64) -> bool {
-        self.pool.make_room(bytes)
-    }
-
-    /// There is no room for a transaction that has changed this table.
-    pub fn give_up(&mut self, relid: u32, transaction_bytes: u64) {
-        self.break_on_fault(relid, Err(Fault::TransactionTooLarge { megabytes: transaction_bytes >> 20 }));
-    }
-
-    /// A whole committed transaction, in commit order: it becomes pending.
-    pub fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>) {
-        let mut counted = Some(time);
-        for TableChanges { relid, messages } in changes {
-            let Some(table) = self.tables.get_mut(&relid).filter(|table| !table.is_broken()) else { continue };
-            let result = table.enqueue(Transaction { xid, counted: counted.take(), changes: messages.into() });
-            table.note_in(&mut self.agenda);
-            self.break_on_fault(relid, result.map_err(Fault::from));
-        }
-    }
-
-    /// Applies what `gate` sees, remembers it as a possible floor, and drops undo beyond the limits.
-    pub fn gate(&mut self, gate: Snapshot) {
-        let gate = Arc::new(gate);
-        let now_ms = self.clock.millis();
-        for relid in self.agenda.unsettled() {
-            loop {
-                self.visits += 1;
-                let more = self.apply_some(relid, &gate);
-                if let Some(table) = self.tables.get_mut(&relid) {
-                    table.mark(&gate, now_ms);
-                    table.note_in(&mut self.agenda);
-                }
-                self.discard_undo_beyond_limit();
-                if !more {
-                    break;
-                }
-            }
-        }
-        while let Some(relid) = self.too_old_undo(now_ms) {
-            self.discard_oldest(relid);
         }
     }
 

@@ -30,7 +30,7 @@ use snapmem::{Mechanism, OutOfMemory, Pool};
 use crate::base::leases::Written;
 use crate::cells::column::Cell;
 use crate::rows::apply::{apply, read_cell};
-use crate::rows::backlog::{Backlog, Transaction};
+use crate::rows::backlog::{Backlog, PendingTransaction};
 use crate::rows::undo::{Op, Undo};
 use crate::rows::{Fault, Rows, undecodable};
 use crate::table::agenda::{Agenda, Note};
@@ -86,7 +86,7 @@ pub struct Live {
 
 /// Transactions that were applied just now.
 pub struct Applied {
-    pub transactions: Vec<Transaction>,
+    pub transactions: Vec<PendingTransaction>,
     pub changes: u64,
 }
 
@@ -153,7 +153,7 @@ impl Table {
     }
 
     /// A transaction has committed.
-    pub fn enqueue(&mut self, transaction: Transaction) -> Result<(), OutOfMemory> {
+    pub fn enqueue(&mut self, transaction: PendingTransaction) -> Result<(), OutOfMemory> {
         match &self.state {
             State::Broken => Ok(()),
             State::Live(live) if live.loaded.sees(transaction.xid) => Ok(()),

@@ -8,7 +8,7 @@ use protocol::request::Refusal;
 use snapmem::faults;
 
 use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
-use crate::{Limits, Mechanism, TableChanges};
+use crate::{Limits, Mechanism, Sink, TableChanges};
 
 /// Two tables, the first with a long row among others; `changes` break the first.
 fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
-use crate::{Lease, Limits, Mechanism, Served};
+use crate::{Lease, Limits, Mechanism, Served, Sink};
 
 fn change_number(rig: &mut Rig, key: i64, number: i64) {
     let layout = simple(1);

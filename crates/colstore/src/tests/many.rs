@@ -5,7 +5,7 @@ use std::time::Duration;
 use plan::{Identity, Type};
 
 use super::rig::{self, LIMITS, Rig, Row, Val, simple, simple_row};
-use crate::Limits;
+use crate::{Limits, Sink};
 
 const TABLES: u32 = 10_000;
 

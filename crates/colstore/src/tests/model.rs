@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 
 use super::heap::{Pg, Proc};
 use super::rig::{self, Row, Val};
-use crate::{Limits, Mechanism, Store, TableView};
+use crate::{Limits, Mechanism, Sink, Store, TableView};
 
 const TABLES: usize = 5;
 

@@ -11,7 +11,7 @@ use protocol::change::{CHANGE_HEAD, StreamMessage, Value, changed_table, write_v
 use protocol::control::ToWorker;
 use protocol::request::{LoadRequest, Refusal};
 
-use crate::{Coded, Limits, Mechanism, Store, TableChanges, TableRequest, TableView};
+use crate::{Coded, Limits, Mechanism, Sink, Store, TableChanges, TableRequest, TableView};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Val {

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use plan::{Identity, Type};
 
 use super::rig::{self, LIMITS, Rig, Row, Val, simple, simple_row};
-use crate::{CHUNK_ROWS, Limits};
+use crate::{CHUNK_ROWS, Limits, Sink};
 
 fn many_rows(count: i64) -> Vec<Row> {
     (0..count).map(|key| simple_row(key, key % 100, &format!("the text of row {key}"))).collect()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use colstore::{Limits, Mechanism, Store, TableChanges, TableRequest, TableView};
+use colstore::{Limits, Mechanism, Sink, Store, TableChanges, TableRequest, TableView};
 use plan::{Identity, Literal, MirrorColumn, RelationColumn, TableLayout, Type};
 use protocol::Snapshot;
 use protocol::change::{StreamMessage, Value as Written, write_value};

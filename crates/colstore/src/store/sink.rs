@@ -1,0 +1,87 @@
+//! The end of the change stream.
+
+use std::sync::Arc;
+
+use plan::TableLayout;
+use protocol::Snapshot;
+
+use super::Store;
+use crate::rows::Fault;
+use crate::rows::backlog::PendingTransaction;
+use crate::table::Table;
+use crate::table::request::TableChanges;
+
+/// The receiver of the stream: the store, and observers of its tables' states.
+pub trait Sink {
+    /// Whether changes of this table are wanted at all (watched and not broken).
+    fn wants(&self, relid: u32) -> bool;
+    /// Whether a transaction of this many bytes may be held.
+    fn has_room(&self, bytes: usize) -> bool;
+    /// There is no room for a transaction that has changed this table.
+    fn give_up(&mut self, relid: u32, transaction_bytes: usize);
+    /// A whole committed transaction, in commit order: it becomes pending.
+    fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>);
+    /// Applies what `gate` sees, remembers it as a possible floor, and drops undo beyond the limits.
+    fn gate(&mut self, gate: Snapshot);
+    /// `StreamMessage::Watch`: a new, empty table that is loading.
+    fn watch(&mut self, generation: u64, layout: TableLayout);
+    /// `StreamMessage::Retire`. Views that are alive keep their rows.
+    fn retire(&mut self, relid: u32);
+}
+
+impl Sink for Store {
+    fn wants(&self, relid: u32) -> bool {
+        self.tables.get(&relid).is_some_and(|table| !table.is_broken())
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.pool.make_room(bytes as u64)
+    }
+
+    fn give_up(&mut self, relid: u32, transaction_bytes: usize) {
+        self.break_on_fault(relid, Err(Fault::TransactionTooLarge { megabytes: transaction_bytes as u64 >> 20 }));
+    }
+
+    fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>) {
+        let mut counted = Some(time);
+        for TableChanges { relid, messages } in changes {
+            let Some(table) = self.tables.get_mut(&relid).filter(|table| !table.is_broken()) else { continue };
+            let result = table.enqueue(PendingTransaction { xid, counted: counted.take(), messages: messages.into() });
+            table.note_in(&mut self.agenda);
+            self.break_on_fault(relid, result.map_err(Fault::from));
+        }
+    }
+
+    fn gate(&mut self, gate: Snapshot) {
+        let gate = Arc::new(gate);
+        let now_ms = self.clock.millis();
+        for relid in self.agenda.unsettled() {
+            loop {
+                self.visits += 1;
+                let more = self.apply_some(relid, &gate);
+                if let Some(table) = self.tables.get_mut(&relid) {
+                    table.mark(&gate, now_ms);
+                    table.note_in(&mut self.agenda);
+                }
+                self.discard_undo_beyond_limit();
+                if !more {
+                    break;
+                }
+            }
+        }
+        while let Some(relid) = self.too_old_undo(now_ms) {
+            self.discard_oldest(relid);
+        }
+    }
+
+    fn watch(&mut self, generation: u64, layout: TableLayout) {
+        self.retire(layout.relid);
+        self.tables.insert(layout.relid, Table::new(generation, layout, &self.pool, self.mechanism));
+    }
+
+    fn retire(&mut self, relid: u32) {
+        if let Some(table) = self.tables.remove(&relid) {
+            table.leave(&mut self.agenda);
+        }
+    }
+}
