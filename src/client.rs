@@ -57,7 +57,7 @@ pub fn disk_path(database: pg_sys::Oid) -> String {
     format!("{FILE_DIRECTORY}/pgsql_tmp_{}.disk", database.to_u32())
 }
 
-pub struct Engine {
+pub struct Connection {
     stream: UnixStream,
     /// Given back when the socket is closed: fields are dropped in their order.
     _descriptor: Descriptor,
@@ -139,7 +139,7 @@ impl From<Loss> for String {
 
 /// A connection without a request, and the process that it belongs to.
 struct Kept {
-    engine: Engine,
+    engine: Connection,
     process: u32,
 }
 
@@ -154,30 +154,30 @@ pub enum Received<'a> {
     TimedOut,
 }
 
-impl Engine {
+impl Connection {
     /// Connects and says hello. The error is a reason for EXPLAIN.
-    pub fn connect(database: pg_sys::Oid, limit: Duration) -> Result<Engine, String> {
+    pub fn connect(database: pg_sys::Oid, limit: Duration) -> Result<Connection, String> {
         let descriptor = Descriptor::reserve().ok_or("session has too many files open (max_files_per_process)")?;
         let stream = connect(database, limit)?;
         let inbox = Inbox::default();
         let (patience, heard) = (SILENCE, Instant::now());
-        let mut engine = Engine { stream, _descriptor: descriptor, inbox, patience, heard, database, again: None };
+        let mut engine = Connection { stream, _descriptor: descriptor, inbox, patience, heard, database, again: None };
         engine.send(&hello())?;
         Ok(engine)
     }
 
     /// The connection that was kept, or else a new one.
-    pub fn reach(database: pg_sys::Oid, limit: Duration) -> Result<Engine, String> {
-        match Engine::kept(database) {
+    pub fn reach(database: pg_sys::Oid, limit: Duration) -> Result<Connection, String> {
+        match Connection::kept(database) {
             Some(mut engine) => {
                 engine.again = Some(Again { request: Vec::new(), deadline: Instant::now() + limit });
                 Ok(engine)
             }
-            None => Engine::connect(database, limit),
+            None => Connection::connect(database, limit),
         }
     }
 
-    fn kept(database: pg_sys::Oid) -> Option<Engine> {
+    fn kept(database: pg_sys::Oid) -> Option<Connection> {
         let Kept { mut engine, process } = KEPT.take().map(ManuallyDrop::into_inner)?;
         // A child's is its parent's.
         let ours = process == std::process::id() && engine.database == database;

@@ -17,14 +17,14 @@ pub const PREFIX: &CStr = c"pg_anker";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// The addressee, which tells notes to this worker from those to an earlier worker of the database.
-    pub worker: u64,
+    pub token: u64,
     pub content: Content,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// The contents of `anker.mirrored`, except changes that the stream itself has brought or will bring.
-    Registry { relids: Vec<u32> },
+    List { relids: Vec<u32> },
     /// Time to watch tables again.
     WatchAgain { relids: Vec<u32> },
 }

@@ -14,7 +14,7 @@ use protocol::frame::{self, Kind};
 use protocol::request::{Refusal, Request};
 use protocol::survey::{ColumnSurvey, SurveyRequest, TableSurvey};
 
-use crate::client::{Engine, Received};
+use crate::client::{Connection, Received};
 use crate::layout;
 use crate::pg::catalog::{relation_name, text_of};
 use crate::pg::error::Error;
@@ -237,7 +237,7 @@ fn ask(relation: pg_sys::Oid, seen: &Seen, by_chunk: bool, patience: Duration) -
 }
 
 fn converse(database: pg_sys::Oid, request: SurveyRequest, patience: Duration) -> Result<TableSurvey, String> {
-    let mut engine = Engine::reach(database, patience)?;
+    let mut engine = Connection::reach(database, patience)?;
     engine.request(frame::encode(Kind::Request, &Request::Survey(request)))?;
     let survey = match engine.receive(Some(patience))? {
         Received::Frame(Kind::Survey, payload) => frame::parse(payload).map_err(|e| e.to_string())?,

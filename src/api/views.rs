@@ -10,7 +10,7 @@ use protocol::frame::{self, Kind};
 use protocol::request::{Request, Status, TableStatus};
 use serde_json::json;
 
-use crate::client::{Engine, Received};
+use crate::client::{Connection, Received};
 use crate::layout;
 use crate::pg::{catalog, session, wal};
 use crate::reason::Why;
@@ -238,7 +238,7 @@ fn fallback_reasons(database: &shared::Database) -> JsonB {
 
 /// The engine's own account; `None` if it is not there.
 fn status(database: pg_sys::Oid) -> Option<Status> {
-    let mut engine = Engine::reach(database, PATIENCE).ok()?;
+    let mut engine = Connection::reach(database, PATIENCE).ok()?;
     engine.request(frame::encode(Kind::Request, &Request::Status)).ok()?;
     let Received::Frame(Kind::Status, payload) = engine.receive(Some(PATIENCE)).ok()? else {
         return None;

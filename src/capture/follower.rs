@@ -28,7 +28,7 @@ pub struct Follower {
     pub gates: Gates,
     /// `anker.mirrored` is no more.
     pub list_dropped: bool,
-    worker: u64,
+    token: u64,
     wide: WideRows,
     transaction: Transaction,
     row: Vec<u8>,
@@ -93,14 +93,14 @@ impl Transaction {
 }
 
 impl Follower {
-    pub fn new(registry: Registry, out: Outbox, worker: u64) -> Follower {
+    pub fn new(registry: Registry, out: Outbox, token: u64) -> Follower {
         let scratch = Scratch::lasting(c"pg_anker change");
         Follower {
             registry,
             out,
             gates: Gates::new(),
             list_dropped: false,
-            worker,
+            token,
             wide: WideRows::new(settings::max_row_bytes() as u64),
             transaction: Transaction::default(),
             row: Vec::new(),
@@ -185,7 +185,7 @@ impl Follower {
 
     fn note(&mut self, note: Note, catalog: Historic<'_>) {
         match note.content {
-            Content::Registry { relids } => self.registry.list_was_read(&relids, catalog, &mut self.out),
+            Content::List { relids } => self.registry.list_was_read(&relids, catalog, &mut self.out),
             Content::WatchAgain { relids } => {
                 relids.into_iter().for_each(|relid| self.registry.watch_again(relid, catalog, &mut self.out));
             }
@@ -275,7 +275,7 @@ impl Follow for Follower {
 
     fn message(&mut self, message: Message<'_>) {
         let note = message.under(PREFIX).and_then(Note::read);
-        if let Some(note) = note.filter(|note| note.worker == self.worker) {
+        if let Some(note) = note.filter(|note| note.token == self.token) {
             message.with_catalog(|catalog| self.note(note, catalog));
         }
     }

@@ -14,7 +14,7 @@ use crate::client;
 use crate::pg::process::{self, Worker};
 use crate::pg::{rows, transaction, wal};
 use crate::settings::MAX_WAL_RETAINED_MB;
-use crate::shared::{self, Database, DatabaseState, Reason};
+use crate::shared::{self, Database, DatabaseState, FixedText};
 
 /// Between two looks at retained WAL, and at what nobody wakes us for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -223,7 +223,7 @@ fn start(oid: pg_sys::Oid, course: &mut Course, now: Instant) {
 fn postpone(oid: pg_sys::Oid, course: &mut Course, now: Instant, reason: &str) {
     course.course.started(now);
     course.course.ended(now, End::Failed);
-    shared::set_state(oid, DatabaseState::Backoff, |d| d.reason = Reason::new(reason));
+    shared::set_state(oid, DatabaseState::Backoff, |d| d.reason = FixedText::new(reason));
 }
 
 /// A temporary slot goes with its process, and the WAL that it held back with it. The worker itself may be stuck in a
@@ -245,7 +245,7 @@ fn stop_if_it_retains_too_much(database: &Database, worker: Option<&Worker>) {
     log!("pg_anker: {reason}; terminating the capture worker of database {}", database.oid.to_u32());
     shared::update_database(database.oid, |d| {
         d.state = DatabaseState::Backoff;
-        d.reason = Reason::new(&reason);
+        d.reason = FixedText::new(&reason);
         d.retained_lsn = 0;
     });
     match worker {

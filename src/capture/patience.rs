@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use super::outbox::Outbox;
 use crate::pg::{process, session, snapshot};
-use crate::shared::{self, Reason};
+use crate::shared::{self, FixedText};
 
 /// A transaction that writes for longer is worth waiting for before WAL is held back.
 const OLD: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const LOOK_EVERY_MS: i64 = 200;
 
 pub fn wait_for_old_transactions(database: pg_sys::Oid, out: &mut Outbox) {
     while let Some(oldest) = oldest_writer().filter(Writer::is_old) {
-        shared::update_database(database, |d| d.reason = Reason::new(&oldest.describe()));
+        shared::update_database(database, |d| d.reason = FixedText::new(&oldest.describe()));
         out.poll_engine();
         process::sleep(LOOK_EVERY_MS);
     }

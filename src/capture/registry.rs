@@ -16,7 +16,7 @@ use crate::pg::process::{self, Worker};
 use crate::pg::relation::{Historic, OpenRelation};
 use crate::pg::tuple::RowEncoder;
 use crate::settings;
-use crate::shared::{self, Reason, TableState};
+use crate::shared::{self, FixedText, TableState};
 
 const MAX_LOADERS: usize = 2;
 /// When there was no place for a loader's process, or it ended before it came to its first table.
@@ -45,8 +45,8 @@ pub struct Registry {
     database: pg_sys::Oid,
     /// `anker.mirrored`.
     list: pg_sys::Oid,
-    /// Tells our notes from others'.
-    worker: u64,
+    /// Drawn at random: tells our notes from those to an earlier worker.
+    token: u64,
     tables: Tables<RowEncoder>,
     loaders: Vec<Loader>,
     no_loader_before: Option<Instant>,
@@ -59,11 +59,11 @@ struct Loader {
 }
 
 impl Registry {
-    pub fn new(database: pg_sys::Oid, list: pg_sys::Oid, worker: u64) -> Registry {
+    pub fn new(database: pg_sys::Oid, list: pg_sys::Oid, token: u64) -> Registry {
         Registry {
             database,
             list,
-            worker,
+            token,
             tables: Tables::default(),
             loaders: Vec::new(),
             no_loader_before: None,
@@ -96,7 +96,7 @@ impl Registry {
 
     /// The encoder of a table's rows, if it is watched.
     pub fn encoder(&mut self, relid: u32) -> Option<&mut RowEncoder> {
-        self.tables.follower(relid)
+        self.tables.encoder(relid)
     }
 
     // -- under the catalog of the stream's position ------------------------------------------------------------------
@@ -158,7 +158,7 @@ impl Registry {
             return self.unregister(relid, out);
         };
         let (generation, now) = (shared::next_generation(), Instant::now());
-        let again = self.tables.was_followed(relid);
+        let again = self.tables.was_watched(relid);
         let crashes = load::crashes(self.database, relid.into());
         match layout::describe_new(&relation).and_then(|described| match crashes < MOST_CRASHES {
             true => Ok(described),
@@ -170,7 +170,7 @@ impl Registry {
                     t.generation = generation;
                     t.fingerprint = described.layout.fingerprint;
                     t.rebuilds += again as u64;
-                    t.reason = Reason::NONE;
+                    t.reason = FixedText::NONE;
                 });
                 if !placed {
                     return self.tables.without_room(relid, now);
@@ -184,7 +184,7 @@ impl Registry {
             Err(NotMirrorable { message, .. }) => {
                 let placed = shared::update_table(self.database, relid.into(), |t| {
                     t.state = TableState::Unsupported;
-                    t.reason = Reason::new(&message);
+                    t.reason = FixedText::new(&message);
                 });
                 match placed {
                     true => self.tables.unsupported(relid),
@@ -222,7 +222,7 @@ impl Registry {
         if self.tables.live(relid, generation, Instant::now()) {
             shared::update_generation(self.database, relid.into(), generation, |t| {
                 t.state = TableState::Live;
-                t.reason = Reason::NONE;
+                t.reason = FixedText::NONE;
             });
         }
     }
@@ -251,7 +251,7 @@ impl Registry {
         shared::update_generation(self.database, relid.into(), generation, |t| {
             t.state = TableState::Broken;
             t.errors += (cause == Cause::Fault) as u64;
-            t.reason = Reason::new(&reason);
+            t.reason = FixedText::new(&reason);
         });
     }
 
@@ -264,7 +264,7 @@ impl Registry {
         self.start_loaders(now);
         let relids = self.tables.take_due_looks(now, shared::room_for_tables);
         if !relids.is_empty() {
-            Note { worker: self.worker, content: Content::WatchAgain { relids } }.write();
+            Note { token: self.token, content: Content::WatchAgain { relids } }.write();
         }
         let next = self.tables.next(self.may_load(now));
         [next, self.no_loader_before.filter(|at| *at > now)].into_iter().flatten().min()
@@ -311,7 +311,7 @@ impl Registry {
                     for order in orders {
                         self.tables.load_ended(order, false, now);
                         shared::update_generation(self.database, order.relid.into(), order.generation, |t| {
-                            t.reason = Reason::new("no free background worker: raise max_worker_processes");
+                            t.reason = FixedText::new("no free background worker: raise max_worker_processes");
                         });
                     }
                 }

@@ -4,7 +4,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::pg::{compat, session};
-use crate::shared::{self, DatabaseState, Reason};
+use crate::shared::{self, DatabaseState, FixedText};
 
 /// Ends the worker so that the launcher starts another, which begins from nothing.
 pub fn give_up(reason: &str) -> ! {
@@ -25,5 +25,5 @@ pub fn give_up_on_setting(reason: &str, hint: &str) -> ! {
 }
 
 pub fn set_state(database: pg_sys::Oid, state: DatabaseState, reason: &str) {
-    shared::set_state(database, state, |d| d.reason = Reason::new(reason));
+    shared::set_state(database, state, |d| d.reason = FixedText::new(reason));
 }

@@ -72,8 +72,8 @@ fn follow(database: pg_sys::Oid) {
         return;
     };
     set_state(database, DatabaseState::Starting, "starting the engine");
-    let worker = random_token();
-    let registry = Registry::new(database, list, worker);
+    let token = random_token();
+    let registry = Registry::new(database, list, token);
     let mut out = Outbox::open(database).unwrap_or_else(|reason| give_up(&reason));
     wait_for_hello(&mut out);
     let engine_pid = out.engine().pid();
@@ -82,13 +82,13 @@ fn follow(database: pg_sys::Oid) {
     patience::wait_for_old_transactions(database, &mut out);
     set_state(database, DatabaseState::Starting, "creating the slot: waiting for transactions that were running");
     let slot = CString::new(format!("pg_anker_{}_{}", database.to_u32(), session::pid())).expect("no NUL in it");
-    let decoder = Decoder::create(&slot, Follower::new(registry, out, worker));
-    Capture { database, worker, decoder, list_reader: None, last_work: Instant::now() }.run();
+    let decoder = Decoder::create(&slot, Follower::new(registry, out, token));
+    Capture { database, token, decoder, list_reader: None, last_work: Instant::now() }.run();
 }
 
 struct Capture {
     database: pg_sys::Oid,
-    worker: u64,
+    token: u64,
     decoder: Decoder<Follower>,
     /// Reads `anker.mirrored`; when it was started.
     list_reader: Option<(Worker, Instant)>,
@@ -198,8 +198,8 @@ impl Capture {
             Some((reader, started)) => reader.ended() && started.elapsed() > LIST_RETRY,
         };
         if due {
-            let order = ListOrder { worker: self.worker, list: self.decoder.follower().registry.list().to_u32() };
-            match Worker::start(process::REGISTRY_READER, self.database, &order.to_extra()) {
+            let order = ListOrder { token: self.token, list: self.decoder.follower().registry.list().to_u32() };
+            match Worker::start(process::LIST_READER, self.database, &order.to_extra()) {
                 Some(reader) => self.list_reader = Some((reader, Instant::now())),
                 None => {
                     let reason = "no free background worker: raise max_worker_processes";

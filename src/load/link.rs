@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 use protocol::frame::{self, Kind};
 use protocol::request::Refusal;
 
-use crate::client::{Engine, Received};
+use crate::client::{Connection, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation;
 
@@ -19,14 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub struct Link {
-    engine: Engine,
+    engine: Connection,
     relid: pg_sys::Oid,
     looked: Instant,
 }
 
 impl Link {
     pub fn connect(database: pg_sys::Oid, relid: pg_sys::Oid) -> Result<Link, String> {
-        Ok(Link { engine: Engine::connect(database, PATIENCE)?, relid, looked: Instant::now() })
+        Ok(Link { engine: Connection::connect(database, PATIENCE)?, relid, looked: Instant::now() })
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {

@@ -24,7 +24,8 @@ const PARENTS: &CStr = c"mirrored_parents";
 /// The arguments of a reader of the list.
 #[derive(Serialize, Deserialize)]
 pub struct ListOrder {
-    pub worker: u64,
+    /// Tells the note from those to an earlier worker.
+    pub token: u64,
     pub list: u32,
 }
 
@@ -146,7 +147,7 @@ fn renew_catalog(list: pg_sys::Oid) {
 /// Reads the list and writes it into the stream, as a note to the worker that asked.
 #[pg_guard]
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn anker_registry_reader_main(database: pg_sys::Datum) {
+pub extern "C-unwind" fn anker_list_reader_main(database: pg_sys::Datum) {
     process::begin();
     process::connect(pg_sys::Oid::from(database.value() as u32));
     let order: ListOrder = super::from_extra(&process::my_extra());
@@ -164,6 +165,6 @@ pub extern "C-unwind" fn anker_registry_reader_main(database: pg_sys::Datum) {
     // The lock comes before the snapshot.
     clean_snapshot::begin(|| relation::lock(list, Lock::Read), tell_once);
     let relids = snapshot::with_active(|| read(list));
-    Note { worker: order.worker, content: Content::Registry { relids } }.write();
+    Note { token: order.token, content: Content::List { relids } }.write();
     transaction::commit();
 }

@@ -18,7 +18,7 @@ use crate::pg::rows::Rows;
 use crate::pg::tuple::{OnDisk, RowEncoder, TooWide};
 use crate::pg::{snapshot, transaction};
 use crate::settings;
-use crate::shared::{self, Reason};
+use crate::shared::{self, FixedText};
 
 const CHUNK_BYTES: usize = 256 << 10;
 const CHUNK_CAPACITY: usize = CHUNK_BYTES + (CHUNK_BYTES >> 2);
@@ -152,5 +152,5 @@ fn send_rows(
 
 /// Shows why the table is not live yet.
 fn tell(database: pg_sys::Oid, order: LoadOrder, reason: &str) {
-    shared::update_generation(database, order.relid.into(), order.generation, |t| t.reason = Reason::new(reason));
+    shared::update_generation(database, order.relid.into(), order.generation, |t| t.reason = FixedText::new(reason));
 }

@@ -22,8 +22,7 @@ pub struct Program {
 pub const LAUNCHER: Program = Program { function: c"anker_launcher_main", kind: c"pg_anker launcher" };
 pub const CAPTURE: Program = Program { function: c"anker_capture_main", kind: c"pg_anker capture worker" };
 pub const LOADER: Program = Program { function: c"anker_loader_main", kind: c"pg_anker loader" };
-pub const REGISTRY_READER: Program =
-    Program { function: c"anker_registry_reader_main", kind: c"pg_anker registry reader" };
+pub const LIST_READER: Program = Program { function: c"anker_list_reader_main", kind: c"pg_anker list reader" };
 
 /// Bytes that a worker gets with its start.
 pub type Extra = [u8; 128];

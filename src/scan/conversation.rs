@@ -12,7 +12,7 @@ use protocol::request::{Done, ExplainRequest, Failure, QueryRequest, Ready, Refu
 use protocol::tree::EnginePlan;
 
 use super::trouble::Trouble;
-use crate::client::{Engine, Lost, Received};
+use crate::client::{Connection, Lost, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::place::Place;
 use crate::pg::{session, wal};
@@ -54,7 +54,7 @@ impl Question<'_> {
         let begun = Instant::now();
         let left = || limit.saturating_sub(begun.elapsed());
         let database = session::database();
-        let mut engine = Engine::connect(database, limit)?;
+        let mut engine = Connection::connect(database, limit)?;
         engine.patience = left();
         let max_wait_ms = (settings::MAX_WAIT_MS.get() as u64).min(limit.as_millis() as u64);
         let query = self.request(place, max_wait_ms).map_err(|reason| reason.text)?;
@@ -71,7 +71,7 @@ impl Question<'_> {
 
 pub struct Conversation {
     /// `None`: hung up, or over; what was learned stays for EXPLAIN.
-    engine: Option<Engine>,
+    engine: Option<Connection>,
     asks: Asks,
     decoder: StreamDecoder,
     /// Bytes of the Arrow stream that the decoder has not taken yet.
@@ -91,7 +91,7 @@ impl Conversation {
         let database = session::database();
         let asks = may_ask(database)?;
         let begun = Instant::now();
-        let mut engine = Engine::reach(database, limit()).map_err(|e| {
+        let mut engine = Connection::reach(database, limit()).map_err(|e| {
             if begun.elapsed() >= limit() {
                 silence::was_silent(database);
             }
@@ -136,7 +136,7 @@ impl Conversation {
 
     /// Why nothing was heard; others are told if the engine showed no sign of life.
     fn unheard(&self, lost: Lost) -> Trouble {
-        if self.engine.as_ref().is_some_and(Engine::is_silent) {
+        if self.engine.as_ref().is_some_and(Connection::is_silent) {
             silence::was_silent(session::database());
         }
         lost.into()
@@ -169,7 +169,7 @@ impl Conversation {
                 Ok(Received::Frame(Kind::Done, payload)) => {
                     self.done = Some(frame::parse(payload).map_err(|e| e.to_string())?);
                     // A cursor may stay open for long, and does not need the connection any more.
-                    self.engine.take().into_iter().for_each(Engine::keep);
+                    self.engine.take().into_iter().for_each(Connection::keep);
                     return Ok(None);
                 }
                 Ok(Received::Frame(kind, payload)) => return Err(trouble(kind, payload)),

@@ -142,7 +142,7 @@ pub struct Database {
     pub fallbacks: u64,
     /// How many of them for each reason, in the order of [`Why::ALL`].
     pub reasons: [u64; Why::ALL.len()],
-    pub reason: Reason,
+    pub reason: FixedText,
 }
 
 // SAFETY: plain data that begins with its key.
@@ -196,7 +196,7 @@ pub struct Table {
     pub rebuilds: u64,
     /// Faults among them: a row or key that was not where it should have been.
     pub errors: u64,
-    pub reason: Reason,
+    pub reason: FixedText,
 }
 
 // SAFETY: plain data that begins with its key, two oids.
@@ -210,23 +210,23 @@ unsafe impl Entry for Table {
 
 /// A short text in shared memory.
 #[derive(Clone, Copy)]
-pub struct Reason {
+pub struct FixedText {
     bytes: [u8; REASON_BYTES],
     length: u8,
 }
 
-impl Reason {
-    pub const NONE: Reason = Reason { bytes: [0; REASON_BYTES], length: 0 };
+impl FixedText {
+    pub const NONE: FixedText = FixedText { bytes: [0; REASON_BYTES], length: 0 };
 
-    /// A reason, cut at a character's edge if it is too long.
-    pub fn new(text: &str) -> Reason {
+    /// A text, cut at a character's edge if it is too long.
+    pub fn new(text: &str) -> FixedText {
         let mut length = text.len().min(REASON_BYTES);
         while !text.is_char_boundary(length) {
             length -= 1;
         }
         let mut bytes = [0; REASON_BYTES];
         bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
-        Reason { bytes, length: length as u8 }
+        FixedText { bytes, length: length as u8 }
     }
 
     pub fn as_str(&self) -> &str {
@@ -234,7 +234,7 @@ impl Reason {
     }
 }
 
-impl std::fmt::Debug for Reason {
+impl std::fmt::Debug for FixedText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.as_str().fmt(f)
     }
@@ -267,7 +267,7 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
         restarts: 0,
         fallbacks: 0,
         reasons: [0; Why::ALL.len()],
-        reason: Reason::NONE,
+        reason: FixedText::NONE,
     };
     DATABASES.change_or_insert(new, change).is_some()
 }
@@ -322,7 +322,7 @@ pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOn
         too_wide: 0,
         rebuilds: 0,
         errors: 0,
-        reason: Reason::NONE,
+        reason: FixedText::NONE,
     };
     TABLES.change_or_insert(new, change).is_some()
 }
@@ -411,7 +411,7 @@ pub fn worker_left(database: pg_sys::Oid) {
             d.retained_lsn = 0;
             if matches!(d.state, DatabaseState::Starting | DatabaseState::Running) {
                 d.state = DatabaseState::Backoff;
-                d.reason = Reason::new("the capture worker was ended");
+                d.reason = FixedText::new("the capture worker was ended");
             }
         }
     });

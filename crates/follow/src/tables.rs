@@ -8,7 +8,7 @@
 //!        `--unsupported--> looked at again when DDL touches it
 //! ```
 //!
-//! `W` is what the follower keeps of a table that it watches.
+//! `E` is what encodes the rows of a table that is watched.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -31,8 +31,8 @@ const LOOK_RETRY: Duration = Duration::from_secs(10);
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub struct Tables<W> {
-    tables: HashMap<u32, Table<W>>,
+pub struct Tables<E> {
+    tables: HashMap<u32, Table<E>>,
     /// Loads to be started, and tables to be looked at again. A table is in one of them at most, as its `due` says.
     loads: BTreeSet<(Instant, u32)>,
     looks: BTreeSet<(Instant, u32)>,
@@ -45,9 +45,9 @@ pub struct Tables<W> {
 }
 
 #[derive(Debug)]
-struct Table<W> {
+struct Table<E> {
     generation: u64,
-    phase: Phase<W>,
+    phase: Phase<E>,
     /// Whether the table was ever watched.
     followed: bool,
     due: Option<Instant>,
@@ -57,8 +57,8 @@ struct Table<W> {
 }
 
 #[derive(Debug)]
-enum Phase<W> {
-    Watched(Box<Watched<W>>),
+enum Phase<E> {
+    Watched(Box<Watched<E>>),
     /// Given up for now.
     Unwatched,
     /// There is no place for its state.
@@ -67,11 +67,11 @@ enum Phase<W> {
 }
 
 #[derive(Debug)]
-struct Watched<W> {
+struct Watched<E> {
     fingerprint: u64,
     load: Load,
     failed_loads: Backoff,
-    follower: W,
+    encoder: E,
 }
 
 #[derive(Debug)]
@@ -109,7 +109,7 @@ pub enum Cause {
     Wide,
 }
 
-impl<W> Default for Tables<W> {
+impl<E> Default for Tables<E> {
     fn default() -> Self {
         Tables {
             tables: HashMap::new(),
@@ -124,7 +124,7 @@ impl<W> Default for Tables<W> {
     }
 }
 
-impl<W> Tables<W> {
+impl<E> Tables<E> {
     // -- the list of tables ------------------------------------------------------------------------------------------
 
     /// Whether the table is new, and so to be watched.
@@ -178,9 +178,9 @@ impl<W> Tables<W> {
 
     // -- watching ----------------------------------------------------------------------------------------------------
 
-    pub fn follower(&mut self, relid: u32) -> Option<&mut W> {
+    pub fn encoder(&mut self, relid: u32) -> Option<&mut E> {
         match &mut self.tables.get_mut(&relid)?.phase {
-            Phase::Watched(watched) => Some(&mut watched.follower),
+            Phase::Watched(watched) => Some(&mut watched.encoder),
             _ => None,
         }
     }
@@ -194,7 +194,7 @@ impl<W> Tables<W> {
     }
 
     /// Whether the table has been watched before.
-    pub fn was_followed(&self, relid: u32) -> bool {
+    pub fn was_watched(&self, relid: u32) -> bool {
         self.tables.get(&relid).is_some_and(|table| table.followed)
     }
 
@@ -221,8 +221,8 @@ impl<W> Tables<W> {
     }
 
     /// The table is followed from here on; its load is due then.
-    pub fn watched(&mut self, relid: u32, generation: u64, fingerprint: u64, follower: W, load_from: Instant) {
-        let watched = Watched { fingerprint, load: Load::Due, failed_loads: LOAD_DELAYS, follower };
+    pub fn watched(&mut self, relid: u32, generation: u64, fingerprint: u64, encoder: E, load_from: Instant) {
+        let watched = Watched { fingerprint, load: Load::Due, failed_loads: LOAD_DELAYS, encoder };
         self.enter(relid, generation, Phase::Watched(Box::new(watched)));
         self.load_at(relid, load_from);
     }
@@ -237,7 +237,7 @@ impl<W> Tables<W> {
         self.look_for_room.get_or_insert(now + ROOM_INTERVAL);
     }
 
-    fn enter(&mut self, relid: u32, generation: u64, phase: Phase<W>) {
+    fn enter(&mut self, relid: u32, generation: u64, phase: Phase<E>) {
         self.held = true;
         self.forget_due(relid);
         let table = self.tables.entry(relid).or_insert(Table {
@@ -418,7 +418,7 @@ mod tests {
         let now = Instant::now();
         let mut tables = live_table(now);
         assert_eq!(tables.next(true), None);
-        assert!(tables.follower(1).is_some() && tables.follower(2).is_none());
+        assert!(tables.encoder(1).is_some() && tables.encoder(2).is_none());
         assert_eq!(tables.recheck(1), Recheck::UnlessStill(77));
         assert!(!tables.live(1, 9, now), "an older mirror of the table");
         assert!(tables.unregister(1));
@@ -466,7 +466,7 @@ mod tests {
         tables.watched(1, 10, 0, (), now);
         tables.take_due_loads(now, 5);
         assert_eq!(tables.loading(1), Some(order(1, 10)));
-        assert!(tables.retire(1) && tables.was_followed(1));
+        assert!(tables.retire(1) && tables.was_watched(1));
         assert_eq!(tables.loading(1), None);
         tables.watched(1, 11, 0, (), now);
         assert!(!tables.live(1, 10, now), "it was retired");
@@ -481,7 +481,7 @@ mod tests {
         let mut tables = live_table(now);
         for (generation, delay) in (10..).zip([1, 2, 4]) {
             assert_eq!(tables.broken(1, generation, Cause::Fault, now), Some(seconds(delay)));
-            assert!(tables.is_given_up(1) && tables.follower(1).is_none());
+            assert!(tables.is_given_up(1) && tables.encoder(1).is_none());
             assert_eq!(tables.broken(1, generation, Cause::Fault, now), None, "told twice");
             assert!(tables.take_due_looks(now, NO_ROOM).is_empty());
             now += seconds(delay);
