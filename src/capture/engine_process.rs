@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 use protocol::control::ToWorker;
 use protocol::env;
 
+use super::state::give_up;
 use crate::client::{FILE_DIRECTORY, disk_path, socket_path};
 use crate::pg::session;
 use crate::settings;
@@ -66,8 +67,21 @@ impl EngineProcess {
         self.control.as_raw_fd()
     }
 
-    /// Handles the engine's messages. The error: the engine has ended, and how.
-    pub fn poll(&mut self) -> Result<(), String> {
+    /// The engine's pulse, for code that has to notice its end but does not hear it.
+    pub fn pulse(&self) -> Result<Pulse, String> {
+        self.control.try_clone().map(Pulse).map_err(|e| format!("could not duplicate a descriptor: {e}"))
+    }
+
+    /// Takes in the engine's messages. Without an engine this process has nothing left to do: it ends, and the launcher
+    /// starts another.
+    pub fn hear(&mut self) {
+        if let Err(reason) = self.poll() {
+            give_up(&reason);
+        }
+    }
+
+    /// Takes in the engine's messages. The error: the engine has ended, and how.
+    fn poll(&mut self) -> Result<(), String> {
         let mut packet = [0u8; PACKET_BYTES];
         loop {
             match self.control.recv(&mut packet) {
@@ -93,6 +107,21 @@ impl EngineProcess {
         match self.child.try_wait() {
             Ok(Some(status)) => format!("the engine ended ({status})"),
             _ => "the engine closed its control channel".to_string(),
+        }
+    }
+}
+
+/// Whether there is an engine.
+pub struct Pulse(UnixDatagram);
+
+impl Pulse {
+    /// Ends this process where the engine has ended.
+    pub fn check(&self) {
+        // Without events to ask for, what comes back is that the other end is closed.
+        let mut end = libc::pollfd { fd: self.0.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: one descriptor, which is open; the call does not wait.
+        if unsafe { libc::poll(&mut end, 1, 0) } > 0 {
+            give_up("the engine closed its control channel");
         }
     }
 }

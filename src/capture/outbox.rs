@@ -4,8 +4,7 @@ use pgrx::prelude::*;
 use protocol::change::StreamMessage;
 use protocol::ring::Producer;
 
-use super::engine_process::EngineProcess;
-use super::state::give_up;
+use super::engine_process::{EngineProcess, Pulse};
 use crate::pg::process;
 use crate::pg::tuple::make_room;
 
@@ -19,19 +18,16 @@ const FULL_WAIT_MS: i64 = 1;
 pub struct Outbox {
     ring: Producer,
     buffer: Vec<u8>,
-    engine: EngineProcess,
+    pulse: Pulse,
 }
 
 impl Outbox {
     /// Makes the ring and starts the engine on its other end.
-    pub fn open(database: pg_sys::Oid) -> Result<Outbox, String> {
+    pub fn open(database: pg_sys::Oid) -> Result<(Outbox, EngineProcess), String> {
         let (ring, fd) = Producer::create(RING_BYTES).map_err(|e| format!("could not create the ring: {e}"))?;
         let engine = EngineProcess::start(database, &fd)?;
-        Ok(Outbox { ring, buffer: Vec::with_capacity(2 * BATCH_BYTES), engine })
-    }
-
-    pub fn engine(&mut self) -> &mut EngineProcess {
-        &mut self.engine
+        let outbox = Outbox { ring, buffer: Vec::with_capacity(2 * BATCH_BYTES), pulse: engine.pulse()? };
+        Ok((outbox, engine))
     }
 
     pub fn send(&mut self, message: &StreamMessage<'_>) {
@@ -46,7 +42,7 @@ impl Outbox {
     pub fn flush(&mut self) {
         let mut written = self.ring.write(&self.buffer);
         while written < self.buffer.len() {
-            self.poll_engine();
+            self.pulse.check();
             process::sleep(FULL_WAIT_MS);
             written += self.ring.write(&self.buffer[written..]);
         }
@@ -56,14 +52,6 @@ impl Outbox {
     /// Gives back what a long message has taken. After `flush`.
     pub fn shrink(&mut self) {
         self.buffer.shrink_to(2 * BATCH_BYTES);
-    }
-
-    /// Takes in the engine's messages. Without an engine there is nothing left to do for this process: it ends, and
-    /// the launcher starts another.
-    pub fn poll_engine(&mut self) {
-        if let Err(reason) = self.engine.poll() {
-            give_up(&reason);
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pgrx::prelude::*;
 
-use super::outbox::Outbox;
+use super::engine_process::EngineProcess;
 use crate::pg::{process, session, snapshot};
 use crate::shared::{self, FixedText};
 
@@ -15,10 +15,10 @@ use crate::shared::{self, FixedText};
 const OLD: Duration = Duration::from_secs(10);
 const LOOK_EVERY_MS: i64 = 200;
 
-pub fn wait_for_old_transactions(database: pg_sys::Oid, out: &mut Outbox) {
+pub fn wait_for_old_transactions(database: pg_sys::Oid, engine: &mut EngineProcess) {
     while let Some(oldest) = oldest_writer().filter(Writer::is_old) {
         shared::update_database(database, |d| d.reason = FixedText::new(&oldest.describe()));
-        out.poll_engine();
+        engine.hear();
         process::sleep(LOOK_EVERY_MS);
     }
 }

@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 use protocol::change::StreamMessage;
 use protocol::control::ToWorker;
 
+use super::engine_process::EngineProcess;
 use super::follower::Follower;
 use super::outbox::Outbox;
 use super::patience;
@@ -74,22 +75,23 @@ fn follow(database: pg_sys::Oid) {
     set_state(database, DatabaseState::Starting, "starting the engine");
     let token = random_token();
     let registry = Registry::new(database, list, token);
-    let mut out = Outbox::open(database).unwrap_or_else(|reason| give_up(&reason));
-    wait_for_hello(&mut out);
-    let engine_pid = out.engine().pid();
-    shared::update_database(database, |d| d.engine_pid = engine_pid);
+    let (out, mut engine) = Outbox::open(database).unwrap_or_else(|reason| give_up(&reason));
+    wait_for_hello(&mut engine);
+    shared::update_database(database, |d| d.engine_pid = engine.pid());
 
-    patience::wait_for_old_transactions(database, &mut out);
+    patience::wait_for_old_transactions(database, &mut engine);
     set_state(database, DatabaseState::Starting, "creating the slot: waiting for transactions that were running");
     let slot = CString::new(format!("pg_anker_{}_{}", database.to_u32(), session::pid())).expect("no NUL in it");
     let decoder = Decoder::create(&slot, Follower::new(registry, out, token));
-    Capture { database, token, decoder, list_reader: None, last_work: Instant::now() }.run();
+    Capture { database, token, engine, decoder, list_reader: None, last_work: Instant::now() }.run();
 }
 
 struct Capture {
     database: pg_sys::Oid,
     token: u64,
     decoder: Decoder<Follower>,
+    /// Heard here; what is told to it goes through the follower's outbox.
+    engine: EngineProcess,
     /// Reads `anker.mirrored`; when it was started.
     list_reader: Option<(Worker, Instant)>,
     last_work: Instant,
@@ -98,7 +100,7 @@ struct Capture {
 impl Capture {
     /// Returns when nothing is mirrored any more.
     fn run(&mut self) {
-        let wait_set = WaitSet::new(self.decoder.follower().out.engine().control_fd());
+        let wait_set = WaitSet::new(self.engine.control_fd());
         self.find_start(&wait_set);
         set_state(self.database, DatabaseState::Running, "");
         let mut sent_position = 0;
@@ -159,7 +161,7 @@ impl Capture {
             if self.advance() == Advance::CaughtUp {
                 wait_set.wait(ACTIVE_WAIT);
             }
-            self.decoder.follower().out.poll_engine();
+            self.engine.hear();
         }
         self.decoder.confirm();
         self.publish_position();
@@ -167,9 +169,9 @@ impl Capture {
 
     /// Handles the engine's messages.
     fn hear_engine(&mut self) {
+        self.engine.hear();
         let follower = self.decoder.follower();
-        follower.out.poll_engine();
-        while let Some(message) = follower.out.engine().next_message() {
+        while let Some(message) = self.engine.next_message() {
             match message {
                 // Only to begin with.
                 ToWorker::Hello { .. } | ToWorker::NoMechanism { .. } => {}
@@ -237,11 +239,11 @@ impl Capture {
     }
 }
 
-fn wait_for_hello(out: &mut Outbox) {
+fn wait_for_hello(engine: &mut EngineProcess) {
     let deadline = Instant::now() + HELLO_TIMEOUT;
     loop {
-        out.poll_engine();
-        match out.engine().next_message() {
+        engine.hear();
+        match engine.next_message() {
             Some(ToWorker::Hello { version, .. }) if version == protocol::VERSION => return,
             Some(ToWorker::Hello { version, .. }) => give_up(&format!(
                 "the engine speaks protocol version {version}, this library {}: install both from one build",
