@@ -50,6 +50,19 @@ const HOUSES: &[House] = &[
         folder: "src/planner",
         floors: &[&["words"], &["rewrite"], &["translate"], &["tree"], &["route"], &["hook"]],
     },
+    House {
+        folder: "engine/src",
+        floors: &[
+            &["admission", "by_table", "control", "encode", "log", "memory", "process", "stats"],
+            &["peer", "room", "stream"],
+            &["incoming", "writer"],
+            &["shared"],
+            &["forked", "load", "survey"],
+            &["query"],
+            &["explain"],
+            &["server"],
+        ],
+    },
 ];
 
 /// A file: its module's path from the root of its crate, and what is read of it.

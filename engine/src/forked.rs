@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use colstore::{Forked, NoAnswer};
-use olap::{Forking, Reservation, Rest, Work};
+use olap::{Forking, Reservation, Rest};
 use plan::{Literal, Plan};
 use protocol::request::{Failure, FailureKind, QueryRequest, Refusal};
 use protocol::tree::EnginePlan;
@@ -23,17 +23,12 @@ use protocol::tree::EnginePlan;
 use crate::log;
 use crate::peer::{Gone, Peer};
 use crate::shared::Shared;
+use crate::writer::Fork;
 
 /// A query that a child begins.
 pub struct Task {
     forking: Forking,
     _memory: Reservation,
-}
-
-/// A request to the writer to fork.
-pub struct Fork {
-    pub work: Box<Work>,
-    pub reply_bytes: usize,
 }
 
 /// Why a request is not answered.

@@ -37,14 +37,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Place;
 use crate::encode::{Encoder, slices};
-use crate::forked::{Fork, Task, Unplanned};
+use crate::forked::{Task, Unplanned};
 use crate::incoming::Sent;
 use crate::log;
 use crate::peer::{Gone, Peer};
 use crate::room::{self, LongRows};
 use crate::shared::Shared;
 use crate::stats::Outcome;
-use crate::writer::{Bound, Command, ServeRequest, Tables};
+use crate::writer::{Bound, Command, Fork, ServeRequest, Tables};
 
 /// How long the first rows wait for the end of the result.
 const MOMENT: Duration = Duration::from_millis(1);

@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use colstore::{Forked, Lease, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableRequest};
+use olap::Work;
 use protocol::Snapshot;
 use protocol::control::{Settings, ToWorker};
 use protocol::request::{LoadRequest, Refusal};
@@ -22,7 +23,6 @@ use protocol::ring::{Consumer, Waker};
 use protocol::survey::SurveyRequest;
 use tokio::sync::oneshot;
 
-use crate::forked::Fork;
 use crate::stats::Stats;
 use crate::stream::{Stream, StreamError};
 
@@ -50,6 +50,12 @@ pub struct ServeRequest {
     pub fork: Option<Fork>,
     /// Closed if the asker is gone.
     pub reply: oneshot::Sender<Result<Bound, Refusal>>,
+}
+
+/// A request to the writer to fork.
+pub struct Fork {
+    pub work: Box<Work>,
+    pub reply_bytes: usize,
 }
 
 /// A query bound to its column snapshot.
