@@ -168,7 +168,7 @@ impl Table {
         };
         let transactions = self.backlog.take(|xid| snapshot.sees(xid), APPLY_BYTES);
         self.untidy |= !transactions.is_empty();
-        self.written.add(transactions.iter().map(|transaction| transaction.changes.len() as u64).sum());
+        self.written.add(transactions.iter().map(|transaction| transaction.messages.len() as u64).sum());
         let changes = apply(&mut live.rows, &mut live.undo, &self.types, &transactions, now_ms)?;
         live.rows.expect_looks(now_ms);
         self.changes_applied += changes;
