@@ -183,6 +183,12 @@ struct FoundTexts<T: Texts> {
     bytes: usize,
 }
 
+impl<T: Texts> Clone for FoundTexts<T> {
+    fn clone(&self) -> Self {
+        FoundTexts { texts: self.texts.clone(), bytes: self.bytes }
+    }
+}
+
 impl<T: Texts> Default for FoundTexts<T> {
     fn default() -> Self {
         FoundTexts { texts: Vec::new(), bytes: 0 }

@@ -80,7 +80,7 @@ pub trait Fold: Send + Sync + 'static {
 }
 
 /// The states of groups.
-pub trait States: Default + Send + Sync + 'static {
+pub trait States: Clone + Default + Send + Sync + 'static {
     type State;
 
     /// Makes room for `groups` groups.
@@ -92,7 +92,7 @@ pub trait States: Default + Send + Sync + 'static {
 }
 
 /// The state of one group among others of its kind.
-pub trait State: Send + Sync + 'static {
+pub trait State: Clone + Send + Sync + 'static {
     /// Memory beside its own size.
     fn heap_bytes(&self) -> usize {
         0
@@ -116,13 +116,13 @@ impl<S: State> States for Vec<S> {
 }
 
 /// Values of groups, some of which have none yet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Values<V> {
     pub values: Vec<V>,
     pub seen: Vec<bool>,
 }
 
-impl<V: Default + Send + Sync + 'static> States for Values<V> {
+impl<V: Clone + Default + Send + Sync + 'static> States for Values<V> {
     type State = V;
 
     fn resize(&mut self, groups: usize, start: impl Fn() -> V) {
@@ -249,10 +249,10 @@ impl<F: Fold> Over<F> {
         self.states.resize(groups, || self.fold.start());
     }
 
-    /// The states of all rows, which are one group.
+    /// The state of all rows, which are one group. It stays, since DataFusion asks for extremes before their end, too.
     fn all(&mut self) -> F::States {
         self.resize(1);
-        self.states.take(EmitTo::All)
+        self.states.clone()
     }
 }
 
@@ -322,5 +322,27 @@ impl<F: Fold> GroupsAccumulator for Over<F> {
 
     fn size(&self) -> usize {
         self.states.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Int64Array;
+    use plan::catalogue::Extreme;
+
+    use super::*;
+    use crate::aggregates::extreme::ExtremeOf;
+
+    #[test]
+    fn a_result_that_is_asked_for_before_the_end_loses_nothing() {
+        let values = |values: &[i64]| -> ArrayRef { Arc::new(Int64Array::from(values.to_vec())) };
+        let mut max: Box<dyn Accumulating> =
+            ExtremeOf { which: Extreme::Max, locale: None }.accumulating(DataType::Int64).unwrap();
+        Accumulator::update_batch(&mut *max, &[values(&[1, 7, 3])]).unwrap();
+        for _ in 0..2 {
+            assert_eq!(Accumulator::evaluate(&mut *max).unwrap(), ScalarValue::Int64(Some(7)));
+        }
+        Accumulator::update_batch(&mut *max, &[values(&[5])]).unwrap();
+        assert_eq!(Accumulator::evaluate(&mut *max).unwrap(), ScalarValue::Int64(Some(7)));
     }
 }
