@@ -1,6 +1,7 @@
 //! The run of a query whose topmost node is ours: the node is told of it, and its rows may go straight to the client.
 //!
-//! Errors of the server jump over the frames here, which own nothing: everything belongs to a memory context of the run.
+//! Errors of the server jump over the frames here, which own nothing: everything belongs to a memory context of the
+//! run.
 
 use pgrx::prelude::*;
 

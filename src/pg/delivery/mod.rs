@@ -1,9 +1,9 @@
 //! Delivery: rows on their way to the client, for plans whose topmost node asks for it.
 //!
 //! PostgreSQL's own receiver calls a function for each value, which allocates its result: for a long result that is
-//! most of a backend's work. The receiver here replaces it while such a plan runs (`run`). It writes values of most types
-//! into the message itself, as their functions would ([`form`]). Other values, and settings that change the look of
-//! values, go through PostgreSQL's own functions as before.
+//! most of a backend's work. The receiver here replaces it while such a plan runs (`run`). It writes values of most
+//! types into the message itself, as their functions would ([`form`]). Other values, and settings that change the
+//! look of values, go through PostgreSQL's own functions as before.
 //!
 //! Errors of the server jump over the frames here, which own nothing: everything belongs to a memory context of the
 //! run.
