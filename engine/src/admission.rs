@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 /// nobody reads are such queries, too.
 pub const MAX_OPEN_QUERIES: usize = 400;
 /// Open queries of one user.
-const MAX_OPEN_OF_USER: usize = 300;
+const MAX_OPEN_OF_USER: usize = 350;
 
 /// The server's number of a user.
 pub type User = u32;
