@@ -121,15 +121,16 @@ impl<T: ArrowPrimitiveType<Native: Ordered>> Fold for OfNumbers<T> {
 impl<T: ArrowPrimitiveType<Native: Ordered>> OfNumbers<T> {
     /// Adds to the group of all rows.
     fn add_all(&self, found: &mut Values<T::Native>, values: &[T::Native]) {
-        let before = found.seen[0].then_some(found.values[0]);
-        let all = before.into_iter().chain(values.iter().copied());
+        let values = values.iter().copied();
         // A loop of its own for each, without a branch.
-        let after = match self.which {
-            Extreme::Min => all.reduce(|old, new| if new.before(&old) { new } else { old }),
-            Extreme::Max => all.reduce(|old, new| if old.before(&new) { new } else { old }),
+        let best = match self.which {
+            Extreme::Min => values.reduce(|old, new| if new.before(&old) { new } else { old }),
+            Extreme::Max => values.reduce(|old, new| if old.before(&new) { new } else { old }),
         };
-        if let Some(after) = after {
-            (found.values[0], found.seen[0]) = (after, true);
+        if let Some(best) = best
+            && (!found.seen[0] || replaces(self.which, &best, &found.values[0]))
+        {
+            (found.values[0], found.seen[0]) = (best, true);
         }
     }
 }

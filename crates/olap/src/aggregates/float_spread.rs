@@ -45,7 +45,12 @@ impl Fold for FloatSpread {
 
     fn add(&self, moments: &mut Vec<Moments>, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
         let array = values[0].as_primitive::<Float64Type>();
-        rows.visit(array.len(), array.nulls(), |group, row| moments[group].add(array.value(row)))
+        match (rows, &mut moments[..]) {
+            (Rows::OfOne, [all]) => rows.visit(array.len(), array.nulls(), |_, row| all.add(array.value(row))),
+            (rows, moments) => {
+                rows.visit(array.len(), array.nulls(), |group, row| moments[group].add(array.value(row)))
+            }
+        }
     }
 
     fn merge(&self, moments: &mut Vec<Moments>, columns: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
