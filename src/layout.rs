@@ -12,7 +12,7 @@ use plan::{Identity, MirrorColumn, TableLayout, Type, numeric_modifier};
 use crate::pg::catalog::{self, text_of};
 use crate::pg::relation::OpenRelation;
 use crate::pg::session;
-use crate::pg::value::{self, Form};
+use crate::pg::types::{self, Form};
 
 pub const EXTENSION: &CStr = c"pg_anker";
 
@@ -121,8 +121,8 @@ fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String
     if attribute.attgenerated as u8 == VIRTUAL {
         return Err("virtual generated column".into());
     }
-    let (sql_type, modifier) = value::without_domain(attribute.atttypid, attribute.atttypmod);
-    let known = match value::type_of(sql_type) {
+    let (sql_type, modifier) = types::without_domain(attribute.atttypid, attribute.atttypmod);
+    let known = match types::type_of(sql_type) {
         Some(Type::Decimal128 { .. }) => match numeric_modifier(modifier) {
             Some((1..=18, scale @ 0..=18)) => Some(Type::Decimal64 { scale: scale as u8 }),
             Some((1..=38, scale @ 0..=38)) => Some(Type::Decimal128 { scale: scale as u8 }),

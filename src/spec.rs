@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pg::make;
 use crate::pg::tree::Node;
-use crate::pg::value::Form;
+use crate::pg::types::Form;
 use crate::reason::Reason;
 
 /// The node on top, which chooses between engine and heap.

@@ -19,7 +19,7 @@ use crate::layout;
 use crate::pg::catalog::{relation_name, text_of};
 use crate::pg::error::Error;
 use crate::pg::relation::OpenRelation;
-use crate::pg::{catalog, rights, session, value};
+use crate::pg::{catalog, rights, session, types};
 use crate::shared::{self, TableState};
 
 /// For a table's columns. The view asks of one table after the other.
@@ -188,7 +188,7 @@ fn refuse(relation: pg_sys::Oid, reason: &str) -> ! {
 /// Least and greatest value, if the session may know them.
 fn bounds(column: &SeenColumn, ty: Type, bounds: Option<(i128, i128)>) -> (Option<String>, Option<String>) {
     let Some((low, high)) = bounds.filter(|_| column.is_readable) else { return (None, None) };
-    (value::number_text(ty, low), value::number_text(ty, high))
+    (types::number_text(ty, low), types::number_text(ty, high))
 }
 
 /// Without waiting for who alters the table, and without a lock that outlasts this.

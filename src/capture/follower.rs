@@ -15,7 +15,8 @@ use crate::note::{Content, Note, PREFIX};
 use crate::pg::decoding::{Action, Change, Commit, Follow, Message};
 use crate::pg::memory::Scratch;
 use crate::pg::relation::{Historic, OpenRelation};
-use crate::pg::tuple::{OnDisk, RowEncoder, TooWide};
+use crate::pg::tuple::RowEncoder;
+use crate::pg::types::{OnDisk, TooWide};
 use crate::settings;
 
 /// The relation id in invalidations that means "all".

@@ -5,9 +5,9 @@
 //! - `attempt`: what may raise, and be a reason for the heap then
 //! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
 //! - `relation`, `primary_key`, `descriptor`, `rows`, `rights`: tables, their rows, and who may read them
-//! - `tuple`: rows for the change stream
+//! - `types`, `tuple`: values of all types, in and out; rows for the change stream
 //! - `zone`: time zones and intervals
-//! - `tree`, `walk`, `make`, `value`, `numeric`: nodes and values of parser and planner
+//! - `tree`, `walk`, `make`, `numeric`: nodes of parser and planner, and numerics
 //! - `statement`: statements of ours
 //! - `place`, `child`, `scan_node`, `explain`, `tuple_store`: custom scans
 //! - `delivery`, `run`: rows on their way to the client
@@ -51,8 +51,8 @@ pub mod transaction;
 pub mod tree;
 pub mod tuple;
 pub mod tuple_store;
+pub mod types;
 pub mod utility;
-pub mod value;
 pub mod wait;
 pub mod wal;
 pub mod walk;

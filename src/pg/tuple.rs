@@ -5,28 +5,18 @@
 //! meaning of an on-disk TOAST pointer: "this column did not change" to the first, "fetch it" to the second.
 
 use pgrx::prelude::*;
-use pgrx::varlena;
-use plan::{Identity, TableLayout, Type, numeric};
+use plan::{Identity, TableLayout, Type};
 use protocol::change::{Value, write_value};
 
 use super::descriptor::{Descriptor, Tuple};
-use super::value::{self, Form};
-
-/// The meaning of a TOAST pointer in a tuple.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum OnDisk {
-    /// A value that an update did not touch; the WAL does not have it.
-    Unchanged,
-    /// A value to be read from the TOAST table.
-    Fetch,
-}
+use super::types::{self, Codec, Form, OnDisk, TooWide};
 
 struct Column {
     attnum: i16,
     ty: Type,
     typid: pg_sys::Oid,
     typmod: i32,
-    form: Form,
+    codec: Codec,
 }
 
 /// Turns tuples of one relation, as described by one layout, into rows.
@@ -46,19 +36,16 @@ pub struct Fitting<'e> {
     most_bytes: usize,
 }
 
-/// A row, or a key, of more bytes than it may have. Of its values none was read beyond that.
-#[derive(Debug)]
-pub struct TooWide;
-
 impl RowEncoder {
     /// `descriptor` belongs to the relation that `layout` was made from.
     pub fn new(layout: &TableLayout, descriptor: Descriptor<'_>) -> RowEncoder {
         let attributes = descriptor.attributes();
         let columns = layout.columns.iter().map(|c| {
             let attribute = &attributes[c.attnum as usize - 1];
-            assert!(value::travels_as(attribute.atttypid, c.ty), "a layout of another relation");
+            assert!(types::travels_as(attribute.atttypid, c.ty), "a layout of another relation");
             let form = Form::of(attribute.attlen, attribute.attbyval).expect("a layout of another relation");
-            Column { attnum: c.attnum, ty: c.ty, typid: attribute.atttypid, typmod: attribute.atttypmod, form }
+            let codec = Codec::new(c.ty, form);
+            Column { attnum: c.attnum, ty: c.ty, typid: attribute.atttypid, typmod: attribute.atttypmod, codec }
         });
         let (key, full) = match &layout.identity {
             Identity::Key(positions) => (positions.clone(), false),
@@ -201,44 +188,8 @@ impl Column {
         if row.nulls[at] {
             return Ok(Value::Null);
         }
-        let datum = row.values[at];
-        // SAFETY: where it is asked for, a datum of type numeric, text, varchar, bpchar or bytea: the column fits the
-        // row.
-        let content = || unsafe { content(datum, on_disk, most_bytes) };
-        Ok(match self.ty {
-            Type::Bool => Value::Bool(datum.value() as u8 != 0),
-            Type::Int16 => Value::Int(datum.value() as i16 as i64),
-            Type::Int32 | Type::Date | Type::Enum => Value::Int(datum.value() as i32 as i64),
-            Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::Time => Value::Int(datum.value() as i64),
-            Type::Oid => Value::Int(datum.value() as u32 as i64),
-            Type::Float32 => Value::Float(f32::from_bits(datum.value() as u32).into()),
-            Type::Float64 => Value::Float(f64::from_bits(datum.value() as u64)),
-            Type::Decimal64 { scale } => match content()? {
-                Some(bytes) => numeric::scaled_64(bytes, scale).map_or(Value::Unholdable, Value::Int),
-                None => Value::Unchanged,
-            },
-            Type::Decimal128 { scale } => match content()? {
-                Some(bytes) => numeric::scaled(bytes, scale).map_or(Value::Unholdable, Value::Decimal),
-                None => Value::Unchanged,
-            },
-            // No column is of it.
-            Type::Numeric | Type::Interval => Value::Unholdable,
-            // SAFETY: a datum of type uuid: 16 bytes.
-            Type::Uuid => Value::Decimal(value::uuid(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })),
-            // SAFETY: a datum of type name, which lives as long as the tuple.
-            Type::Name => Value::Text(unsafe { value::name(datum) }),
-            Type::Text | Type::Bytes => content()?.map_or(Value::Unchanged, Value::Text),
-            Type::Char => content()?.map_or(Value::Unchanged, |bytes| Value::Text(trimmed(bytes))),
-            Type::Opaque => match self.form {
-                Form::Varlena => content()?.map_or(Value::Unchanged, Value::Text),
-                // SAFETY: a datum of this form, which lives as long as the tuple.
-                Form::Fixed(length) => Value::Text(unsafe { std::slice::from_raw_parts(datum.cast_mut_ptr(), length) }),
-                // SAFETY: a datum has at least that many bytes, the low ones first.
-                Form::Inline(length) => Value::Text(unsafe {
-                    std::slice::from_raw_parts(std::ptr::from_ref(&row.values[at]).cast(), length)
-                }),
-            },
-        })
+        // SAFETY: the column fits the row, so that the datum is of its type and form.
+        unsafe { self.codec.read(&row.values[at], on_disk, most_bytes) }
     }
 }
 
@@ -252,33 +203,5 @@ pub fn make_room(out: &mut Vec<u8>, bytes: usize) {
             "out of memory",
             format!("Failed to make room for a row of {} bytes.", out.len() + bytes)
         );
-    }
-}
-
-/// Without trailing blanks.
-fn trimmed(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().rposition(|&b| b != b' ').map_or(0, |last| last + 1);
-    &bytes[..end]
-}
-
-/// The bytes behind a varlena's length; `None` for one that lies in the TOAST table and is not to be fetched.
-unsafe fn content<'a>(datum: pg_sys::Datum, on_disk: OnDisk, most_bytes: usize) -> Result<Option<&'a [u8]>, TooWide> {
-    let mut pointer = datum.cast_mut_ptr::<pg_sys::varlena>();
-    // SAFETY: a non-null datum of a variable-length type points to a varlena; detoasting returns another.
-    unsafe {
-        if varlena::varatt_is_1b_e(pointer) {
-            let tag = varlena::vartag_external(pointer) as pg_sys::vartag_external::Type;
-            if tag == pg_sys::vartag_external::VARTAG_ONDISK && on_disk == OnDisk::Unchanged {
-                return Ok(None);
-            }
-        }
-        if varlena::varatt_is_1b_e(pointer) || varlena::varatt_is_4b_c(pointer) {
-            // What it says of itself, before there is memory for it.
-            if pg_sys::toast_raw_datum_size(datum) > most_bytes {
-                return Err(TooWide);
-            }
-            pointer = pg_sys::pg_detoast_datum_packed(pointer);
-        }
-        Ok(Some(varlena::varlena_to_byte_slice(pointer)))
     }
 }

@@ -23,7 +23,7 @@ use crate::pg::explain::Explain;
 use crate::pg::place::{Expression, Flags, Place, Slot};
 use crate::pg::scan_node::{Methods, ScanNode};
 use crate::pg::tree::Node;
-use crate::pg::value;
+use crate::pg::types;
 use crate::pg::zone::{self, ServerZone};
 use crate::reason::{Reason, Why};
 use crate::spec::{ENGINE, ScanSpec, Source, from_node};
@@ -215,8 +215,8 @@ fn evaluate(
             return Err("a value in it is longer than 1 MB".into());
         }
         Ok(Some(match source {
-            Source::Value | Source::SessionZone => value::literal(datum, ty)?,
-            Source::Zone => match value::literal(datum, ty)? {
+            Source::Value | Source::SessionZone => types::literal(datum, ty)?,
+            Source::Zone => match types::literal(datum, ty)? {
                 Literal::Text(name) => Literal::Text(zone::named(&name)?),
                 _ => return Err("a time zone whose name is no text".into()),
             },

@@ -22,7 +22,7 @@ use protocol::tree::{Actual, EnginePlan, Join, Method, Operator, Step};
 use crate::pg::catalog::{column_name, quoted_name, relation_name};
 use crate::pg::explain::Explain;
 use crate::pg::place::Place;
-use crate::pg::value;
+use crate::pg::types;
 use crate::spec::{self, ScanSpec};
 
 /// Shows the plan, or why there is none.
@@ -104,7 +104,7 @@ impl Names for QueryNames<'_> {
     }
 
     fn constant(&self, ty: Type, literal: &Literal) -> String {
-        value::shown(ty, literal)
+        types::shown(ty, literal)
     }
 }
 

@@ -6,7 +6,7 @@ use protocol::request::SentRows;
 
 use crate::pg::place::Place;
 use crate::pg::tree::Node;
-use crate::pg::value;
+use crate::pg::types;
 use crate::reason::{Reason, Why};
 use crate::settings;
 use crate::spec::ScanSpec;
@@ -72,7 +72,7 @@ impl Collected<'_> {
             let value = match nulls[at] {
                 true => None,
                 // SAFETY: the planner has made the column of an expression of this type.
-                false => Some(unsafe { value::literal(values[at], *ty) }.map_err(|what| (Why::Value, what))?),
+                false => Some(unsafe { types::literal(values[at], *ty) }.map_err(|what| (Why::Value, what))?),
             };
             let long = match &value {
                 Some(Literal::Text(text)) => text.len(),

@@ -12,8 +12,8 @@
 //! | `words` | a plan in words, for EXPLAIN |
 //! | `algebra` | operators, expressions, aggregates; plans as a whole, and whether they are well formed |
 //! | `functions` | the rows of all functions: operands, result, errors |
-//! | `values` | values that both sides compute alike: intervals, numerics, zones, patterns, orders |
 //! | `base` | types, operators, kinds of failures |
+//! | `values` | values that both sides compute alike: intervals, numerics, zones, patterns, orders |
 //!
 //! A room knows only those below it.
 
@@ -41,8 +41,9 @@ pub use algebra::unfold::{List, Unfold};
 pub use algebra::window::{Bound, Exclude, Frame, Over, Reach, Unit, WindowCall, WindowFunction};
 pub use base::failure::FailureKind;
 pub use base::ops::{ArithOp, BoolOp, CmpOp, ColumnId};
-pub use base::types::{Identity, Kind, MirrorColumn, Physical, TableLayout, Type, numeric_modifier};
+pub use base::types::{Identity, Kind, MirrorColumn, Physical, Stored, TableLayout, Type, numeric_modifier};
 pub use functions::{AVERAGE_SCALE, Document, Field, Named};
+pub use values::image::Image;
 pub use values::interval::Interval;
 pub use values::zone::{CYCLE, Clock, Zone};
 pub use values::{float_order, numeric, pattern, regular, text_order};

@@ -7,7 +7,7 @@
 //! A transaction is sent when it has committed, whole and in commit order: `Begin`, its changes, `Commit`. Nothing
 //! comes between but its own changes.
 
-use plan::{Physical, TableLayout, Type};
+use plan::{Literal, Physical, TableLayout, Type};
 
 use crate::{ProtocolError, Result, Snapshot};
 
@@ -74,6 +74,21 @@ pub enum Value<'a> {
     Decimal(i128),
     /// Text, Name and Char; Bytes and Opaque.
     Text(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// The value as a constant of a type; `None`: it is none, or none of this type.
+    pub fn literal(self, ty: Type) -> Option<Literal> {
+        Some(match self {
+            Value::Bool(value) => Literal::Bool(value),
+            Value::Int(value) => Literal::Int(value),
+            Value::Float(value) => Literal::Float(value),
+            Value::Decimal(value) => Literal::Decimal(value),
+            Value::Text(bytes) if ty.is_text() => Literal::Text(std::str::from_utf8(bytes).ok()?.into()),
+            Value::Text(bytes) => Literal::Bytes(bytes.into()),
+            Value::Null | Value::Unchanged | Value::Unholdable => return None,
+        })
+    }
 }
 
 const BEGIN: u8 = 1;

@@ -7,7 +7,7 @@ use plan::{AVERAGE_SCALE, Agg, Aggregation, ArithOp, ColumnId, Expr, Literal, Na
 use super::translator::{Scale, Translator, Typed, exact};
 use crate::pg::make;
 use crate::pg::tree::{Node, Shape};
-use crate::pg::value::{self, Form};
+use crate::pg::types::{self, Form};
 use crate::planner::words::reason::{Attempt, Why, type_reason};
 use crate::spec::{Conversion, ResultColumn};
 
@@ -326,7 +326,7 @@ pub fn conversion<'a>(translator: &Translator<'a>, ty: Type, node: Node<'a>) -> 
             None => Err(Why::Type.of("character without length")),
         },
         Type::Opaque => {
-            let (sql_type, _) = value::without_domain(node.sql_type(), node.type_modifier());
+            let (sql_type, _) = types::without_domain(node.sql_type(), node.type_modifier());
             Form::of_type(sql_type).map(Conversion::Kept).ok_or_else(|| type_reason(sql_type))
         }
         other => Ok(plain(other)),

@@ -9,7 +9,7 @@ use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{self, OpenRelation, has_children, keys_determine};
 use crate::pg::tree::{Node, Shape, Tree};
-use crate::pg::{make, value};
+use crate::pg::{make, types};
 use crate::planner::words::reason::{Attempt, Why, type_reason};
 use crate::spec::RelationNames;
 use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
@@ -236,7 +236,7 @@ impl<'a> Translator<'a> {
         let (relation, ty) = (table.relation, table.columns[at].ty);
         let numbers: Vec<i16> = table.numbers.iter().map(|columns| columns[at]).collect();
         let id = self.scanned_column(relation, Asked::Column(var.varattno), ty, &numbers)?;
-        let form = match (ty, value::without_domain(var.vartype, -1).0) {
+        let form = match (ty, types::without_domain(var.vartype, -1).0) {
             (Type::Opaque, pg_sys::NUMERICOID) => Some((Named::FromStored, Type::Numeric)),
             (Type::Opaque, pg_sys::INTERVALOID) => Some((Named::IntervalOfStored, Type::Interval)),
             _ => None,

@@ -9,7 +9,7 @@ use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Named, Plan, Rel, Rel
 
 use super::scope::Scope;
 use crate::pg::tree::{Node, Tree};
-use crate::pg::{catalog, value};
+use crate::pg::{catalog, types};
 use crate::planner::translate::expr::compare::{Comparison, truth_test};
 use crate::planner::translate::level::sent::Sent;
 use crate::planner::words::operators::{self, Called};
@@ -477,20 +477,20 @@ impl<'a> Translator<'a> {
         if let Some(constant) = node.cast::<pg_sys::Const>().filter(|_| sql_type == pg_sys::UNKNOWNOID) {
             // What a function takes that takes anything.
             // SAFETY: a constant of type unknown.
-            let text = (!constant.constisnull).then(|| unsafe { value::unknown(constant.constvalue) });
+            let text = (!constant.constisnull).then(|| unsafe { types::unknown(constant.constvalue) });
             let value = text.transpose().map_err(|what| Why::Value.of(what))?.map(Literal::Text);
             return Ok(exact(Expr::Literal { ty: Type::Text, value }, Type::Text));
         }
-        let ty = match value::type_of(sql_type) {
+        let ty = match types::type_of(sql_type) {
             Some(ty) => ty,
             None if node.cast::<pg_sys::Const>().is_some_and(|constant| constant.constisnull) => Type::Opaque,
             None => {
-                let ty = value::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?;
+                let ty = types::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?;
                 return Ok(exact(self.parameter(ty, Source::Value, node.as_ptr()), ty));
             }
         };
         let Some(constant) = node.cast::<pg_sys::Const>() else {
-            let is_numeric = value::without_domain(sql_type, -1).0 == pg_sys::NUMERICOID;
+            let is_numeric = types::without_domain(sql_type, -1).0 == pg_sys::NUMERICOID;
             let scale = if is_numeric { Scale::Parameter(node.as_ptr()) } else { Scale::OfType };
             return Ok(Typed { expr: self.parameter(ty, Source::Value, node.as_ptr()), ty, scale });
         };
@@ -552,15 +552,15 @@ pub fn cast(typed: Typed, to: Type) -> Expr {
 
 /// A constant of the tree; a numeric has the scale that it shows.
 pub fn constant_literal(constant: &pg_sys::Const) -> Attempt<Typed> {
-    let ty = value::type_of(constant.consttype).ok_or_else(|| type_reason(constant.consttype))?;
+    let ty = types::type_of(constant.consttype).ok_or_else(|| type_reason(constant.consttype))?;
     if constant.constisnull {
         return Ok(exact(Expr::Literal { ty, value: None }, ty));
     }
     // SAFETY: a constant's value is of its type, which `type_of` was asked for.
-    let literal = |ty| unsafe { value::literal(constant.constvalue, ty) }.map_err(|what| Why::Value.of(what));
+    let literal = |ty| unsafe { types::literal(constant.constvalue, ty) }.map_err(|what| Why::Value.of(what));
     if let Type::Decimal128 { .. } = ty {
         // SAFETY: a numeric.
-        let Ok((value, scale)) = (unsafe { value::numeric(constant.constvalue) }) else {
+        let Ok((value, scale)) = (unsafe { types::numeric(constant.constvalue) }) else {
             let args = vec![Expr::Literal { ty: Type::Opaque, value: Some(literal(Type::Opaque)?) }];
             return Ok(exact(Expr::Call { function: Named::FromStored, ty: Type::Numeric, args }, Type::Numeric));
         };
@@ -572,7 +572,7 @@ pub fn constant_literal(constant: &pg_sys::Const) -> Attempt<Typed> {
 
 /// Whether what the engine computes means the same as a value of an SQL type.
 fn is_value_of(typed: &Typed, sql_type: pg_sys::Oid) -> bool {
-    match value::type_of(sql_type) {
+    match types::type_of(sql_type) {
         Some(Type::Decimal128 { .. }) => matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric),
         Some(ty) => typed.ty == ty,
         None => typed.ty == Type::Opaque,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::values::image::Image;
+
 /// A type of the mirror. The value domain and the order are those of the PostgreSQL type that it stands for.
 ///
 /// | type | PostgreSQL | stored as | travels as (Arrow) |
@@ -105,6 +107,40 @@ pub enum Kind {
     Opaque,
 }
 
+/// A value's form in PostgreSQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// A byte, 0 or 1.
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    /// 32 bits without a sign.
+    Unsigned,
+    /// 32 bits of a double.
+    Real,
+    Float,
+    /// PostgreSQL's numeric, behind a length; scaled here, in 64 bits.
+    Scaled64 {
+        scale: u8,
+    },
+    /// The same in 128 bits.
+    Scaled128 {
+        scale: u8,
+    },
+    Image(Image),
+    /// Bytes of fixed length, zeros behind them.
+    Name,
+    /// Behind a length, with blanks up to a number of characters.
+    Padded,
+    /// Behind a length.
+    Varlena,
+    /// Behind a length, or as long as all values of the SQL type.
+    Kept,
+    /// Nothing in PostgreSQL is of the type.
+    Nowhere,
+}
+
 impl Type {
     /// How values are stored, sent and computed with: all that knows about bytes goes by this.
     pub fn physical(self) -> Physical {
@@ -119,6 +155,28 @@ impl Type {
             Type::Decimal128 { .. } | Type::Uuid | Type::Interval => Physical::Int128,
             Type::Text | Type::Name | Type::Char => Physical::Text,
             Type::Numeric | Type::Bytes | Type::Opaque => Physical::Bytes,
+        }
+    }
+
+    /// How PostgreSQL has the values: all that makes a value of a datum, or the opposite, goes by this.
+    pub fn stored(self) -> Stored {
+        match self {
+            Type::Bool => Stored::Bool,
+            Type::Int16 => Stored::Int16,
+            Type::Int32 | Type::Date | Type::Enum => Stored::Int32,
+            Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::Time => Stored::Int64,
+            Type::Oid => Stored::Unsigned,
+            Type::Float32 => Stored::Real,
+            Type::Float64 => Stored::Float,
+            Type::Decimal64 { scale } => Stored::Scaled64 { scale },
+            Type::Decimal128 { scale } => Stored::Scaled128 { scale },
+            Type::Interval => Stored::Image(Image::Interval),
+            Type::Uuid => Stored::Image(Image::Uuid),
+            Type::Name => Stored::Name,
+            Type::Char => Stored::Padded,
+            Type::Text | Type::Bytes => Stored::Varlena,
+            Type::Opaque => Stored::Kept,
+            Type::Numeric => Stored::Nowhere,
         }
     }
 

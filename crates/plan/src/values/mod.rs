@@ -2,6 +2,7 @@
 //!
 //! | file | job |
 //! |---|---|
+//! | `image` | numbers here that are bytes of fixed length to PostgreSQL |
 //! | `interval` | intervals as numbers of 128 bits |
 //! | `numeric` | scales of PostgreSQL's numeric |
 //! | `zone` | time zones as tables |
@@ -9,6 +10,7 @@
 //! | `float_order`, `text_order` | places of floats and texts in their order |
 
 pub mod float_order;
+pub mod image;
 pub mod interval;
 pub mod numeric;
 pub mod pattern;

@@ -5,7 +5,7 @@ use plan::{Agg, Aggregation, Element, Expr, JoinKind, Listed, Listing, Literal, 
 
 use super::call::{Translated, unknown, where_true};
 use crate::pg::tree::Node;
-use crate::pg::value::{self, Form};
+use crate::pg::types::{self, Form};
 use crate::planner::translate::columns::{Distinct, conversion, plain};
 use crate::planner::translate::level::arrival::unknown_order;
 use crate::planner::translate::level::ordered::Targets;
@@ -96,7 +96,7 @@ impl<'a> Translator<'a> {
         let node = self.tree.required(entries.next().ok_or_else(|| Why::Subquery.of("array of nothing"))?.expr);
         let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("array of nothing"))??;
         let value = self.shown(value)?;
-        let array = value::array_of(node.sql_type()).ok_or_else(|| Why::Type.of("array of arrays"))?;
+        let array = types::array_of(node.sql_type()).ok_or_else(|| Why::Type.of("array of arrays"))?;
         let element = element(self, array, &value, node)?;
         let arguments = vec![in_array(value), all()];
         let listed = Listed::new(Listing::Array, arguments, order.unwrap_or_default(), Some(element));
@@ -105,7 +105,7 @@ impl<'a> Translator<'a> {
         let aggregates = vec![Aggregation { columns: vec![column], agg, distinct: false }];
         let rel = Rel::Aggregate { input: Box::new(rel), keys: Vec::new(), aggregates };
         self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
-        let empty = self.parameter(Type::Opaque, Source::Value, value::empty_array(array));
+        let empty = self.parameter(Type::Opaque, Source::Value, types::empty_array(array));
         Ok(exact(Expr::Coalesce(vec![Expr::column(column), empty]), Type::Opaque))
     }
 }
@@ -131,7 +131,7 @@ fn stored(value: Typed) -> Typed {
 
 /// The element type of an array of these values.
 fn element<'a>(translator: &Translator<'a>, array: pg_sys::Oid, value: &Typed, node: Node<'a>) -> Attempt<Element> {
-    let element = value::element_of(array).ok_or_else(|| Why::Type.of("array of an unknown type"))?;
+    let element = types::element_of(array).ok_or_else(|| Why::Type.of("array of an unknown type"))?;
     match conversion(translator, value.ty, node)? {
         Conversion::Padded(characters) => Ok(Element { padded: characters, ..element }),
         _ => Ok(element),

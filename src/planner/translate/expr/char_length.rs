@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 
 use super::origins::{self, Judge, Verdict};
 use crate::pg::tree::Node;
-use crate::pg::value;
+use crate::pg::types;
 use crate::planner::translate::Translator;
 use crate::planner::translate::scope::Scope;
 
@@ -32,7 +32,7 @@ impl<'a> Judge<'a> for Lengths {
     const OTHERS: bool = false;
 
     fn judge(&mut self, node: Node<'a>) -> Verdict {
-        let (_, modifier) = value::without_domain(node.sql_type(), node.type_modifier());
+        let (_, modifier) = types::without_domain(node.sql_type(), node.type_modifier());
         if let length @ 1.. = modifier - pg_sys::VARHDRSZ as i32 {
             self.0.insert(length as u32);
             return Verdict::Fine;

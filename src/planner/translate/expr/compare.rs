@@ -9,7 +9,7 @@ use crate::pg::catalog;
 use crate::pg::collation::libc_locale;
 use crate::pg::compat::ordered_by_bytes;
 use crate::pg::tree::Node;
-use crate::pg::value;
+use crate::pg::types;
 use crate::planner::translate::{Translator, Typed, boolean};
 use crate::planner::words::operators;
 use crate::planner::words::reason::{Attempt, Why, operator_reason};
@@ -202,7 +202,7 @@ pub fn require_own_equality(clause: &pg_sys::SortGroupClause, node: Node<'_>) ->
 /// Equal values are those that are equal to the engine.
 pub fn require_known_equality(ty: Type, node: Node<'_>) -> Attempt<()> {
     match ty {
-        Type::Opaque if value::has_one_image(node.sql_type()) => Ok(()),
+        Type::Opaque if types::has_one_image(node.sql_type()) => Ok(()),
         Type::Opaque => Err(Why::Type.of(format!("equality of {}", catalog::type_name(node.sql_type())))),
         ty if ty.is_text() => require_deterministic(node.collation()),
         _ => Ok(()),

@@ -5,7 +5,7 @@ use plan::{Document, Expr, Literal, Named};
 
 use super::functions::apply;
 use crate::pg::tree::Node;
-use crate::pg::value;
+use crate::pg::types;
 use crate::planner::translate::{Translator, Typed, constant_literal};
 use crate::planner::words::reason::{Attempt, Reason};
 
@@ -109,5 +109,5 @@ fn steps(path: Node<'_>) -> Option<Vec<Typed>> {
         let is_text = matches!(typed.expr, Expr::Literal { value: Some(Literal::Text(_)), .. });
         is_text.then_some(typed)
     };
-    value::elements(constant).1.iter().map(text).collect()
+    types::elements(constant).1.iter().map(text).collect()
 }

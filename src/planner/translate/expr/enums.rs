@@ -4,7 +4,7 @@
 use pgrx::prelude::*;
 use plan::{Agg, Expr, Listed, Listing, Literal, Named, SortKey, Type};
 
-use crate::pg::{catalog, make, value};
+use crate::pg::{catalog, make, types};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::spec::Source;
 
@@ -38,7 +38,7 @@ impl Translator<'_> {
 
 /// `enum_range(NULL::ty)`.
 fn all_values(ty: pg_sys::Oid) -> *mut pg_sys::Node {
-    let (ty, _) = value::without_domain(ty, -1);
+    let (ty, _) = types::without_domain(ty, -1);
     let array = catalog::array_type(ty).unwrap_or(pg_sys::InvalidOid);
     let function = pg_sys::F_ENUM_RANGE_ANYENUM.into();
     make::placed(make::call(function, array, pg_sys::InvalidOid, [make::null(ty)])).cast()

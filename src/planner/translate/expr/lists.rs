@@ -7,7 +7,7 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 use super::compare::{Comparison, require_deterministic};
 use super::functions::{apply, negation};
 use crate::pg::tree::{Node, Shape};
-use crate::pg::{catalog, make, value};
+use crate::pg::{catalog, make, types};
 use crate::planner::translate::level::unfolded::element_of;
 use crate::planner::translate::{Ask, Translator, Typed, boolean, constant_literal, exact};
 use crate::planner::words::reason::{Attempt, Why, operator_reason, type_reason};
@@ -46,7 +46,7 @@ impl<'a> Translator<'a> {
             }
         }
         if let Some(list) = array.cast::<pg_sys::SubLink>().filter(|list| is_array(list)) {
-            let element = value::element_of(array.sql_type()).ok_or_else(|| type_reason(array.sql_type()))?;
+            let element = types::element_of(array.sql_type()).ok_or_else(|| type_reason(array.sql_type()))?;
             let element = Shape { collation: array.collation(), ..Shape::of(element.oid.into()) };
             let link = self.link(node, left, element, list.subselect);
             return self.subquery_value(link, ask);
@@ -61,7 +61,7 @@ impl<'a> Translator<'a> {
             compared_with_nothing(&self.expression(left)?)?;
             return Ok(boolean(Expr::Literal { ty: Type::Bool, value: None }));
         }
-        let (element_type, elements) = value::elements(constant);
+        let (element_type, elements) = types::elements(constant);
         if elements.len() > MAX_LIST {
             return self.looked_up(node, left, array, ask);
         }
@@ -69,7 +69,7 @@ impl<'a> Translator<'a> {
         if elements.is_empty() {
             compared_with_nothing(&left)?;
         }
-        value::type_of(element_type).ok_or_else(|| type_reason(element_type))?;
+        types::type_of(element_type).ok_or_else(|| type_reason(element_type))?;
         let mut args = Vec::with_capacity(elements.len());
         for element in &elements {
             args.push(comparison.between(self, left.clone(), constant_literal(element)?)?.expr);

@@ -10,7 +10,7 @@ use plan::{Agg, CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 use super::select::Opened;
 use crate::pg::catalog;
 use crate::pg::tree::Node;
-use crate::pg::value::{self, Form};
+use crate::pg::types::{self, Form};
 use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::expr::compare::{TextOrder, require_known_equality, require_own_equality};
 use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_images};
@@ -273,7 +273,7 @@ impl<'a> Translator<'a> {
 /// Whether the values of a column are short. To sort long ones the engine would have all in memory, while PostgreSQL
 /// uses a file.
 fn is_short(column: &ScanColumn) -> bool {
-    let (ty, modifier) = value::without_domain(column.shape.ty, column.shape.modifier);
+    let (ty, modifier) = types::without_domain(column.shape.ty, column.shape.modifier);
     match ty {
         pg_sys::NUMERICOID => true,
         pg_sys::VARCHAROID | pg_sys::BPCHAROID => (0..=LONGEST_SORTED).contains(&(modifier - pg_sys::VARHDRSZ as i32)),

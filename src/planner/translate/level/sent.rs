@@ -21,7 +21,7 @@ use crate::pg::make;
 use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
 use crate::pg::tree::{Node, Shape, Tree};
-use crate::pg::value;
+use crate::pg::types;
 use crate::planner::translate::scope::{alias, keyed};
 use crate::planner::translate::{Asked, Scale, Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why, type_reason};
@@ -178,9 +178,9 @@ impl<'a> Translator<'a> {
         let shape = Shape { ty: var.vartype, modifier: var.vartypmod, collation: var.varcollid };
         let column = || make::placed(make::column(1, var.varattno, shape)).cast::<pg_sys::Node>();
         let (value, digits_of) = (Asked::Column(var.varattno), Asked::ScaleOf(var.varattno));
-        let (sql_type, modifier) = value::without_domain(var.vartype, var.vartypmod);
+        let (sql_type, modifier) = types::without_domain(var.vartype, var.vartypmod);
         if sql_type == pg_sys::NUMERICOID && numeric_modifier(modifier).is_none() {
-            let ty = Type::Decimal128 { scale: value::PARAMETER_SCALE };
+            let ty = Type::Decimal128 { scale: types::PARAMETER_SCALE };
             let number = self.asked_of_sender(relation, value, ty, column())?;
             let digits = self.asked_of_sender(relation, digits_of, Type::Int32, digits(column()))?;
             return Ok(Typed { expr: number, ty, scale: Scale::Varies(digits) });
@@ -188,7 +188,7 @@ impl<'a> Translator<'a> {
         let ty = match (sql_type, numeric_modifier(modifier)) {
             (pg_sys::NUMERICOID, Some((1..=38, scale @ 0..=38))) => Type::Decimal128 { scale: scale as u8 },
             (pg_sys::NUMERICOID, _) => return Err(Why::NumericDigits.of("numeric beyond 38 digits")),
-            _ => value::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?,
+            _ => types::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?,
         };
         Ok(exact(self.asked_of_sender(relation, value, ty, column())?, ty))
     }
@@ -324,9 +324,9 @@ fn is_settled(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
         || !query.groupClause.is_null()
         || !query.groupingSets.is_null();
     let one_of_equal = |entry: &pg_sys::TargetEntry| {
-        let (ty, _) = value::without_domain(tree.required(entry.expr).sql_type(), -1);
-        value::type_of(ty).is_some_and(|ty| ty.is_float() || matches!(ty, Type::Interval | Type::Decimal128 { .. }))
-            || value::type_of(ty).is_none() && !value::has_one_image(ty)
+        let (ty, _) = types::without_domain(tree.required(entry.expr).sql_type(), -1);
+        types::type_of(ty).is_some_and(|ty| ty.is_float() || matches!(ty, Type::Interval | Type::Decimal128 { .. }))
+            || types::type_of(ty).is_none() && !types::has_one_image(ty)
     };
     let is_union = !query.setOperations.is_null() || !query.distinctClause.is_null();
     let mut targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList);

@@ -17,7 +17,7 @@ use plan::{
 
 use super::select::{Level, Use, whole_level};
 use crate::pg::tree::{Node, Tree};
-use crate::pg::value;
+use crate::pg::types;
 use crate::planner::translate::expr::compare::require_deterministic;
 use crate::planner::translate::expr::functions::apply;
 use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_images};
@@ -219,7 +219,7 @@ fn becomes(from: Type, to: Type) -> bool {
 fn require_one_image(tree: Tree<'_>, operation: &pg_sys::SetOperationStmt, types: &[Type]) -> Attempt<()> {
     let collations = tree.oids(operation.colTypes).zip(tree.oids(operation.colCollations));
     for (ty, (sql_type, collation)) in types.iter().zip(collations) {
-        if *ty == Type::Opaque && !value::has_one_image(sql_type) {
+        if *ty == Type::Opaque && !types::has_one_image(sql_type) {
             return Err(Why::SetOperation.of("set operation of values whose equality the engine does not know"));
         }
         if ty.is_text() {

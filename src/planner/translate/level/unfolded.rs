@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use plan::{ArithOp, BoolOp, CmpOp, Document, Element, Expr, List, Literal, Named, Rel, Type, Unfold};
 
 use crate::pg::tree::Node;
-use crate::pg::value;
+use crate::pg::types;
 use crate::planner::translate::expr::functions::apply;
 use crate::planner::translate::{Translator, Typed, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why, function_reason};
@@ -180,9 +180,9 @@ fn example(ty: Type) -> Expr {
 /// The stored form of an array's elements, and their type in the engine; `None`: it is no array of values that the
 /// engine reads.
 pub fn element_of(array: Node<'_>) -> Option<(Element, Type)> {
-    let (array, _) = value::without_domain(array.sql_type(), -1);
-    let element = value::element_of(array)?;
-    let ty = match value::type_or_kept(pg_sys::Oid::from(element.oid))? {
+    let (array, _) = types::without_domain(array.sql_type(), -1);
+    let element = types::element_of(array)?;
+    let ty = match types::type_or_kept(pg_sys::Oid::from(element.oid))? {
         Type::Decimal128 { .. } => Type::Numeric,
         ty => ty,
     };

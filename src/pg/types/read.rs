@@ -1,0 +1,185 @@
+//! Datums to values: columns of tuples, constants, parameters.
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+use pgrx::varlena;
+use plan::{Image, Kind, Literal, Stored, Type, numeric};
+use protocol::change::Value;
+
+use super::Form;
+
+/// The meaning of a TOAST pointer in a tuple.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OnDisk {
+    /// A value that an update did not touch; the WAL does not have it.
+    Unchanged,
+    /// A value to be read from the TOAST table.
+    Fetch,
+}
+
+/// A row, or a key, of more bytes than it may have. Of its values none was read beyond that.
+#[derive(Debug)]
+pub struct TooWide;
+
+/// How datums of a column, or of a parameter, are read.
+#[derive(Clone, Copy)]
+pub struct Codec {
+    stored: Stored,
+    form: Form,
+}
+
+impl Codec {
+    pub fn new(ty: Type, form: Form) -> Codec {
+        Codec { stored: ty.stored(), form }
+    }
+
+    /// The value lives as long as the datum and what it points to, or the current memory context where it had to be
+    /// decompressed, which it is not to more than `most_bytes`.
+    ///
+    /// # Safety
+    ///
+    /// A not-null datum of an SQL type that travels as the codec's type, in the codec's form, which stays where it is
+    /// during `'a`.
+    #[inline]
+    pub unsafe fn read<'a>(
+        self,
+        datum: &'a pg_sys::Datum,
+        on_disk: OnDisk,
+        most_bytes: usize,
+    ) -> Result<Value<'a>, TooWide> {
+        let bits = datum.value();
+        // SAFETY: where it is asked for, a varlena by the caller's promise.
+        let content = || unsafe { content(*datum, on_disk, most_bytes) };
+        // SAFETY: where it is asked for, a value of so many bytes behind a pointer by the caller's promise.
+        let fixed =
+            |length: usize| unsafe { std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>().cast_const(), length) };
+        Ok(match self.stored {
+            Stored::Bool => Value::Bool(bits as u8 != 0),
+            Stored::Int16 => Value::Int(bits as i16 as i64),
+            Stored::Int32 => Value::Int(bits as i32 as i64),
+            Stored::Int64 => Value::Int(bits as i64),
+            Stored::Unsigned => Value::Int(bits as u32 as i64),
+            Stored::Real => Value::Float(f32::from_bits(bits as u32).into()),
+            Stored::Float => Value::Float(f64::from_bits(bits as u64)),
+            Stored::Scaled64 { scale } => match content()? {
+                Some(bytes) => numeric::scaled_64(bytes, scale).map_or(Value::Unholdable, Value::Int),
+                None => Value::Unchanged,
+            },
+            Stored::Scaled128 { scale } => match content()? {
+                Some(bytes) => numeric::scaled(bytes, scale).map_or(Value::Unholdable, Value::Decimal),
+                None => Value::Unchanged,
+            },
+            Stored::Image(image) => {
+                image.number(fixed(image.length())).map_or(Value::Unholdable, |number| of_image(image, number))
+            }
+            Stored::Name => Value::Text(name(fixed(pg_sys::NAMEDATALEN as usize))),
+            Stored::Varlena => content()?.map_or(Value::Unchanged, Value::Text),
+            Stored::Padded => content()?.map_or(Value::Unchanged, |bytes| Value::Text(trimmed(bytes))),
+            Stored::Kept => match self.form {
+                Form::Varlena => content()?.map_or(Value::Unchanged, Value::Text),
+                Form::Fixed(length) => Value::Text(fixed(length)),
+                // SAFETY: a datum has at least so many bytes, the low ones first.
+                Form::Inline(length) => {
+                    Value::Text(unsafe { std::slice::from_raw_parts(std::ptr::from_ref(datum).cast(), length) })
+                }
+            },
+            Stored::Nowhere => Value::Unholdable,
+        })
+    }
+}
+
+/// A not-null value as a literal of `ty`; or why the engine cannot have it.
+///
+/// # Safety
+///
+/// `datum` is a value of an SQL type for which [`super::type_of`] gave `ty` (with whatever scale); opaque are varlenas alone.
+pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String> {
+    // SAFETY: by the caller's promise.
+    let value = unsafe { Codec::new(ty, Form::Varlena).read(&datum, OnDisk::Fetch, usize::MAX) };
+    let unheld = || match ty.kind() {
+        Kind::Decimal => "a numeric value is not finite, or has more digits than the engine compares",
+        Kind::Interval => "an interval is longer than the engine's can be",
+        // The planner lets text through only in UTF-8 databases.
+        Kind::Text => "a text value is not UTF-8",
+        _ => "the engine cannot hold a value",
+    };
+    value.ok().and_then(|value| value.literal(ty)).ok_or_else(|| unheld().into())
+}
+
+/// The text of a constant of unknown type.
+///
+/// # Safety
+///
+/// `datum` is of type unknown.
+pub unsafe fn unknown(datum: pg_sys::Datum) -> Result<String, String> {
+    // SAFETY: by the caller's promise, a string that ends with a zero.
+    text(unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }.to_bytes().to_vec())
+}
+
+/// A numeric as unscaled integer and display scale.
+///
+/// # Safety
+///
+/// `datum` is a numeric.
+pub unsafe fn numeric(datum: pg_sys::Datum) -> Result<(i128, u8), String> {
+    // SAFETY: a numeric by the caller's promise; the output function returns a C string.
+    let text = unsafe {
+        let out = pg_sys::OidOutputFunctionCall(pg_sys::Oid::from(pg_sys::F_NUMERIC_OUT), datum);
+        CStr::from_ptr(out).to_string_lossy().into_owned()
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let digits = format!("{whole}{fraction}");
+    let value = digits.parse::<i128>().ok().filter(|&v| fits(v));
+    match (value, u8::try_from(fraction.len())) {
+        (Some(value), Ok(scale)) if scale <= 38 => Ok((value, scale)),
+        _ => Err(format!("the engine cannot hold the numeric value {text}")),
+    }
+}
+
+/// Whether a scaled integer has at most 38 digits.
+fn fits(value: i128) -> bool {
+    value.unsigned_abs() < 10u128.pow(38)
+}
+
+/// Without trailing blanks.
+fn trimmed(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|&b| b != b' ').map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
+/// The bytes behind a varlena's length; `None` for one that lies in the TOAST table and is not to be fetched.
+unsafe fn content<'a>(datum: pg_sys::Datum, on_disk: OnDisk, most_bytes: usize) -> Result<Option<&'a [u8]>, TooWide> {
+    let mut pointer = datum.cast_mut_ptr::<pg_sys::varlena>();
+    // SAFETY: a non-null datum of a variable-length type points to a varlena; detoasting returns another.
+    unsafe {
+        if varlena::varatt_is_1b_e(pointer) {
+            let tag = varlena::vartag_external(pointer) as pg_sys::vartag_external::Type;
+            if tag == pg_sys::vartag_external::VARTAG_ONDISK && on_disk == OnDisk::Unchanged {
+                return Ok(None);
+            }
+        }
+        if varlena::varatt_is_1b_e(pointer) || varlena::varatt_is_4b_c(pointer) {
+            // What it says of itself, before there is memory for it.
+            if pg_sys::toast_raw_datum_size(datum) > most_bytes {
+                return Err(TooWide);
+            }
+            pointer = pg_sys::pg_detoast_datum_packed(pointer);
+        }
+        Ok(Some(varlena::varlena_to_byte_slice(pointer)))
+    }
+}
+
+/// Without the zeros behind it.
+fn name(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+fn of_image(image: Image, number: i128) -> Value<'static> {
+    if image.is_wide() { Value::Decimal(number) } else { Value::Int(number as i64) }
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, String> {
+    // The planner lets text through only in UTF-8 databases.
+    String::from_utf8(bytes).map_err(|_| "a text value is not UTF-8".to_string())
+}

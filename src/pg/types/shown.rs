@@ -1,0 +1,112 @@
+//! Values as PostgreSQL shows them.
+
+use pgrx::prelude::*;
+use plan::{Image, Literal, Type, float_order, text_order};
+
+use crate::pg::catalog;
+use crate::pg::numeric::Numeric;
+
+/// Characters of the first half of a uuid's bytes.
+const UUID_HALF: usize = 18;
+
+/// The output function's text of a datum.
+///
+/// # Safety
+///
+/// The datum is of the function's type.
+unsafe fn output(function: u32, datum: pg_sys::Datum) -> String {
+    // SAFETY: by the caller's promise; a C string comes back.
+    unsafe { catalog::text(pg_sys::OidOutputFunctionCall(function.into(), datum)) }.unwrap_or_default()
+}
+
+/// PostgreSQL's text of a date or a time.
+fn time_text(ty: Type, number: i64) -> Option<String> {
+    let (function, datum) = match ty {
+        Type::Date => (pg_sys::F_DATE_OUT, pg_sys::Datum::from(number as i32)),
+        Type::Timestamp => (pg_sys::F_TIMESTAMP_OUT, number.into()),
+        Type::TimestampTz => (pg_sys::F_TIMESTAMPTZ_OUT, number.into()),
+        Type::Time => (pg_sys::F_TIME_OUT, number.into()),
+        _ => return None,
+    };
+    // SAFETY: the number is what a value of the type is.
+    Some(unsafe { output(function, datum) })
+}
+
+fn float_text(ty: Type, value: f64) -> String {
+    let (function, datum) = match ty {
+        Type::Float32 => (pg_sys::F_FLOAT4OUT, (value as f32).into_datum()),
+        _ => (pg_sys::F_FLOAT8OUT, value.into_datum()),
+    };
+    // SAFETY: the datum is a float of that size.
+    unsafe { output(function, datum.unwrap_or(pg_sys::Datum::null())) }
+}
+
+/// PostgreSQL's text of a value that is a number to the mirror; `None` if it is not known, or if the values have no
+/// order. The ends of 64 bits also stand for everything beyond.
+pub fn number_text(ty: Type, number: i128) -> Option<String> {
+    let short = number.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    match ty {
+        Type::Int16 | Type::Int32 | Type::Int64 | Type::Oid => Some(short.to_string()),
+        Type::Decimal64 { scale } => Some(plan::words::decimal(short.into(), scale)),
+        Type::Decimal128 { scale } => {
+            let is_known = (i128::from(i64::MIN) + 1..i128::from(i64::MAX)).contains(&number);
+            is_known.then(|| plan::words::decimal(number, scale))
+        }
+        Type::Float32 | Type::Float64 => Some(float_text(ty, float_order::of_rank(short))),
+        Type::Bool => Some(if number == 0 { "f" } else { "t" }.into()),
+        // Its second half is not known.
+        Type::Uuid => Some(format!("{}...", &uuid_text(number)[..UUID_HALF])),
+        Type::Text | Type::Name | Type::Char | Type::Bytes => Some(start_text(ty, number)),
+        other => time_text(other, short),
+    }
+}
+
+/// How the texts, or bytes, of a place begin.
+fn start_text(ty: Type, place: i128) -> String {
+    let (bytes, may_be_longer) = text_order::start(place);
+    let mut start = match ty {
+        Type::Bytes => format!("\\x{}", hexadecimal(&bytes)),
+        _ => bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_string(),
+    };
+    if may_be_longer {
+        start.push_str("...");
+    }
+    start
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn uuid_text(uuid: i128) -> String {
+    let bytes = Image::Uuid.bytes(uuid);
+    // SAFETY: the output function of a uuid, given its 16 bytes.
+    unsafe { output(pg_sys::F_UUID_OUT, pg_sys::Datum::from(bytes.as_ptr())) }
+}
+
+/// PostgreSQL's text of a literal that is neither a number, nor a text, nor a truth value.
+pub fn shown(ty: Type, literal: &Literal) -> String {
+    // SAFETY: an output function of the type that the callers below have a value of.
+    let of_datum = |function: u32, datum: pg_sys::Datum| unsafe { output(function, datum) };
+    let of_time = |number: i64| time_text(ty, number).unwrap_or_default();
+    match (ty, literal) {
+        (Type::Date, Literal::Int(days)) => format!("'{}'::date", of_time(*days)),
+        (Type::Timestamp, Literal::Int(time)) => format!("'{}'::timestamp", of_time(*time)),
+        (Type::TimestampTz, Literal::Int(time)) => format!("'{}'::timestamptz", of_time(*time)),
+        (Type::Time, Literal::Int(time)) => format!("'{}'::time", of_time(*time)),
+        (Type::Interval, Literal::Decimal(number)) => {
+            let stored = Image::Interval.bytes(*number);
+            let text = of_datum(pg_sys::F_INTERVAL_OUT, pg_sys::Datum::from(stored.as_ptr()));
+            format!("'{text}'::interval")
+        }
+        (Type::Enum, Literal::Int(label)) => {
+            format!("'{}'", of_datum(pg_sys::F_ENUM_OUT, pg_sys::Oid::from(*label as u32).into()))
+        }
+        (Type::Uuid, Literal::Decimal(uuid)) => format!("'{}'::uuid", uuid_text(*uuid)),
+        (Type::Opaque, Literal::Bytes(bytes)) => Numeric::of_bytes(bytes).text(),
+        (_, Literal::Bytes(bytes)) => {
+            format!("'\\x{}'::bytea", hexadecimal(&bytes[..bytes.len().min(100)]))
+        }
+        (_, other) => format!("{other:?}"),
+    }
+}
