@@ -12,7 +12,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::ColumnarValue;
 use numeric::Numeric;
-use plan::{Element, Type};
+use plan::{Element, Image, Stored, Type};
 use protocol::request::FailureKind;
 
 use crate::base::arrow_form::RAW_DECIMAL;
@@ -81,9 +81,10 @@ pub enum Values {
     Int16(Int16Builder),
     Int32(Int32Builder),
     Int64(Int64Builder),
-    Oid(Int64Builder),
+    Unsigned(Int64Builder),
     Float64(Float64Builder),
-    Uuid(Decimal128Builder),
+    Image(Image, Int64Builder),
+    WideImage(Image, Decimal128Builder),
     Text(StringViewBuilder),
     Bytes(BinaryViewBuilder),
     Numeric(Collected),
@@ -91,18 +92,23 @@ pub enum Values {
 
 impl Values {
     pub fn of(ty: Type) -> Result<Values> {
-        Ok(match ty {
-            Type::Bool => Values::Bool(BooleanBuilder::new()),
-            Type::Int16 => Values::Int16(Int16Builder::new()),
-            Type::Int32 | Type::Date | Type::Enum => Values::Int32(Int32Builder::new()),
-            Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::Time => Values::Int64(Int64Builder::new()),
-            Type::Oid => Values::Oid(Int64Builder::new()),
-            Type::Float64 => Values::Float64(Float64Builder::new()),
-            Type::Uuid => Values::Uuid(Decimal128Builder::new().with_data_type(RAW_DECIMAL)),
-            Type::Text => Values::Text(StringViewBuilder::new()),
-            Type::Bytes | Type::Opaque => Values::Bytes(BinaryViewBuilder::new()),
-            Type::Numeric => Values::Numeric(Collected::with_capacity(0)),
-            other => return Err(DataFusionError::Internal(format!("elements of type {other:?}"))),
+        Ok(match ty.stored() {
+            Stored::Bool => Values::Bool(BooleanBuilder::new()),
+            Stored::Int16 => Values::Int16(Int16Builder::new()),
+            Stored::Int32 => Values::Int32(Int32Builder::new()),
+            Stored::Int64 => Values::Int64(Int64Builder::new()),
+            Stored::Unsigned => Values::Unsigned(Int64Builder::new()),
+            Stored::Float => Values::Float64(Float64Builder::new()),
+            Stored::Image(image) if image.is_wide() => {
+                Values::WideImage(image, Decimal128Builder::new().with_data_type(RAW_DECIMAL))
+            }
+            Stored::Image(image) => Values::Image(image, Int64Builder::new()),
+            Stored::Varlena if ty.is_text() => Values::Text(StringViewBuilder::new()),
+            Stored::Varlena | Stored::Kept => Values::Bytes(BinaryViewBuilder::new()),
+            Stored::Nowhere => Values::Numeric(Collected::with_capacity(0)),
+            Stored::Real | Stored::Scaled64 { .. } | Stored::Scaled128 { .. } | Stored::Name | Stored::Padded => {
+                return Err(DataFusionError::Internal(format!("elements of type {ty:?}")));
+            }
         })
     }
 
@@ -115,13 +121,16 @@ impl Values {
             Values::Int16(values) => values.append_option(element.map(fixed).transpose()?.map(i16::from_ne_bytes)),
             Values::Int32(values) => values.append_option(element.map(fixed).transpose()?.map(i32::from_ne_bytes)),
             Values::Int64(values) => values.append_option(element.map(fixed).transpose()?.map(i64::from_ne_bytes)),
-            Values::Oid(values) => {
+            Values::Unsigned(values) => {
                 values.append_option(element.map(fixed).transpose()?.map(u32::from_ne_bytes).map(i64::from));
             }
             Values::Float64(values) => values.append_option(element.map(fixed).transpose()?.map(f64::from_ne_bytes)),
-            Values::Uuid(values) => {
-                let number = element.map(fixed).transpose()?.map(|bytes| i128::from_be_bytes(bytes) ^ i128::MIN);
-                values.append_option(number);
+            Values::Image(image, values) => {
+                let number = element.map(|bytes| image.number(bytes).ok_or(BROKEN)).transpose()?;
+                values.append_option(number.map(|number| number as i64));
+            }
+            Values::WideImage(image, values) => {
+                values.append_option(element.map(|bytes| image.number(bytes).ok_or(BROKEN)).transpose()?);
             }
             Values::Text(values) => {
                 values.append_option(element.map(std::str::from_utf8).transpose().map_err(|_| BROKEN)?);
@@ -148,9 +157,11 @@ impl Values {
             Values::Bool(mut values) => Arc::new(values.finish()),
             Values::Int16(mut values) => Arc::new(values.finish()),
             Values::Int32(mut values) => Arc::new(values.finish()),
-            Values::Int64(mut values) | Values::Oid(mut values) => Arc::new(values.finish()),
+            Values::Int64(mut values) | Values::Unsigned(mut values) | Values::Image(_, mut values) => {
+                Arc::new(values.finish())
+            }
             Values::Float64(mut values) => Arc::new(values.finish()),
-            Values::Uuid(mut values) => Arc::new(values.finish()),
+            Values::WideImage(_, mut values) => Arc::new(values.finish()),
             Values::Text(mut values) => Arc::new(values.finish()),
             Values::Bytes(mut values) => Arc::new(values.finish()),
             Values::Numeric(values) => values.finish(),
@@ -248,17 +259,20 @@ fn element_of(args: &[ColumnarValue]) -> Result<Element> {
 fn bytes_of(ty: Type, values: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<()> {
     use arrow_array::types::{Decimal128Type, Int16Type, Int64Type};
     out.clear();
-    match ty {
-        Type::Int16 => out.extend(values.as_primitive::<Int16Type>().value(row).to_ne_bytes()),
-        Type::Int32 | Type::Date | Type::Enum => {
-            out.extend(values.as_primitive::<Int32Type>().value(row).to_ne_bytes())
-        }
-        Type::Int64 | Type::Timestamp | Type::TimestampTz => {
+    match ty.stored() {
+        Stored::Int16 => out.extend(values.as_primitive::<Int16Type>().value(row).to_ne_bytes()),
+        Stored::Int32 => out.extend(values.as_primitive::<Int32Type>().value(row).to_ne_bytes()),
+        Stored::Int64 => {
             out.extend(values.as_primitive::<Int64Type>().value(row).to_ne_bytes());
         }
-        Type::Uuid => out.extend((values.as_primitive::<Decimal128Type>().value(row) ^ i128::MIN).to_be_bytes()),
-        Type::Text => out.extend(values.as_string_view().value(row).as_bytes()),
-        other => return Err(DataFusionError::Internal(format!("an element of type {other:?}"))),
+        Stored::Image(image) if image.is_wide() => {
+            out.extend_from_slice(&image.bytes(values.as_primitive::<Decimal128Type>().value(row)));
+        }
+        Stored::Image(image) => {
+            out.extend_from_slice(&image.bytes(values.as_primitive::<Int64Type>().value(row).into()));
+        }
+        Stored::Varlena if ty.is_text() => out.extend(values.as_string_view().value(row).as_bytes()),
+        _ => return Err(DataFusionError::Internal(format!("an element of type {ty:?}"))),
     }
     Ok(())
 }

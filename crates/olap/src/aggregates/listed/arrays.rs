@@ -15,7 +15,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use datafusion_common::error::{DataFusionError, Result};
-use plan::{Element, Interval, Type, numeric};
+use plan::{Element, Stored, Type, numeric};
 
 use super::joined::bytes;
 use super::list_of::{LONGEST, ListOf, too_long};
@@ -89,45 +89,39 @@ impl Writer {
     fn value(&mut self, values: &ArrayRef, row: u32) -> Result<()> {
         let at = row as usize;
         let int64 = || values.as_primitive::<Int64Type>().value(at);
-        match self.ty {
-            Type::Bool => self.out.push(values.as_boolean().value(at).into()),
-            Type::Int16 => self.out.extend(values.as_primitive::<Int16Type>().value(at).to_ne_bytes()),
-            Type::Int32 | Type::Date | Type::Enum => {
+        let wide = || values.as_primitive::<Decimal128Type>().value(at);
+        match self.ty.stored() {
+            Stored::Bool => self.out.push(values.as_boolean().value(at).into()),
+            Stored::Int16 => self.out.extend(values.as_primitive::<Int16Type>().value(at).to_ne_bytes()),
+            Stored::Int32 => {
                 self.out.extend(values.as_primitive::<Int32Type>().value(at).to_ne_bytes());
             }
-            Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::Time => self.out.extend(int64().to_ne_bytes()),
-            Type::Oid => self.out.extend((int64() as u32).to_ne_bytes()),
-            Type::Float32 => {
+            Stored::Int64 => self.out.extend(int64().to_ne_bytes()),
+            Stored::Unsigned => self.out.extend((int64() as u32).to_ne_bytes()),
+            Stored::Real => {
                 let float = values.as_primitive::<Float64Type>().value(at) as f32;
                 self.out.extend(float.to_bits().to_ne_bytes());
             }
-            Type::Float64 => {
+            Stored::Float => {
                 self.out.extend(values.as_primitive::<Float64Type>().value(at).to_bits().to_ne_bytes());
             }
-            Type::Decimal64 { scale } => self.varlena(numeric::encode(int64().into(), scale).bytes(), 0),
-            Type::Decimal128 { scale } => {
-                let value = values.as_primitive::<Decimal128Type>().value(at);
-                self.varlena(numeric::encode(value, scale).bytes(), 0);
+            Stored::Scaled64 { scale } => self.varlena(numeric::encode(int64().into(), scale).bytes(), 0),
+            Stored::Scaled128 { scale } => self.varlena(numeric::encode(wide(), scale).bytes(), 0),
+            Stored::Image(image) => {
+                let number = if image.is_wide() { wide() } else { int64().into() };
+                self.out.extend_from_slice(&image.bytes(number));
             }
-            Type::Uuid => {
-                let value = values.as_primitive::<Decimal128Type>().value(at);
-                self.out.extend((value ^ i128::MIN).to_be_bytes());
-            }
-            Type::Interval => {
-                let value = values.as_primitive::<Decimal128Type>().value(at);
-                self.out.extend(Interval::of_number(value).stored());
-            }
-            Type::Name => {
+            Stored::Name => {
                 let end = self.out.len() + NAME;
                 self.out.extend_from_slice(bytes(values, row).unwrap_or_default());
                 self.out.resize(end, 0);
             }
-            Type::Char => {
+            Stored::Padded => {
                 let text = values.as_string_view().value(at);
                 let blanks = (self.element.padded as usize).saturating_sub(text.chars().count());
                 self.varlena(text.as_bytes(), blanks);
             }
-            Type::Text | Type::Bytes | Type::Opaque => {
+            Stored::Varlena | Stored::Kept => {
                 let bytes = bytes(values, row).unwrap_or_default();
                 match self.element.length {
                     None => self.varlena(bytes, 0),
@@ -135,7 +129,9 @@ impl Writer {
                     Some(_) => return Err(DataFusionError::Internal("an element of another length".into())),
                 }
             }
-            Type::Numeric => return Err(DataFusionError::Internal("an array of numerics in the engine's form".into())),
+            Stored::Nowhere => {
+                return Err(DataFusionError::Internal("an array of numerics in the engine's form".into()));
+            }
         }
         Ok(())
     }
