@@ -15,7 +15,8 @@ mod write;
 use std::ptr;
 
 use pgrx::prelude::*;
-use plan::{Element, Type};
+use plan::catalogue::Extreme;
+use plan::{Element, Kind, Type};
 use serde::{Deserialize, Serialize};
 
 pub use self::read::{Codec, OnDisk, TooWide, literal, numeric, unknown};
@@ -25,39 +26,90 @@ pub use self::write::{Arena, Datums, Unwritten, is_pointed_to, kept, padded, pla
 /// Digits behind the point that a numeric parameter may have; leaves 20 before it.
 pub const PARAMETER_SCALE: u8 = 18;
 
+/// Operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL names only some in C.
+pub mod family {
+    pub const BOOL: u32 = 424;
+    pub const BPCHAR: u32 = 426;
+    pub const BYTEA: u32 = 428;
+    pub const DATETIME: u32 = 434;
+    pub const ENUM: u32 = 3522;
+    pub const FLOAT: u32 = 1970;
+    pub const INTEGER: u32 = 1976;
+    pub const INTERVAL: u32 = 1982;
+    pub const NUMERIC: u32 = 1988;
+    pub const OID: u32 = 1989;
+    pub const TEXT: u32 = 1994;
+    pub const TIME: u32 = 1996;
+    pub const UUID: u32 = 2968;
+}
+
+// Whatever has "oid" in its name is an oid to pgrx, be it the oid of a function.
+const MIN_OID: u32 = pg_sys::F_MIN_OID.to_u32();
+const MAX_OID: u32 = pg_sys::F_MAX_OID.to_u32();
+
 /// An SQL type that the engine computes with.
 struct SqlType {
     oid: pg_sys::Oid,
     /// In which its values travel; numeric is decided by the value.
     ty: Type,
+    /// Whose order is that of the values.
+    family: u32,
+    /// Its min() and max(), if it has them.
+    extremes: Option<[u32; 2]>,
 }
 
-const fn row(oid: pg_sys::Oid, ty: Type) -> SqlType {
-    SqlType { oid, ty }
+const fn row(oid: pg_sys::Oid, ty: Type, family: u32, extremes: Option<[u32; 2]>) -> SqlType {
+    SqlType { oid, ty, family, extremes }
 }
 
 /// All of them, but for enums and domains.
+#[rustfmt::skip]
 const TYPES: &[SqlType] = &[
-    row(pg_sys::BOOLOID, Type::Bool),
-    row(pg_sys::INT2OID, Type::Int16),
-    row(pg_sys::INT4OID, Type::Int32),
-    row(pg_sys::INT8OID, Type::Int64),
-    row(pg_sys::FLOAT4OID, Type::Float32),
-    row(pg_sys::FLOAT8OID, Type::Float64),
-    row(pg_sys::NUMERICOID, Type::Decimal128 { scale: PARAMETER_SCALE }),
-    row(pg_sys::DATEOID, Type::Date),
-    row(pg_sys::TIMESTAMPOID, Type::Timestamp),
-    row(pg_sys::TIMESTAMPTZOID, Type::TimestampTz),
-    row(pg_sys::TIMEOID, Type::Time),
-    row(pg_sys::INTERVALOID, Type::Interval),
-    row(pg_sys::OIDOID, Type::Oid),
-    row(pg_sys::UUIDOID, Type::Uuid),
-    row(pg_sys::TEXTOID, Type::Text),
-    row(pg_sys::VARCHAROID, Type::Text),
-    row(pg_sys::NAMEOID, Type::Name),
-    row(pg_sys::BPCHAROID, Type::Char),
-    row(pg_sys::BYTEAOID, Type::Bytes),
+    row(pg_sys::BOOLOID, Type::Bool, family::BOOL, None),
+    row(pg_sys::INT2OID, Type::Int16, family::INTEGER, Some([pg_sys::F_MIN_INT2, pg_sys::F_MAX_INT2])),
+    row(pg_sys::INT4OID, Type::Int32, family::INTEGER, Some([pg_sys::F_MIN_INT4, pg_sys::F_MAX_INT4])),
+    row(pg_sys::INT8OID, Type::Int64, family::INTEGER, Some([pg_sys::F_MIN_INT8, pg_sys::F_MAX_INT8])),
+    row(pg_sys::FLOAT4OID, Type::Float32, family::FLOAT, Some([pg_sys::F_MIN_FLOAT4, pg_sys::F_MAX_FLOAT4])),
+    row(pg_sys::FLOAT8OID, Type::Float64, family::FLOAT, Some([pg_sys::F_MIN_FLOAT8, pg_sys::F_MAX_FLOAT8])),
+    row(pg_sys::NUMERICOID, Type::Decimal128 { scale: PARAMETER_SCALE }, family::NUMERIC,
+        Some([pg_sys::F_MIN_NUMERIC, pg_sys::F_MAX_NUMERIC])),
+    row(pg_sys::DATEOID, Type::Date, family::DATETIME, Some([pg_sys::F_MIN_DATE, pg_sys::F_MAX_DATE])),
+    row(pg_sys::TIMESTAMPOID, Type::Timestamp, family::DATETIME, Some([pg_sys::F_MIN_TIMESTAMP, pg_sys::F_MAX_TIMESTAMP])),
+    row(pg_sys::TIMESTAMPTZOID, Type::TimestampTz, family::DATETIME,
+        Some([pg_sys::F_MIN_TIMESTAMPTZ, pg_sys::F_MAX_TIMESTAMPTZ])),
+    row(pg_sys::TIMEOID, Type::Time, family::TIME, Some([pg_sys::F_MIN_TIME, pg_sys::F_MAX_TIME])),
+    row(pg_sys::INTERVALOID, Type::Interval, family::INTERVAL, Some([pg_sys::F_MIN_INTERVAL, pg_sys::F_MAX_INTERVAL])),
+    row(pg_sys::OIDOID, Type::Oid, family::OID, Some([MIN_OID, MAX_OID])),
+    row(pg_sys::UUIDOID, Type::Uuid, family::UUID, None),
+    row(pg_sys::TEXTOID, Type::Text, family::TEXT, Some([pg_sys::F_MIN_TEXT, pg_sys::F_MAX_TEXT])),
+    row(pg_sys::VARCHAROID, Type::Text, family::TEXT, None),
+    row(pg_sys::NAMEOID, Type::Name, family::TEXT, None),
+    row(pg_sys::BPCHAROID, Type::Char, family::BPCHAR, Some([pg_sys::F_MIN_BPCHAR, pg_sys::F_MAX_BPCHAR])),
+    row(pg_sys::BYTEAOID, Type::Bytes, family::BYTEA, None),
 ];
+
+/// The operator family of the order of a type's values. Enums have one, too; of others nothing is known.
+pub fn family_of(ty: Type) -> Option<u32> {
+    let is_it = |row: &&SqlType| row.ty == ty || row.ty.kind() == Kind::Decimal && ty.kind() == Kind::Decimal;
+    match ty {
+        Type::Enum => Some(family::ENUM),
+        _ => TYPES.iter().find(is_it).map(|row| row.family),
+    }
+}
+
+/// Whether values of some type that the engine computes with are ordered by a family.
+pub fn has_family(family: u32) -> bool {
+    family == family::ENUM || TYPES.iter().any(|row| row.family == family)
+}
+
+/// Which one of [`Extreme`] an aggregate function is.
+pub fn extreme(function: u32) -> Option<Extreme> {
+    const ENUMS: [u32; 2] = [pg_sys::F_MIN_ANYENUM, pg_sys::F_MAX_ANYENUM];
+    let pairs = TYPES.iter().filter_map(|row| row.extremes).chain([ENUMS]);
+    let is_min =
+        pairs.into_iter().find_map(|[min, max]| (function == min || function == max).then_some(function == min))?;
+    Some(if is_min { Extreme::Min } else { Extreme::Max })
+}
 
 /// The type in which a value of an SQL type travels; numeric is decided by the value.
 pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {

@@ -1,28 +1,14 @@
 //! The whitelist: operators, functions and aggregates whose result in the engine is PostgreSQL's, bit for bit.
 
 use pgrx::prelude::*;
-use plan::catalogue::{Aggregate, BitAgg, FloatAgg, PairAgg, Spread};
+use plan::catalogue::{Aggregate, BitAgg, Extreme, FloatAgg, PairAgg, Spread};
 use plan::{ArithOp, CmpOp, Listing, Type};
 
 use crate::pg::tree::Node;
-use crate::pg::{catalog, compat};
+use crate::pg::types::family::{DATETIME, FLOAT, INTEGER, NUMERIC, TEXT};
+use crate::pg::{catalog, compat, types};
 
-// Operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL names only some in C.
-const BOOL_FAMILY: u32 = 424;
-const BPCHAR_FAMILY: u32 = 426;
-const DATETIME_FAMILY: u32 = 434;
-const FLOAT_FAMILY: u32 = 1970;
-const INTERVAL_FAMILY: u32 = 1982;
-const INTEGER_FAMILY: u32 = 1976;
-const NUMERIC_FAMILY: u32 = 1988;
-const BYTEA_FAMILY: u32 = 428;
-const ENUM_FAMILY: u32 = 3522;
-const OID_FAMILY: u32 = 1989;
-const TEXT_FAMILY: u32 = 1994;
-const TIME_FAMILY: u32 = 1996;
-const UUID_FAMILY: u32 = 2968;
-
-// Those of types of which no more is known than that equal values have equal bytes.
+// Operator families of types of which no more is known than that equal values have equal bytes.
 const BIT_FAMILY: u32 = 423;
 const CHAR_FAMILY: u32 = 429;
 const LSN_FAMILY: u32 = 3253;
@@ -35,10 +21,8 @@ const VARBIT_FAMILY: u32 = 2002;
 
 // Whatever has "oid" in its name is an oid to pgrx, be it the oid of a function.
 const INT8_OID: u32 = pg_sys::F_INT8_OID.to_u32();
-const MIN_OID: u32 = pg_sys::F_MIN_OID.to_u32();
-const MAX_OID: u32 = pg_sys::F_MAX_OID.to_u32();
 
-/// The meaning of an operator, if it is a comparison of one of the families above.
+/// The meaning of an operator, if it is a comparison of a family that the engine knows.
 pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
     // Operators made by users may join a family: their meaning is theirs.
     if operator.to_u32() >= pg_sys::FirstNormalObjectId {
@@ -60,22 +44,7 @@ pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
 }
 
 fn is_known(family: u32) -> bool {
-    matches!(
-        family,
-        BOOL_FAMILY
-            | BPCHAR_FAMILY
-            | BYTEA_FAMILY
-            | DATETIME_FAMILY
-            | ENUM_FAMILY
-            | FLOAT_FAMILY
-            | INTEGER_FAMILY
-            | INTERVAL_FAMILY
-            | NUMERIC_FAMILY
-            | OID_FAMILY
-            | TEXT_FAMILY
-            | TIME_FAMILY
-            | UUID_FAMILY
-    ) || has_one_image(family)
+    types::has_family(family) || has_one_image(family)
 }
 
 /// Whether values are equal if their bytes are.
@@ -99,26 +68,17 @@ pub fn common_type(family: u32, left: Type, right: Type) -> Option<(Type, Type)>
     use Type::*;
     let both = |ty| Some((ty, ty));
     match (family, left, right) {
-        (INTEGER_FAMILY, Int16 | Int32 | Int64, Int16 | Int32 | Int64) => both(wider(left, right)),
-        (NUMERIC_FAMILY, Decimal64 { .. } | Decimal128 { .. }, Decimal64 { .. } | Decimal128 { .. }) => {
-            Some((left, right))
-        }
-        (FLOAT_FAMILY, Float32, Float32) => both(Float32),
-        (FLOAT_FAMILY, Float32 | Float64, Float32 | Float64) => both(Float64),
-        (BOOL_FAMILY, Bool, Bool) => both(Bool),
-        (DATETIME_FAMILY, Date, Date) => both(Date),
-        (DATETIME_FAMILY, Date | Timestamp, Date | Timestamp) => both(Timestamp),
-        (DATETIME_FAMILY, Date | Timestamp | TimestampTz, Date | Timestamp | TimestampTz) => both(TimestampTz),
-        (TIME_FAMILY, Time, Time) => both(Time),
-        (INTERVAL_FAMILY, Interval, Interval) => both(Interval),
-        (OID_FAMILY, Oid, Oid) => both(Oid),
-        (ENUM_FAMILY, Enum, Enum) => both(Enum),
-        (UUID_FAMILY, Uuid, Uuid) => both(Uuid),
-        (TEXT_FAMILY, Name, Name) => both(Name),
-        (TEXT_FAMILY, Text | Name, Text | Name) => both(Text),
-        (BPCHAR_FAMILY, Char, Char) => both(Char),
-        (BYTEA_FAMILY, Bytes, Bytes) => both(Bytes),
+        (INTEGER, Int16 | Int32 | Int64, Int16 | Int32 | Int64) => both(wider(left, right)),
+        (NUMERIC, Decimal64 { .. } | Decimal128 { .. }, Decimal64 { .. } | Decimal128 { .. }) => Some((left, right)),
+        (FLOAT, Float32, Float32) => both(Float32),
+        (FLOAT, Float32 | Float64, Float32 | Float64) => both(Float64),
+        (DATETIME, Date, Date) => both(Date),
+        (DATETIME, Date | Timestamp, Date | Timestamp) => both(Timestamp),
+        (DATETIME, Date | Timestamp | TimestampTz, Date | Timestamp | TimestampTz) => both(TimestampTz),
+        (TEXT, Name, Name) => both(Name),
+        (TEXT, Text | Name, Text | Name) => both(Text),
         (family, Opaque, Opaque) if has_one_image(family) => both(Opaque),
+        (family, left, right) if left == right && types::family_of(left) == Some(family) => both(left),
         _ => None,
     }
 }
@@ -240,37 +200,13 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
         pg_sys::F_BIT_AND_INT2 | pg_sys::F_BIT_AND_INT4 | pg_sys::F_BIT_AND_INT8 => Aggregate::Bits(BitAgg::And),
         pg_sys::F_BIT_OR_INT2 | pg_sys::F_BIT_OR_INT4 | pg_sys::F_BIT_OR_INT8 => Aggregate::Bits(BitAgg::Or),
         pg_sys::F_BIT_XOR_INT2 | pg_sys::F_BIT_XOR_INT4 | pg_sys::F_BIT_XOR_INT8 => Aggregate::Bits(BitAgg::Xor),
-        pg_sys::F_MIN_INT2
-        | pg_sys::F_MIN_INT4
-        | pg_sys::F_MIN_INT8
-        | pg_sys::F_MIN_NUMERIC
-        | MIN_OID
-        | pg_sys::F_MIN_FLOAT4
-        | pg_sys::F_MIN_FLOAT8
-        | pg_sys::F_MIN_DATE
-        | pg_sys::F_MIN_TIME
-        | pg_sys::F_MIN_INTERVAL
-        | pg_sys::F_MIN_TIMESTAMP
-        | pg_sys::F_MIN_TIMESTAMPTZ
-        | pg_sys::F_MIN_ANYENUM
-        | pg_sys::F_MIN_TEXT
-        | pg_sys::F_MIN_BPCHAR => Aggregate::Min,
-        pg_sys::F_MAX_INT2
-        | pg_sys::F_MAX_INT4
-        | pg_sys::F_MAX_INT8
-        | pg_sys::F_MAX_NUMERIC
-        | MAX_OID
-        | pg_sys::F_MAX_FLOAT4
-        | pg_sys::F_MAX_FLOAT8
-        | pg_sys::F_MAX_DATE
-        | pg_sys::F_MAX_TIME
-        | pg_sys::F_MAX_INTERVAL
-        | pg_sys::F_MAX_TIMESTAMP
-        | pg_sys::F_MAX_TIMESTAMPTZ
-        | pg_sys::F_MAX_ANYENUM
-        | pg_sys::F_MAX_TEXT
-        | pg_sys::F_MAX_BPCHAR => Aggregate::Max,
-        _ => {
+        function => {
+            if let Some(extreme) = types::extreme(function) {
+                return Some(match extreme {
+                    Extreme::Min => Aggregate::Min,
+                    Extreme::Max => Aggregate::Max,
+                });
+            }
             let (spread, of_floats) = spread(oid)?;
             if of_floats { Aggregate::Float(FloatAgg::Spread(spread)) } else { Aggregate::Spread }
         }
