@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use colstore::{LONG_TEXT, SHORT_TEXT, number_of_text};
 use plan::catalogue::Kind;
-use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Rel, Type};
+use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Physical, Plan, Rel, Type};
 
 /// A register: the place of its step in [`Program::steps`].
 pub type Register = usize;
@@ -331,19 +331,11 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, what: T) -> usize {
 
 /// Types whose values are numbers to a child.
 fn is_number(ty: Type) -> bool {
-    match ty.kind() {
-        Kind::Bool
-        | Kind::Integer
-        | Kind::Decimal
-        | Kind::Date
-        | Kind::Timestamp
-        | Kind::TimestampTz
-        | Kind::Time
-        | Kind::Oid
-        | Kind::Enum
-        | Kind::Uuid
-        | Kind::Text => true,
-        Kind::Real | Kind::Float | Kind::Numeric | Kind::Interval | Kind::Bytes | Kind::Opaque => false,
+    match ty.physical() {
+        Physical::Float64 | Physical::Bytes => false,
+        // Equal ones may differ.
+        Physical::Int128 => ty != Type::Interval,
+        Physical::Bit | Physical::Int16 | Physical::Int32 | Physical::Int64 | Physical::Text => true,
     }
 }
 

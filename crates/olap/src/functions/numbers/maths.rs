@@ -35,15 +35,7 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
             _ => of_integer::<Int64Type>(function, ty, args, rows),
         },
         Kind::Bool => from_bool(args, rows),
-        Kind::Date | Kind::Timestamp | Kind::TimestampTz | Kind::Time => Err(unknown(function, operand)),
-        Kind::Numeric
-        | Kind::Interval
-        | Kind::Oid
-        | Kind::Enum
-        | Kind::Uuid
-        | Kind::Text
-        | Kind::Bytes
-        | Kind::Opaque => Err(unknown(function, operand)),
+        _ => Err(unknown(function, operand)),
     }
 }
 
