@@ -23,7 +23,7 @@ pub mod tree;
 
 pub use snapshot::Snapshot;
 
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// Environment of the engine process: descriptor numbers and settings that it is started with.
 pub mod env {

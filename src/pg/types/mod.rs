@@ -40,6 +40,7 @@ pub mod family {
     pub const OID: u32 = 1989;
     pub const TEXT: u32 = 1994;
     pub const TIME: u32 = 1996;
+    pub const TIMETZ: u32 = 2000;
     pub const UUID: u32 = 2968;
 }
 
@@ -78,6 +79,7 @@ const TYPES: &[SqlType] = &[
     row(pg_sys::TIMESTAMPTZOID, Type::TimestampTz, family::DATETIME,
         Some([pg_sys::F_MIN_TIMESTAMPTZ, pg_sys::F_MAX_TIMESTAMPTZ])),
     row(pg_sys::TIMEOID, Type::Time, family::TIME, Some([pg_sys::F_MIN_TIME, pg_sys::F_MAX_TIME])),
+    row(pg_sys::TIMETZOID, Type::TimeTz, family::TIMETZ, Some([pg_sys::F_MIN_TIMETZ, pg_sys::F_MAX_TIMETZ])),
     row(pg_sys::INTERVALOID, Type::Interval, family::INTERVAL, Some([pg_sys::F_MIN_INTERVAL, pg_sys::F_MAX_INTERVAL])),
     row(pg_sys::OIDOID, Type::Oid, family::OID, Some([MIN_OID, MAX_OID])),
     row(pg_sys::UUIDOID, Type::Uuid, family::UUID, None),
@@ -140,7 +142,6 @@ pub fn has_one_image(sql_type: pg_sys::Oid) -> bool {
             | pg_sys::MACADDR8OID
             | pg_sys::MONEYOID
             | pg_sys::PG_LSNOID
-            | pg_sys::TIMETZOID
             | pg_sys::VARBITOID
     )
 }

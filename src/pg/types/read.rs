@@ -79,8 +79,8 @@ impl Codec {
             Stored::Kept => match self.form {
                 Form::Varlena => content()?.map_or(Value::Unchanged, Value::Text),
                 Form::Fixed(length) => Value::Text(fixed(length)),
-                // SAFETY: a datum has at least so many bytes, the low ones first.
                 Form::Inline(length) => {
+                    // SAFETY: a datum has at least so many bytes, the low ones first.
                     Value::Text(unsafe { std::slice::from_raw_parts(std::ptr::from_ref(datum).cast(), length) })
                 }
             },
@@ -93,7 +93,8 @@ impl Codec {
 ///
 /// # Safety
 ///
-/// `datum` is a value of an SQL type for which [`super::type_of`] gave `ty` (with whatever scale); opaque are varlenas alone.
+/// `datum` is a value of an SQL type for which [`super::type_of`] gave `ty` (with whatever scale). Only varlenas are
+/// opaque.
 pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String> {
     // SAFETY: by the caller's promise.
     let value = unsafe { Codec::new(ty, Form::Varlena).read(&datum, OnDisk::Fetch, usize::MAX) };

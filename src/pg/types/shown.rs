@@ -55,8 +55,9 @@ pub fn number_text(ty: Type, number: i128) -> Option<String> {
         Type::Float32 | Type::Float64 => Some(float_text(ty, float_order::of_rank(short))),
         Type::Bool => Some(if number == 0 { "f" } else { "t" }.into()),
         // Its second half is not known.
-        Type::Uuid => Some(format!("{}...", &uuid_text(number)[..UUID_HALF])),
+        Type::Uuid => Some(format!("{}...", &image_text(Image::Uuid, number)[..UUID_HALF])),
         Type::Text | Type::Name | Type::Char | Type::Bytes => Some(start_text(ty, number)),
+        Type::TimeTz => Some(image_text(Image::TimeTz, number)),
         other => time_text(other, short),
     }
 }
@@ -78,10 +79,15 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn uuid_text(uuid: i128) -> String {
-    let bytes = Image::Uuid.bytes(uuid);
-    // SAFETY: the output function of a uuid, given its 16 bytes.
-    unsafe { output(pg_sys::F_UUID_OUT, pg_sys::Datum::from(bytes.as_ptr())) }
+fn image_text(image: Image, number: i128) -> String {
+    let function = match image {
+        Image::Uuid => pg_sys::F_UUID_OUT,
+        Image::Interval => pg_sys::F_INTERVAL_OUT,
+        Image::TimeTz => pg_sys::F_TIMETZ_OUT,
+    };
+    let bytes = image.bytes(number);
+    // SAFETY: the output function of a type whose value lies in these bytes.
+    unsafe { output(function, pg_sys::Datum::from(bytes.as_ptr())) }
 }
 
 /// PostgreSQL's text of a literal that is neither a number, nor a text, nor a truth value.
@@ -94,15 +100,12 @@ pub fn shown(ty: Type, literal: &Literal) -> String {
         (Type::Timestamp, Literal::Int(time)) => format!("'{}'::timestamp", of_time(*time)),
         (Type::TimestampTz, Literal::Int(time)) => format!("'{}'::timestamptz", of_time(*time)),
         (Type::Time, Literal::Int(time)) => format!("'{}'::time", of_time(*time)),
-        (Type::Interval, Literal::Decimal(number)) => {
-            let stored = Image::Interval.bytes(*number);
-            let text = of_datum(pg_sys::F_INTERVAL_OUT, pg_sys::Datum::from(stored.as_ptr()));
-            format!("'{text}'::interval")
-        }
+        (Type::TimeTz, Literal::Int(time)) => format!("'{}'::timetz", image_text(Image::TimeTz, (*time).into())),
+        (Type::Interval, Literal::Decimal(number)) => format!("'{}'::interval", image_text(Image::Interval, *number)),
         (Type::Enum, Literal::Int(label)) => {
             format!("'{}'", of_datum(pg_sys::F_ENUM_OUT, pg_sys::Oid::from(*label as u32).into()))
         }
-        (Type::Uuid, Literal::Decimal(uuid)) => format!("'{}'::uuid", uuid_text(*uuid)),
+        (Type::Uuid, Literal::Decimal(uuid)) => format!("'{}'::uuid", image_text(Image::Uuid, *uuid)),
         (Type::Opaque, Literal::Bytes(bytes)) => Numeric::of_bytes(bytes).text(),
         (_, Literal::Bytes(bytes)) => {
             format!("'\\x{}'::bytea", hexadecimal(&bytes[..bytes.len().min(100)]))

@@ -16,7 +16,6 @@ const MACADDR_FAMILY: u32 = 1984;
 const MACADDR8_FAMILY: u32 = 3371;
 const MONEY_FAMILY: u32 = 2099;
 const NETWORK_FAMILY: u32 = 1974;
-const TIMETZ_FAMILY: u32 = 2000;
 const VARBIT_FAMILY: u32 = 2002;
 
 // Whatever has "oid" in its name is an oid to pgrx, be it the oid of a function.
@@ -58,7 +57,6 @@ fn has_one_image(family: u32) -> bool {
             | MACADDR8_FAMILY
             | MONEY_FAMILY
             | NETWORK_FAMILY
-            | TIMETZ_FAMILY
             | VARBIT_FAMILY
     )
 }

@@ -138,6 +138,7 @@ const ALL: &[Kind] = &[
     Kind::Timestamp,
     Kind::TimestampTz,
     Kind::Time,
+    Kind::TimeTz,
     Kind::Interval,
     Kind::Oid,
     Kind::Enum,

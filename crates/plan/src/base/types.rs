@@ -18,6 +18,7 @@ use crate::values::image::Image;
 /// | `Date` | date | days since 2000-01-01 as i32; infinities are i32::MIN and MAX | `Int32` |
 /// | `Timestamp`, `TimestampTz` | timestamp(tz) | microseconds since 2000-01-01 as i64, ends: infinite | `Int64` |
 /// | `Time` | time | microseconds since midnight as i64 | `Int64` |
+/// | `TimeTz` | timetz | see [`Image::TimeTz`] | `Int64` |
 /// | `Oid` | oid | the number as i64 | `Int64` |
 /// | `Enum` | any enum | the bits of the label's oid as i32 | `Int32` |
 /// | `Interval` | interval | nowhere | `Decimal128(38, 0)`: see [`crate::Interval`] |
@@ -48,6 +49,7 @@ pub enum Type {
     Timestamp,
     TimestampTz,
     Time,
+    TimeTz,
     Interval,
     Oid,
     Enum,
@@ -98,6 +100,7 @@ pub enum Kind {
     Timestamp,
     TimestampTz,
     Time,
+    TimeTz,
     Interval,
     Oid,
     Enum,
@@ -148,9 +151,8 @@ impl Type {
             Type::Bool => Physical::Bit,
             Type::Int16 => Physical::Int16,
             Type::Int32 | Type::Date | Type::Enum => Physical::Int32,
-            Type::Int64 | Type::Decimal64 { .. } | Type::Timestamp | Type::TimestampTz | Type::Time | Type::Oid => {
-                Physical::Int64
-            }
+            Type::Int64 | Type::Decimal64 { .. } | Type::Oid => Physical::Int64,
+            Type::Timestamp | Type::TimestampTz | Type::Time | Type::TimeTz => Physical::Int64,
             Type::Float32 | Type::Float64 => Physical::Float64,
             Type::Decimal128 { .. } | Type::Uuid | Type::Interval => Physical::Int128,
             Type::Text | Type::Name | Type::Char => Physical::Text,
@@ -170,6 +172,7 @@ impl Type {
             Type::Float64 => Stored::Float,
             Type::Decimal64 { scale } => Stored::Scaled64 { scale },
             Type::Decimal128 { scale } => Stored::Scaled128 { scale },
+            Type::TimeTz => Stored::Image(Image::TimeTz),
             Type::Interval => Stored::Image(Image::Interval),
             Type::Uuid => Stored::Image(Image::Uuid),
             Type::Name => Stored::Name,
@@ -204,6 +207,7 @@ impl Type {
             Type::Timestamp => Kind::Timestamp,
             Type::TimestampTz => Kind::TimestampTz,
             Type::Time => Kind::Time,
+            Type::TimeTz => Kind::TimeTz,
             Type::Interval => Kind::Interval,
             Type::Oid => Kind::Oid,
             Type::Enum => Kind::Enum,
@@ -238,6 +242,7 @@ impl Type {
             | Type::Timestamp
             | Type::TimestampTz
             | Type::Time
+            | Type::TimeTz
             | Type::Interval
             | Type::Oid
             | Type::Enum

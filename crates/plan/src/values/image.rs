@@ -5,16 +5,27 @@ use super::interval::Interval;
 /// The longest.
 pub const LONGEST: usize = 16;
 
-/// What the bytes are. The order of the numbers is that of the values.
+/// Microseconds.
+const SECOND: i64 = 1_000_000;
+/// What a zone takes below the time: more than there are seconds in two days, since those that `AT TIME ZONE` makes of
+/// intervals may be larger than any on earth. What is beyond has no number.
+const ZONES: i64 = 1 << 18;
+const ZONE_OFFSET: i64 = ZONES / 2;
+
+/// A kind of bytes. The order of the numbers is that of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// Big-endian, with the sign flipped.
     Uuid,
     /// See [`Interval`].
     Interval,
+    /// A time of day with a zone: microseconds since midnight, then seconds west of UTC. PostgreSQL orders by the time
+    /// in UTC, then by the zone. The number has them one behind the other.
+    TimeTz,
 }
 
-/// The bytes of a value.
+/// The bytes of a value, aligned as PostgreSQL has them.
+#[repr(C, align(8))]
 pub struct Bytes {
     bytes: [u8; LONGEST],
     length: usize,
@@ -41,6 +52,7 @@ impl Image {
     pub const fn length(self) -> usize {
         match self {
             Image::Uuid | Image::Interval => 16,
+            Image::TimeTz => 12,
         }
     }
 
@@ -48,6 +60,7 @@ impl Image {
     pub const fn is_wide(self) -> bool {
         match self {
             Image::Uuid | Image::Interval => true,
+            Image::TimeTz => false,
         }
     }
 
@@ -56,7 +69,14 @@ impl Image {
     pub fn number(self, bytes: &[u8]) -> Option<i128> {
         match self {
             Image::Uuid => Some(i128::from_be_bytes(bytes.try_into().ok()?) ^ i128::MIN),
-            Image::Interval => Interval::of_stored(bytes.try_into().ok()?)?.number(),
+            Image::Interval => Interval::of_stored(bytes)?.number(),
+            Image::TimeTz => {
+                let (time, zone) = bytes.split_first_chunk()?;
+                let (time, zone) = (i64::from_ne_bytes(*time), i32::from_ne_bytes(zone.try_into().ok()?));
+                let utc = time.checked_add(i64::from(zone) * SECOND)?;
+                let (zone, utc) = (i64::from(zone) + ZONE_OFFSET, utc.checked_mul(ZONES)?);
+                (0..ZONES).contains(&zone).then(|| i128::from(utc | zone))
+            }
         }
     }
 
@@ -65,6 +85,16 @@ impl Image {
         match self {
             Image::Uuid => Bytes::new((number ^ i128::MIN).to_be_bytes()),
             Image::Interval => Bytes::new(Interval::of_number(number).stored()),
+            Image::TimeTz => {
+                // Slots that hold nothing may have any bits.
+                let number = number as i64;
+                let zone = number.rem_euclid(ZONES) - ZONE_OFFSET;
+                let time = number.div_euclid(ZONES) - zone * SECOND;
+                let mut bytes = [0; 12];
+                bytes[..8].copy_from_slice(&time.to_ne_bytes());
+                bytes[8..].copy_from_slice(&(zone as i32).to_ne_bytes());
+                Bytes::new(bytes)
+            }
         }
     }
 }
@@ -85,10 +115,32 @@ mod tests {
     }
 
     #[test]
+    fn times_with_zones_are_ordered_as_in_utc_and_come_back() {
+        let stored = |time: i64, zone: i32| [&time.to_ne_bytes()[..], &zone.to_ne_bytes()].concat();
+        let hour = 3600 * SECOND;
+        // 00:00+15:59:59, 12:00+01, 11:00+00, 10:00-01, one microsecond later, 24:00-15:59:59.
+        let times = [(0, -57_599), (12 * hour, -3600), (11 * hour, 0), (10 * hour, 3600), (10 * hour + 1, 3600)];
+        let times = times.into_iter().chain([(24 * hour, 57_599)]).map(|(time, zone)| stored(time, zone));
+        let times: Vec<_> = times.collect();
+        let numbers: Vec<_> = times.iter().map(|time| Image::TimeTz.number(time).unwrap()).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        for (time, number) in times.iter().zip(&numbers) {
+            assert_eq!(*Image::TimeTz.bytes(*number), **time);
+            assert!(i64::try_from(*number).is_ok());
+        }
+        assert_eq!(Image::TimeTz.number(&stored(0, 1 << 17)), None);
+        assert_eq!(Image::TimeTz.number(&stored(0, -(1 << 17) - 1)), None);
+        assert_eq!(Image::TimeTz.number(&stored(i64::MAX, 0)), None);
+        for bits in [0, -1, i64::MAX, i64::MIN] {
+            Image::TimeTz.bytes(bits.into());
+        }
+    }
+
+    #[test]
     fn intervals_come_back() {
         let day = Interval { months: 1, days: -2, microseconds: 3 };
         let bytes = Image::Interval.bytes(day.number().unwrap());
-        assert_eq!(Interval::of_stored((&*bytes).try_into().unwrap()), Some(day));
+        assert_eq!(Interval::of_stored(&bytes), Some(day));
         assert_eq!(bytes.len(), Image::Interval.length());
     }
 }

@@ -61,7 +61,9 @@ impl<'a> Translator<'a> {
             Kind::TimestampTz => (Named::ToTextIn, Some("DateStyle")),
             Kind::Interval => (Named::ToTextBy, Some("IntervalStyle")),
             Kind::Real | Kind::Float => (Named::ToTextBy, Some("extra_float_digits")),
-            Kind::Decimal | Kind::Oid | Kind::Enum | Kind::Text | Kind::Bytes | Kind::Opaque => return None,
+            Kind::Decimal | Kind::TimeTz | Kind::Oid | Kind::Enum | Kind::Text | Kind::Bytes | Kind::Opaque => {
+                return None;
+            }
         };
         args.extend(setting.map(|setting| self.setting(setting)));
         if function.takes_zone() {

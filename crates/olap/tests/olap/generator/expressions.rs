@@ -271,7 +271,7 @@ impl Generator<'_> {
                 }
             }
             Type::Time => self.of_one(ty, d).unwrap_or_else(|| self.leaf(ty)),
-            Type::TimestampTz | Type::Oid | Type::Enum | Type::Uuid => self.leaf(ty),
+            Type::TimestampTz | Type::TimeTz | Type::Oid | Type::Enum | Type::Uuid => self.leaf(ty),
             Type::Name | Type::Char | Type::Bytes | Type::Opaque => self.leaf(ty),
         }
     }
@@ -352,7 +352,7 @@ impl Generator<'_> {
             Type::Interval => [JustifyHours, JustifyDays, JustifyInterval].map(|function| (function, vec![ty])).into(),
             Type::TimestampTz => vec![(FromEpoch, vec![Type::Float64])],
             Type::Time => vec![(TimestampToTime, vec![Type::Timestamp])],
-            Type::Oid | Type::Enum | Type::Uuid => vec![],
+            Type::TimeTz | Type::Oid | Type::Enum | Type::Uuid => vec![],
             Type::Name | Type::Char | Type::Bytes | Type::Opaque => vec![],
         };
         let moments = self.moments(ty, field);

@@ -23,6 +23,7 @@ pub(super) fn any_type(rng: &mut StdRng) -> Type {
         Type::Date,
         Type::Timestamp,
         Type::TimestampTz,
+        Type::TimeTz,
         Type::Text,
         Type::Char,
     ]
@@ -73,7 +74,7 @@ pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
         Type::Timestamp | Type::TimestampTz if rng.random_bool(0.3) => {
             Literal::Int(rng.random_range(-60..60) * 3_600_000_000 + small)
         }
-        Type::Int64 | Type::Timestamp | Type::TimestampTz => int(rng, i64::MIN, i64::MAX),
+        Type::Int64 | Type::Timestamp | Type::TimestampTz | Type::TimeTz => int(rng, i64::MIN, i64::MAX),
         Type::Decimal64 { scale } => match int(rng, i64::MIN, i64::MAX) {
             Literal::Int(i) if !extreme && rng.random_bool(0.7) => Literal::Int(i * 10i64.pow(scale as u32)),
             other => other,
