@@ -7,8 +7,8 @@ pub const LONGEST: usize = 16;
 
 /// Microseconds.
 const SECOND: i64 = 1_000_000;
-/// What a zone takes below the time: more than there are seconds in two days, since those that `AT TIME ZONE` makes of
-/// intervals may be larger than any on earth. What is beyond has no number.
+/// The room for a zone below the time: more than there are seconds in two days, since those that `AT TIME ZONE` makes
+/// of intervals may be larger than any on earth. What is beyond has no number.
 const ZONES: i64 = 1 << 18;
 const ZONE_OFFSET: i64 = ZONES / 2;
 
