@@ -184,7 +184,7 @@ pub fn padded(array: &dyn Array, width: usize, out: &mut Datums, arena: &mut Are
 }
 
 impl Arena {
-    /// What a batch of ordinary rows needs stays for the next one.
+    /// The arena's memory that stays for the next batch: as much as a batch of ordinary rows needs.
     const KEPT: usize = 1 << 20;
     /// PostgreSQL's MaxAllocSize: what a varlena's header can say.
     const LONGEST: usize = 0x3fff_ffff;
