@@ -508,7 +508,10 @@ impl<'a> Translator<'a> {
         let mut operands = operands.into_iter();
         let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
         match (called, second) {
-            (Called::CastTo(ty), None) => Ok(exact(cast(first, ty), ty)),
+            // An oid's casts are those of every type that has its bytes: regclass is kept without being known.
+            (Called::CastTo(ty), None) if first.ty == ty || catalogue::cast(first.ty, ty).is_some() => {
+                Ok(exact(cast(first, ty), ty))
+            }
             (Called::Negate, None) => {
                 let first = match first.scale {
                     Scale::Parameter(_) => self.numeric(first)?,
