@@ -62,6 +62,7 @@ impl Worker {
             .env(env::RING_FD, passed[0].to_string())
             .env(env::CONTROL_FD, passed[1].to_string())
             .env(env::SOCKET, "engine.sock")
+            .env(env::DISK, "engine.spilled")
             .env(env::SETTINGS, settings);
         prepare(&mut command);
         // SAFETY: fcntl may be called between fork and exec; the descriptors are open until after the spawn.
