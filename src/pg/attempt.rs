@@ -1,4 +1,4 @@
-//! Evaluating what PostgreSQL might not have come to evaluate.
+//! Evaluating an expression early that PostgreSQL itself might never have evaluated.
 
 use std::panic::UnwindSafe;
 
@@ -16,8 +16,8 @@ impl From<Raised> for String {
     }
 }
 
-/// Does it in a subtransaction, so that an error in it is a reason for the heap, which raises it if need be, and so
-/// is a panic. Errors that are not about the work itself go on as they are.
+/// Runs `work` in a subtransaction. An error or a panic in it becomes a reason to run on the heap, which raises the
+/// error again if the query really meets it. Errors about the session or the server go on as they are.
 pub fn attempt<T, E: From<Raised>>(work: impl FnOnce() -> Result<T, E> + UnwindSafe) -> Result<T, E> {
     transaction::attempt(work, |error| match error {
         CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
@@ -25,7 +25,7 @@ pub fn attempt<T, E: From<Raised>>(work: impl FnOnce() -> Result<T, E> + UnwindS
         {
             Err(E::from(Raised(format!("a value in it raises: {}", raised.message()))))
         }
-        // What is our own fault must not cost anybody an answer.
+        // A defect of pg_anker must not cost a user the answer.
         CaughtError::RustPanic { ereport, .. } => {
             log!("pg_anker: a query is left to the heap by a defect: {}", ereport.message());
             Err(E::from(Raised(format!("a defect of pg_anker: {}", ereport.message()))))
@@ -34,15 +34,16 @@ pub fn attempt<T, E: From<Raised>>(work: impl FnOnce() -> Result<T, E> + UnwindS
     })
 }
 
-/// Whether an error is about the session or the server, not about the value. To try again on the heap would disobey a
-/// cancel, or wait for the same thing a second time.
+/// Whether an error is about the session or the server, not about the value. A second try on the heap would ignore a
+/// cancel, or wait for the same thing again.
 fn ends_the_statement(code: PgSqlErrorCode) -> bool {
     use PgSqlErrorCode::*;
     matches!(code, ERRCODE_LOCK_NOT_AVAILABLE | ERRCODE_ASSERT_FAILURE)
         || matches!(
             &class(code),
-            // Transaction rollback (serialization, deadlock), insufficient resources, operator intervention (cancel,
-            // shutdown). A file that is not there (58) is one of a foreign table perhaps, which the heap need not read.
+            // Transaction rollback (serialization, deadlock), insufficient resources, and operator intervention
+            // (cancel, shutdown). A missing file (58) is none of these: it may belong to a foreign table that the heap
+            // need not read.
             b"40" | b"53" | b"57"
         )
 }

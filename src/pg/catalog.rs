@@ -1,4 +1,4 @@
-//! Catalog look-ups: objects by name, names of objects, and rows from the server's caches. In a transaction.
+//! Catalog look-ups: objects by name, names of objects, and rows from the server's caches. All need a transaction.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -27,7 +27,7 @@ pub fn relation(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
     known(unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) })
 }
 
-/// A function without arguments.
+/// The oid of a function without arguments.
 pub fn function(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
     let (cache, column) = (pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32, pg_sys::Anum_pg_proc_oid as i16);
     let (name, schema, none) = (name.as_ptr().into(), schema.into(), pg_sys::Datum::null());
@@ -38,7 +38,7 @@ pub fn function(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
     })
 }
 
-/// Whether an object, of a class that is the oid of its catalog, belongs to the extension.
+/// Whether an object belongs to the extension. `class` is the oid of the catalog that lists the object.
 pub fn belongs_to(extension: pg_sys::Oid, class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
     // SAFETY: absence is an invalid oid.
     known(unsafe { pg_sys::getExtensionOfObject(class, object) }) == Some(extension)
@@ -57,7 +57,7 @@ macro_rules! names {
     };
 }
 
-// For people to read, functions with their arguments; the number of what is gone.
+// Names for people to read; functions are shown with their arguments. An object that is gone is shown by its oid.
 names! {
     relation_name => get_rel_name,
     type_name => format_type_be,
@@ -65,20 +65,20 @@ names! {
     operator_name => format_operator,
 }
 
-/// With its length, or its digits.
+/// The name of a type with its length or its number of digits.
 pub fn type_with_modifier(oid: pg_sys::Oid, modifier: i32) -> String {
     // SAFETY: a C string comes back.
     unsafe { text(pg_sys::format_type_with_typemod(oid, modifier)) }.unwrap_or_default()
 }
 
-/// As SQL wants it.
+/// The name of a column, quoted as SQL needs it.
 pub fn column_name(relid: pg_sys::Oid, attnum: i16) -> String {
     // SAFETY: a C string comes back, or null where there is no such column.
     let name = unsafe { pg_sys::get_attname(relid, attnum, true) };
     if name.is_null() { attnum.to_string() } else { quoted_text(name) }
 }
 
-/// As SQL wants it.
+/// A name, quoted as SQL needs it.
 pub fn quoted_name(name: &str) -> String {
     CString::new(name).map_or_else(|_| name.to_owned(), |name| quoted_text(name.as_ptr()))
 }
@@ -92,7 +92,7 @@ pub fn database_name(database: pg_sys::Oid) -> Option<String> {
     cached([database.into()], |row: &pg_sys::FormData_pg_database| text_of(&row.datname))
 }
 
-/// Whether others than its owner may copy a database.
+/// Whether a database is a template, which users other than its owner may copy.
 pub fn is_template(database: pg_sys::Oid) -> bool {
     cached([database.into()], |row: &pg_sys::FormData_pg_database| row.datistemplate).unwrap_or(false)
 }
@@ -102,7 +102,7 @@ pub fn creates_databases(role: pg_sys::Oid) -> bool {
     cached([role.into()], |row: &pg_sys::FormData_pg_authid| row.rolcreatedb).unwrap_or(false)
 }
 
-/// Whether a function's body is SQL, which may take the place of a call.
+/// Whether a function's body is SQL, so that PostgreSQL may inline it.
 pub fn is_written_in_sql(function: pg_sys::Oid) -> bool {
     const SQL: u32 = 14;
     cached([function.into()], |row: &pg_sys::FormData_pg_proc| row.prolang.to_u32() == SQL).unwrap_or(true)
@@ -112,7 +112,7 @@ pub fn is_written_in_sql(function: pg_sys::Oid) -> bool {
 ///
 /// # Safety
 ///
-/// A valid call.
+/// `call` is a valid function call.
 pub unsafe fn collations_of_rows(call: *mut pg_sys::Node) -> Option<Vec<pg_sys::Oid>> {
     let mut descriptor = std::ptr::null_mut();
     // SAFETY: by the caller's promise; a descriptor comes with a class that has one.
@@ -137,28 +137,28 @@ pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     unsafe { pg_sys::get_op_opfamily_strategy(operator, family) == pg_sys::BTEqualStrategyNumber as i32 }
 }
 
-/// For people to read: names are in the database's encoding, which need not be UTF-8.
+/// A name for people to read: names are in the database's encoding, which need not be UTF-8.
 pub fn text_of(name: &pg_sys::NameData) -> String {
     let bytes: Vec<u8> = name.data.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// As SQL wants it.
+/// A name, quoted as SQL needs it.
 pub fn quoted(name: &pg_sys::NameData) -> String {
     quoted_text(name.data.as_ptr())
 }
 
-/// A C string of the server's, as text for people to read.
+/// A C string of the server as text for people to read.
 ///
 /// # Safety
 ///
-/// Null or a C string.
+/// `pointer` is null or a C string.
 pub unsafe fn text(pointer: *const c_char) -> Option<String> {
     // SAFETY: by the caller's promise.
     (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
 
-/// Raises the error that the relation belongs to another than the current user.
+/// Raises the error that the current user does not own the relation.
 pub fn refuse_to_who_is_not_owner(relid: pg_sys::Oid) {
     use pg_sys::{AclResult::ACLCHECK_NOT_OWNER, ObjectType::OBJECT_TABLE};
     // SAFETY: a C string, or null where the relation is gone.
@@ -169,7 +169,7 @@ pub fn refuse_to_who_is_not_owner(relid: pg_sys::Oid) {
 ///
 /// # Safety
 ///
-/// The type is that of the rows in the cache, which has as many keys as there are.
+/// The type describes the rows of the cache, and the cache has as many keys as the implementation says.
 unsafe trait Cached {
     type Keys: AsRef<[pg_sys::Datum]>;
     const CACHE: pg_sys::SysCacheIdentifier::Type;
@@ -243,8 +243,8 @@ pub fn index<T>(index: pg_sys::Oid, look: impl FnOnce(&pg_sys::FormData_pg_index
 
 fn cached<T, F: Cached>(keys: F::Keys, look: impl FnOnce(&F) -> T) -> Option<T> {
     let key = |number: usize| keys.as_ref().get(number).copied().unwrap_or(pg_sys::Datum::null());
-    // SAFETY: cache, keys and type belong together; the row is looked at before it is released, which the end of the
-    // transaction does where an error is in the way.
+    // SAFETY: cache, keys and type belong together. The row is looked at before it is released; after an error the end
+    // of the transaction releases it.
     unsafe {
         let tuple = pg_sys::SearchSysCache(F::CACHE as i32, key(0), key(1), key(2), key(3));
         if tuple.is_null() {
@@ -256,11 +256,12 @@ fn cached<T, F: Cached>(keys: F::Keys, look: impl FnOnce(&F) -> T) -> Option<T> 
     }
 }
 
-/// Columns of the row of an object, by their numbers: copies, `None` for a null. `None`: there is no such object.
+/// Columns of an object's catalog row, copied, by their numbers; `None` for a null. The result is `None` if there is no
+/// such object.
 ///
 /// # Safety
 ///
-/// The cache is one by oid, and its catalog has such columns.
+/// The cache has the oid as its one key, and its catalog has these columns.
 pub(super) unsafe fn columns<const N: usize>(
     cache: pg_sys::SysCacheIdentifier::Type,
     object: pg_sys::Oid,
@@ -289,7 +290,7 @@ pub fn function_of_operator(operator: pg_sys::Oid) -> pg_sys::Oid {
     unsafe { pg_sys::get_opcode(operator) }
 }
 
-/// The operator that says the contrary; an invalid oid without one.
+/// The negator of an operator; an invalid oid if it has none.
 pub fn negator(operator: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: a catalog look-up.
     unsafe { pg_sys::get_negator(operator) }
@@ -307,7 +308,7 @@ pub fn element_type(array: pg_sys::Oid) -> Option<pg_sys::Oid> {
     Some(unsafe { pg_sys::get_element_type(array) }).filter(|element| *element != pg_sys::InvalidOid)
 }
 
-/// The operator that decides which values of a type are equal; an invalid oid without one.
+/// The operator that decides which values of a type are equal; an invalid oid if there is none.
 pub fn equality(ty: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: an entry of the cache of types, which stays there.
     unsafe { (*pg_sys::lookup_type_cache(ty, pg_sys::TYPECACHE_EQ_OPR as i32)).eq_opr }
@@ -319,7 +320,7 @@ pub fn is_deterministic(collation: pg_sys::Oid) -> bool {
     collation != pg_sys::InvalidOid && unsafe { pg_sys::get_collation_isdeterministic(collation) }
 }
 
-/// The meanings of an operator to ordered indexes: families of operators, and its place in each.
+/// The operator families that contain an operator, with its strategy number in each.
 pub fn meanings_of_operator(operator: pg_sys::Oid) -> Vec<(pg_sys::Oid, u32)> {
     // SAFETY: a catalog look-up; the list is new, and its elements are of that type.
     unsafe {

@@ -1,4 +1,4 @@
-//! Nodes below a scan node of ours: started, read, ended.
+//! Plan nodes below one of our scan nodes: starting them, reading their rows, ending them.
 
 use std::ptr;
 
@@ -8,17 +8,17 @@ use super::make;
 use super::memory::in_context;
 use super::place::{Flags, Place, Slot};
 
-/// A node below ours.
+/// A plan node below one of ours.
 pub struct Child {
     state: *mut pg_sys::PlanState,
-    /// The statement that this is the top of, if it has one of its own; otherwise null.
+    /// The statement that has this node at its top, if it is a statement of its own; otherwise null.
     statement: *mut pg_sys::QueryDesc,
-    /// Takes columns that only the child's own nodes need out of its rows; null if there are none.
+    /// Removes columns that only the child's own nodes need from its rows; null if there are none.
     junk_filter: *mut pg_sys::JunkFilter,
 }
 
 impl<'a> Place<'a> {
-    /// Starts one of the plans below, which EXPLAIN then shows instead of others.
+    /// Starts one of the plans below. EXPLAIN then shows this plan, and not the others.
     pub fn start(self, number: usize, flags: Flags) -> Child {
         let plan: *mut pg_sys::Plan = self.plans().nth(number).expect("a plan of this number").as_ptr();
         let estate = self.scan().ps.state;
@@ -32,19 +32,19 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// EXPLAIN shows none of the plans below.
+    /// Makes EXPLAIN show none of the plans below.
     pub(super) fn show_no_plans(self) {
         // SAFETY: by the promise of `new`.
         unsafe { (*self.state()).custom_ps = ptr::null_mut() };
     }
 
-    /// Sets what the executor compiles in plans that are started later, in the form of a statement's `jitFlags`.
+    /// Sets which parts the executor compiles (JIT) in plans that are started later, as `jitFlags` of a statement.
     pub fn compile_from_now_on(self, flags: i32) {
         // SAFETY: the state of a running query.
         unsafe { (*self.scan().ps.state).es_jit_flags = flags };
     }
 
-    /// Takes what only the child needs out of its rows from now on.
+    /// From now on, removes the columns that only the child's own nodes need from its rows.
     pub fn without_junk(self, child: &mut Child) {
         let estate = self.scan().ps.state;
         // SAFETY: a started node of this query, which has its plan.
@@ -64,18 +64,18 @@ impl<'a> Place<'a> {
 impl Child {
     /// # Safety
     ///
-    /// A started statement, within the query of the node that gets it below.
+    /// `statement` was started, within the query of the scan node that gets it as a child.
     pub(super) unsafe fn of_statement(statement: *mut pg_sys::QueryDesc) -> Child {
         // SAFETY: by the caller's promise.
         Child { state: unsafe { (*statement).planstate }, statement, junk_filter: ptr::null_mut() }
     }
 
-    /// The statement that it is the top of, if it is a statement of its own.
+    /// The statement that has this node at its top, if it is a statement of its own.
     pub(super) fn statement(&self) -> Option<*mut pg_sys::QueryDesc> {
         (!self.statement.is_null()).then_some(self.statement)
     }
 
-    /// The node and those below it on the left: each with its kind and the node below it.
+    /// This node and the chain of left children below it: each with its kind and its own left child.
     pub(super) fn chain(
         &self,
     ) -> impl Iterator<Item = (*mut pg_sys::PlanState, pg_sys::NodeTag, *mut pg_sys::PlanState)> {
@@ -86,11 +86,11 @@ impl Child {
         std::iter::successors(look(self.state), move |&(_, _, below)| look(below))
     }
 
-    /// Its next row. Not through pgrx's wrapper, which costs more than the call.
+    /// The next row. The call avoids pgrx's wrapper, which costs more than the call itself.
     ///
     /// # Safety
     ///
-    /// The callers up to the executor own nothing that would have to be dropped: an error jumps over them.
+    /// No frame between here and the executor owns anything that must be dropped, since an error jumps over them.
     #[inline]
     pub unsafe fn next<'a>(&self, _place: Place<'a>) -> Slot<'a> {
         // SAFETY: a started node; the filter is for its rows.
@@ -111,10 +111,11 @@ impl Child {
         unsafe { pg_sys::ExecReScan(self.state) };
     }
 
-    /// No more rows are wanted. The executor sees to that for plans of its own statement.
+    /// Says that no more rows are wanted. For plans of its own statement, the executor does so itself.
     pub fn shut_down(&self) {
         if let Some(statement) = self.statement() {
-            // SAFETY: a started statement. It has entered the mode for itself, in the same run of the one around it.
+            // SAFETY: a started statement. It entered parallel mode for itself, in the same run of the statement around
+            // it.
             unsafe {
                 pg_sys::ExecShutdownNode(self.state);
                 if std::mem::take(&mut (*(*statement).estate).es_use_parallel_mode) {
@@ -140,12 +141,12 @@ impl Child {
         }
     }
 
-    /// The kinds of the nodes above the last one of the chain.
+    /// The kinds of all nodes of the chain except the last one.
     pub fn kinds_above_last(&self) -> impl Iterator<Item = pg_sys::NodeTag> {
         self.chain().take_while(|(_, _, below)| !below.is_null()).map(|(_, kind, _)| kind)
     }
 
-    /// Whether its rows are those of a node without any below, as they are.
+    /// Whether the child is a single node without children, so that its rows pass through unchanged.
     pub fn is_last(&self) -> bool {
         self.junk_filter.is_null() && self.chain().count() == 1
     }

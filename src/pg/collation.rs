@@ -1,19 +1,19 @@
-//! Locales of the C library that collations stand for. Called in a transaction.
+//! Locales of the C library that collations stand for. The functions need a transaction.
 
 use pgrx::prelude::*;
 
 use super::catalog;
 use super::session;
 
-/// Names of locales.
+/// The names of a collation's locales.
 pub struct LibcLocale {
-    /// By which text is ordered.
+    /// The locale that orders text (`LC_COLLATE`).
     pub order: String,
-    /// By which letters have an upper and a lower case.
+    /// The locale that gives letters an upper and a lower case (`LC_CTYPE`).
     pub letters: String,
 }
 
-/// `None`: the collation is none of the C library's.
+/// The C library's locale of a collation; `None` if another provider implements it.
 pub fn libc_locale(collation: pg_sys::Oid) -> Option<LibcLocale> {
     use pg_sys::SysCacheIdentifier::{COLLOID, DATABASEOID};
     let (cache, row, columns) = match collation {

@@ -10,11 +10,11 @@ use super::session::variable;
 use super::symbols;
 use super::tree::Tree;
 
-/// The rows of an insert, update or delete as decoding hands them on: old, new.
+/// The old and the new row of an insert, update or delete, as decoding passes them to its callback.
 ///
 /// # Safety
 ///
-/// A change of a row, valid while decoding's callback runs.
+/// `change` is a change of a row, valid while decoding's callback runs.
 pub unsafe fn changed_rows(
     change: *const pg_sys::ReorderBufferChange,
 ) -> (Option<pg_sys::HeapTuple>, Option<pg_sys::HeapTuple>) {
@@ -30,14 +30,14 @@ pub unsafe fn changed_rows(
     }
 }
 
-/// The database of the first block that a record of the WAL is about.
+/// The database of the first block that a WAL record refers to.
 ///
 /// # Safety
 ///
-/// A live reader that has read a record with a block.
+/// `reader` is live, and has read a record that refers to a block.
 pub(super) unsafe fn database_of_block(reader: *mut pg_sys::XLogReaderState) -> pg_sys::Oid {
     let (fork, block) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: by the caller's promise; what is not asked for may be null.
+    // SAFETY: by the caller's promise; output parameters that are not needed may be null.
     unsafe {
         #[cfg(feature = "pg15")]
         {
@@ -54,14 +54,14 @@ pub(super) unsafe fn database_of_block(reader: *mut pg_sys::XLogReaderState) -> 
     }
 }
 
-/// A replication slot of this database that goes with its process.
+/// Creates a temporary replication slot in this database, which ends with its process.
 pub fn create_temporary_slot(name: &CStr) {
     use pg_sys::ReplicationSlotPersistency::RS_TEMPORARY;
     // SAFETY: a C string, which is copied; an error has its message.
     unsafe {
         #[cfg(feature = "pg15")]
         pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false);
-        // Neither two-phase, nor kept on or copied to a standby.
+        // The slot is neither two-phase nor a failover slot, nor synchronized to a standby.
         #[cfg(not(feature = "pg15"))]
         pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false, false, false);
     }
@@ -104,13 +104,14 @@ fn owns(class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
     }
 }
 
-/// An expression with the columns of joins resolved, and those of the grouping, which 18 has: a new tree.
+/// A new tree: the expression with columns of joins replaced by their base columns. On 18, columns of the grouping are
+/// replaced, too.
 ///
 /// # Safety
 ///
 /// `node` is null or an expression, or list of expressions, of `query`.
 pub unsafe fn flatten_join_columns(query: *mut pg_sys::Query, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: the caller's promise; the planner's state is wanted only for what outer joins made nullable.
+    // SAFETY: the caller's promise. The planner's state is needed only for columns that outer joins made nullable.
     unsafe {
         #[cfg(feature = "pg18")]
         let node = match (*query).hasGroupRTE {
@@ -137,7 +138,7 @@ pub fn ordered_by_bytes(collation: pg_sys::Oid) -> bool {
     }
 }
 
-/// Takes the grouping away from a query.
+/// Removes the grouping from a query.
 pub fn without_grouping(query: &mut pg_sys::Query) {
     query.hasAggs = false;
     query.groupClause = std::ptr::null_mut();
@@ -155,8 +156,8 @@ pub fn without_group_entry(query: &mut pg_sys::Query) {
     let _ = query;
 }
 
-/// Writes a logical message that belongs to no transaction, and so takes no transaction id; its end in the WAL, not
-/// flushed.
+/// Writes a logical message that belongs to no transaction, and so takes no transaction id. Returns the end of its
+/// record in the WAL, which is not flushed.
 pub fn log_message(prefix: &CStr, message: &[u8]) -> pg_sys::XLogRecPtr {
     let (prefix, start, size) = (prefix.as_ptr(), message.as_ptr().cast(), message.len());
     // SAFETY: prefix and message are valid for the call.
@@ -170,13 +171,14 @@ pub fn log_message(prefix: &CStr, message: &[u8]) -> pg_sys::XLogRecPtr {
     }
 }
 
-/// The server's status of a backend, by its place in the list that this process took last, from 1; or null.
+/// The server's status entry of a backend, or null. The number, from 1, is the place in the list that this process read
+/// last.
 #[cfg(feature = "pg15")]
 pub(super) use pg_sys::pgstat_fetch_stat_local_beentry as backend_status;
 #[cfg(not(feature = "pg15"))]
 pub(super) use pg_sys::pgstat_get_local_beentry_by_index as backend_status;
 
-/// The owner of a set of events that lives as long as the process: without an owner nobody releases it.
+/// The resource owner for a set of events that lives as long as the process. Without an owner, nothing releases it.
 #[cfg(feature = "pg15")]
 pub(super) fn no_owner() -> pg_sys::MemoryContext {
     variable!(TopMemoryContext)
@@ -197,10 +199,10 @@ pub fn own_process_number() -> i32 {
     }
 }
 
-/// Number of "not equal" among what an operator may mean to an ordered index; the others are B-tree's strategies.
+/// The strategy number for "not equal" in an operator's meanings; the other numbers are B-tree's strategies.
 pub const NOT_EQUAL: u32 = 6;
 
-/// The meanings of an operator to ordered indexes: lists of [`MeaningOfOperator`].
+/// The operator families that contain an operator: a list of [`MeaningOfOperator`].
 #[cfg(not(feature = "pg18"))]
 pub use pg_sys::get_op_btree_interpretation as meanings_of_operator;
 #[cfg(feature = "pg18")]
@@ -211,7 +213,7 @@ pub type MeaningOfOperator = pg_sys::OpBtreeInterpretation;
 #[cfg(feature = "pg18")]
 pub type MeaningOfOperator = pg_sys::OpIndexInterpretation;
 
-/// A strategy of B-tree, or [`NOT_EQUAL`].
+/// The strategy number of a meaning: one of B-tree's, or [`NOT_EQUAL`].
 pub fn strategy(meaning: &MeaningOfOperator) -> u32 {
     #[cfg(not(feature = "pg18"))]
     return meaning.strategy as u32;
@@ -219,7 +221,7 @@ pub fn strategy(meaning: &MeaningOfOperator) -> u32 {
     return meaning.cmptype;
 }
 
-/// The beginning of a tuple descriptor's attributes: in its array or, since 18, behind it.
+/// The first attribute of a tuple descriptor: in its array or, since 18, behind the compact array.
 pub(super) fn first_attribute(descriptor: &pg_sys::TupleDescData) -> *const pg_sys::FormData_pg_attribute {
     #[cfg(not(feature = "pg18"))]
     return descriptor.attrs.as_ptr();
@@ -227,7 +229,7 @@ pub(super) fn first_attribute(descriptor: &pg_sys::TupleDescData) -> *const pg_s
     return descriptor.compact_attrs.as_ptr().wrapping_add(descriptor.natts as usize).cast();
 }
 
-/// An invalid oid without one.
+/// The index of a relation's primary key; an invalid oid if it has none.
 ///
 /// # Safety
 ///
@@ -237,7 +239,7 @@ pub(super) unsafe fn primary_key_index(relation: pg_sys::Relation) -> pg_sys::Oi
     unsafe {
         #[cfg(not(feature = "pg18"))]
         return pg_sys::RelationGetPrimaryKeyIndex(relation);
-        // Not one that may be violated until the transaction ends.
+        // A deferrable key does not count: it may be violated until the transaction ends.
         #[cfg(feature = "pg18")]
         return pg_sys::RelationGetPrimaryKeyIndex(relation, false);
     }
@@ -257,17 +259,18 @@ pub fn end_process(code: i32) -> ! {
     unreachable!("proc_exit does not return")
 }
 
-/// A relation of a running statement's range table, by its number from 1, held open until the statement ends.
+/// A relation by its number, from 1, in the range table of a running statement. The executor holds it open until the
+/// statement ends.
 ///
 /// # Safety
 ///
-/// `estate` is that of a running statement, and the entry is a relation's.
+/// `estate` belongs to a running statement, and the entry with this number is a relation.
 pub unsafe fn range_table_relation(estate: *mut pg_sys::EState, number: pg_sys::Index) -> pg_sys::Relation {
     // SAFETY: the caller's promise.
     unsafe {
         #[cfg(not(feature = "pg18"))]
         return pg_sys::ExecGetRangeTableRelation(estate, number);
-        // Not as the target of a change.
+        // The relation is not the target of a change.
         #[cfg(feature = "pg18")]
         return pg_sys::ExecGetRangeTableRelation(estate, number, false);
     }
@@ -277,7 +280,7 @@ pub unsafe fn range_table_relation(estate: *mut pg_sys::EState, number: pg_sys::
 ///
 /// # Safety
 ///
-/// As for PostgreSQL's function: a query, one of its entries, and that entry's target list.
+/// As for PostgreSQL's function: `query` is valid, `entry` is one of its entries, and `targets` is that entry's list.
 pub unsafe fn replace_columns(
     query: *mut pg_sys::Query,
     index: i32,
@@ -290,13 +293,13 @@ pub unsafe fn replace_columns(
     unsafe {
         #[cfg(not(feature = "pg18"))]
         return pg_sys::ReplaceVarsFromTargetList(query.cast(), index, 0, entry, targets, REPORT, 0, none).cast();
-        // The entry is not the result relation of a change.
+        // The entry is not the target of a change.
         #[cfg(feature = "pg18")]
         return pg_sys::ReplaceVarsFromTargetList(query.cast(), index, 0, entry, targets, 0, REPORT, 0, none).cast();
     }
 }
 
-/// Appends what another query reads, with the rights that are asked for it.
+/// Appends the range table of another query, with the permissions that have to be checked for it.
 ///
 /// # Safety
 ///
@@ -311,19 +314,19 @@ pub unsafe fn append_range_table(query: &mut pg_sys::Query, other: &pg_sys::Quer
     }
 }
 
-/// Makes an entry, a copy of one of `original`'s, one of a query of its own that needs no permissions. The user as
-/// whom a view reads it stays.
+/// Removes the permission checks of an entry that was copied from `original` into `query`. The user under whom a view
+/// reads the entry stays.
 ///
 /// # Safety
 ///
-/// Both are valid queries; the new one's permissions list holds nothing.
+/// Both queries are valid, and the list of permissions of `query` is empty.
 pub unsafe fn without_checks(query: &mut pg_sys::Query, original: &pg_sys::Query, entry: &mut pg_sys::RangeTblEntry) {
     #[cfg(feature = "pg15")]
     {
         let _ = (query, original);
         entry.requiredPerms = 0;
     }
-    // SAFETY: by the caller's promise; the number says which of the original's list is the entry's.
+    // SAFETY: by the caller's promise; the number of the entry says which element of the original's list belongs to it.
     #[cfg(not(feature = "pg15"))]
     unsafe {
         if entry.perminfoindex != 0 {
@@ -336,12 +339,11 @@ pub unsafe fn without_checks(query: &mut pg_sys::Query, original: &pg_sys::Query
     }
 }
 
-/// Asks for an entry the rights that are asked for another one of `query`, where versions from 16 on have a list of
-/// them.
+/// Gives an entry the permissions of another entry of `query`. From 16 on, they stand in a list of the query.
 ///
 /// # Safety
 ///
-/// A valid query and an entry of its own.
+/// `query` is valid, and the entry is one of its own.
 pub unsafe fn with_permissions_of(
     query: &pg_sys::Query,
     entry: &pg_sys::RangeTblEntry,
@@ -355,7 +357,7 @@ pub unsafe fn with_permissions_of(
         (own.selectedCols, own.insertedCols) = (entry.selectedCols, entry.insertedCols);
         (own.updatedCols, own.extraUpdatedCols) = (entry.updatedCols, entry.extraUpdatedCols);
     }
-    // SAFETY: by the caller's promise; the number says which of the query's list is the entry's.
+    // SAFETY: by the caller's promise; the number of the entry says which element of the query's list belongs to it.
     #[cfg(not(feature = "pg15"))]
     unsafe {
         if entry.perminfoindex != 0 {
@@ -366,13 +368,13 @@ pub unsafe fn with_permissions_of(
     }
 }
 
-/// Whether the current user has the rights that are asked for these entries.
+/// Whether the current user has the permissions that these entries ask for.
 ///
 /// # Safety
 ///
-/// Entries of relations with their permissions, as [`with_permissions_of`] makes them.
+/// The entries are relations with their permissions, as [`with_permissions_of`] makes them.
 pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys::List) -> bool {
-    /// Others who look at rights expect that a statement is being started.
+    /// Switches hooks of other extensions off: they expect that a permission check means a statement is being started.
     struct Unwatched(pg_sys::ExecutorCheckPerms_hook_type);
     impl Drop for Unwatched {
         fn drop(&mut self) {
@@ -380,7 +382,7 @@ pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys
             unsafe { pg_sys::ExecutorCheckPerms_hook = self.0 };
         }
     }
-    // SAFETY: by the caller's promise; what is missing is no error.
+    // SAFETY: by the caller's promise; a missing permission raises no error.
     unsafe {
         let _unwatched = Unwatched(pg_sys::ExecutorCheckPerms_hook);
         pg_sys::ExecutorCheckPerms_hook = None;
@@ -392,7 +394,7 @@ pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys
     }
 }
 
-/// Asks for no rights any more to what a statement reads. Owns nothing: errors may jump over it.
+/// Removes all permission checks of a finished statement. The function owns nothing, so errors may jump over it.
 pub(super) fn without_rights(statement: &mut pg_sys::PlannedStmt) {
     // SAFETY: the range table of a finished statement that the caller owns, and its entries.
     unsafe {
@@ -410,7 +412,7 @@ pub(super) fn without_rights(statement: &mut pg_sys::PlannedStmt) {
     set_permissions(statement, std::ptr::null_mut());
 }
 
-/// Says what rights a statement's entries ask for.
+/// Sets the permissions that the entries of a statement ask for.
 pub fn set_permissions(statement: &mut pg_sys::PlannedStmt, permissions: *mut pg_sys::List) {
     #[cfg(feature = "pg15")]
     let _ = (statement, permissions);
@@ -420,7 +422,7 @@ pub fn set_permissions(statement: &mut pg_sys::PlannedStmt, permissions: *mut pg
     }
 }
 
-/// Says that entry `number` of a statement, from 1, is read whatever its plan finds superfluous when it starts.
+/// Says that a statement always reads its entry `number`, from 1, even if pruning at its start finds it superfluous.
 pub fn is_always_read(statement: &mut pg_sys::PlannedStmt, number: usize) {
     #[cfg(not(feature = "pg18"))]
     let _ = (statement, number);
@@ -431,11 +433,11 @@ pub fn is_always_read(statement: &mut pg_sys::PlannedStmt, number: usize) {
     }
 }
 
-/// Runs a started statement from its beginning, as far as its receiver wants it.
+/// Runs a started statement from its beginning, until its receiver wants no more rows.
 ///
 /// # Safety
 ///
-/// The executor was started for it, and has not run it.
+/// The executor has started the statement, and has not run it yet.
 pub unsafe fn run_statement(statement: *mut pg_sys::QueryDesc) {
     let forward = pg_sys::ScanDirection::ForwardScanDirection;
     // SAFETY: by the caller's promise.
@@ -449,7 +451,7 @@ pub unsafe fn run_statement(statement: *mut pg_sys::QueryDesc) {
 
 /// The meaning of a time zone's name.
 pub(super) enum ZoneName {
-    /// An abbreviation of a fixed offset, in seconds east of UTC.
+    /// An abbreviation for a fixed offset from UTC, in seconds; east is positive.
     Offset(i32),
     /// An abbreviation whose offset depends on the time.
     Dynamic,
@@ -457,7 +459,7 @@ pub(super) enum ZoneName {
     None,
 }
 
-/// Abbreviations come first, as in `AT TIME ZONE`.
+/// The meaning of a name. Abbreviations come first, as in `AT TIME ZONE`.
 pub(super) fn zone_named(name: &CStr) -> ZoneName {
     let (mut east, mut zone) = (0, std::ptr::null_mut());
     // SAFETY: C strings, and variables of ours that are filled.

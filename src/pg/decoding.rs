@@ -1,9 +1,9 @@
-//! Logical decoding: slot and context of a process, its callbacks as methods of a Rust value, and reading WAL without
-//! blocking in it.
+//! Logical decoding: a process's slot and context, PostgreSQL's callbacks as methods of a Rust value, and reading WAL
+//! without blocking.
 //!
-//! The slot is temporary: when this process is gone, so is everything that it held back. It names pgoutput, which
-//! `output_plugin_libraries` allows by default, but the plugin is never asked anything: its callbacks are replaced by
-//! ours, and no library of ours is loaded as a plugin.
+//! The slot is temporary: when the process ends, nothing is held back any longer. The slot names the plugin pgoutput,
+//! which `output_plugin_libraries` allows by default. pgoutput itself is never called, because our callbacks replace
+//! its own, and no library of ours is loaded as a plugin.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -18,7 +18,7 @@ use super::record::{About, LongRecord, Record};
 use super::relation::{Historic, OpenRelation};
 use super::{compat, session, snapshot, symbols, transaction};
 
-/// Errors in `XLogPageReadCB`'s language: no more WAL for now.
+/// The return value of `XLogPageReadCB` that means: no more WAL for now.
 const WOULD_BLOCK: c_int = pg_sys::XLogPageReadResult::XLREAD_WOULDBLOCK;
 /// Id of relation cache messages.
 const RELCACHE_MESSAGE: i8 = pg_sys::SHAREDINVALRELCACHE_ID as i8;
@@ -28,26 +28,26 @@ const RELCACHE_MESSAGE: i8 = pg_sys::SHAREDINVALRELCACHE_ID as i8;
 pub trait Follow: 'static {
     // -- in the order of the WAL, before a record is decoded; `xid` may be a subtransaction's -------------------------
 
-    /// Decoding would read longer records than this whole into memory.
+    /// The length of the longest record that decoding may read into memory.
     fn longest_record(&self) -> u64;
-    /// A part of a long value was logged, whose row comes later. Returns whether decoding may have it, and so keep it
-    /// until then.
+    /// Called for a part of a long value, which the WAL holds before the row of that value. Returns whether decoding
+    /// may receive the part, and so keep it until the row comes.
     fn chunk(&mut self, xid: u32, value: u32, bytes: usize) -> bool;
-    /// Whether rows of the transaction are to be shown.
+    /// Whether [`rows`](Self::rows) has to be called for this transaction.
     fn awaits_row(&self, xid: u32) -> bool;
-    /// Rows as they were logged at `lsn`. Decoding has them from here on as they are left.
+    /// Called for rows as they were logged at `lsn`. Decoding receives them as this method leaves them.
     fn rows(&mut self, xid: u32, lsn: u64, rows: &mut [u8], last: bool);
-    /// All transactions before this one have ended.
+    /// Called when all transactions before this one have ended.
     fn oldest_running(&mut self, xid: u32);
 
     // -- in the order of commits --------------------------------------------------------------------------------------
 
-    /// A transaction begins; its id 64 bits wide.
+    /// Called when a transaction begins; its id is 64 bits wide.
     fn begin(&mut self, xid: u64);
     fn change(&mut self, change: Change<'_>);
     fn truncate(&mut self, relid: pg_sys::Oid);
     fn commit(&mut self, commit: Commit, catalog: Historic<'_>);
-    /// A message that belongs to no transaction; to act on it, use `with_catalog`.
+    /// Called for a message that belongs to no transaction. To act on it, use `with_catalog`.
     fn message(&mut self, message: Message<'_>);
 }
 
@@ -62,11 +62,11 @@ pub enum Action {
 /// A change of a row.
 #[derive(Clone, Copy)]
 pub struct Change<'a> {
-    /// As it was defined when the row was changed.
+    /// The relation, as it was defined when the row was changed.
     pub relation: &'a OpenRelation,
-    /// Whether the transaction changes the catalog, too. Otherwise it has not redefined the relation.
+    /// Whether the transaction changes the catalog, too. If it does not, the relation has its definition from before.
     pub among_ddl: bool,
-    /// Where it was logged.
+    /// The WAL position of the change.
     pub lsn: u64,
     pub action: Action,
     /// The logged part of the row's old version.
@@ -76,10 +76,10 @@ pub struct Change<'a> {
 
 /// The end of a transaction that was sent.
 pub struct Commit {
-    /// Behind the record.
+    /// The WAL position behind the commit record.
     pub lsn: u64,
     pub time: i64,
-    /// Relations of this database that the transaction's catalog changes touched; among them 0 for all.
+    /// Relations of this database that the transaction's catalog changes touched; 0 among them stands for all.
     pub invalidated: Vec<u32>,
 }
 
@@ -94,8 +94,8 @@ impl Message<'_> {
         (self.prefix == prefix).then_some(self.bytes)
     }
 
-    /// Messages outside of transactions come with the historic snapshot, but without a transaction of ours to read the
-    /// catalog in.
+    /// Runs `work` with the catalog as of the message. Messages outside transactions come with a historic snapshot, but
+    /// reading the catalog needs a transaction, which is opened here.
     pub fn with_catalog(&self, work: impl FnOnce(Historic<'_>)) {
         // SAFETY: within decoding's callback, where its snapshot is set; the current context is put back behind the
         // end of the transaction.
@@ -103,7 +103,7 @@ impl Message<'_> {
             in_context(pg_sys::CurrentMemoryContext, || {
                 transaction::begin();
                 work(Historic::new());
-                // As decoding itself ends its transactions: nothing was changed.
+                // Decoding ends its own transactions the same way: nothing was changed.
                 transaction::abort();
             });
         }
@@ -113,32 +113,32 @@ impl Message<'_> {
 pub struct Decoder<F> {
     context: *mut pg_sys::LogicalDecodingContext,
     follower: *mut F,
-    /// Memory that decoding itself leaves behind; emptied after each batch.
+    /// Memory for allocations that decoding itself does not free; emptied after each batch.
     memory: Scratch,
-    /// The flushed position at which all was read. Until it moves, the WAL need not be looked at.
+    /// The flushed position up to which everything was read. Until the flush position moves, there is nothing to read.
     exhausted: u64,
 }
 
 enum Next {
     Record,
-    /// No more WAL for now.
+    /// There is no more WAL for now.
     Nothing,
     Stuck(LongRecord),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
-    /// Everything flushed was decoded.
+    /// Everything that was flushed has been decoded.
     CaughtUp,
-    /// The time was over first.
+    /// The time ran out first.
     More,
-    /// A record of so many bytes is next: too long, and cannot be passed over.
+    /// The next record has this many bytes: it is too long to decode, and cannot be skipped.
     Stuck { record_bytes: u64 },
 }
 
 impl<F: Follow> Decoder<F> {
-    /// Creates slot and context, outside of any transaction; errors end the process. The stream begins once
-    /// [`ready`](Self::ready).
+    /// Creates slot and context, outside of any transaction; an error ends the process. The stream begins once
+    /// [`ready`](Self::ready) is true.
     pub fn create(slot: &CStr, follower: F) -> Decoder<F> {
         let mut routine = pg_sys::XLogReaderRoutine {
             page_read: Some(read_page::<F>),
@@ -169,7 +169,7 @@ impl<F: Follow> Decoder<F> {
             (*context).streaming = false;
             (*context).twophase = false;
             (*context).output_plugin_private = follower.cast();
-            // Entries made so far are of the present, not of the stream's position.
+            // Cache entries made so far describe the present, not the stream's position.
             pg_sys::InvalidateSystemCaches();
             pg_sys::XLogBeginRead((*context).reader, (*(*context).slot).data.restart_lsn);
         }
@@ -187,13 +187,13 @@ impl<F: Follow> Decoder<F> {
         unsafe { pg_sys::DecodingContextReady(self.context) }
     }
 
-    /// Everything that committed below has been sent.
+    /// The WAL position below which every committed transaction has been sent.
     pub fn position(&self) -> u64 {
         // SAFETY: the context is live.
         unsafe { (*(*self.context).reader).EndRecPtr }
     }
 
-    /// The server keeps WAL from here on for us.
+    /// The WAL position from which on the server keeps WAL for this slot.
     pub fn retained_from(&self) -> u64 {
         // SAFETY: the slot is ours, and only we change this field.
         unsafe { (*(*self.context).slot).data.restart_lsn }
@@ -208,7 +208,7 @@ impl<F: Follow> Decoder<F> {
         let start = Instant::now();
         let mut records = 0u32;
         let memory = self.memory;
-        // Decoding may leave another memory context current, and nothing of the batch is used behind it.
+        // Decoding may leave another memory context current; nothing of the batch is used afterwards.
         let outcome = memory.with(|| {
             loop {
                 match self.read_record() {
@@ -246,7 +246,7 @@ impl<F: Follow> Decoder<F> {
                 }
                 match LongRecord::next(reader, longest) {
                     Some(long) if !long.is_dispensable() => return Next::Stuck(long),
-                    // As far as it is flushed.
+                    // The end of the long record must be flushed.
                     Some(long) if long.end <= flushed().0 => pg_sys::XLogBeginRead(reader, long.end),
                     _ => return Next::Nothing,
                 }
@@ -283,8 +283,8 @@ impl<F: Follow> Decoder<F> {
         }
     }
 
-    /// Lets the server recycle WAL and old catalog rows that decoding has passed. The mirror lives in memory only, so
-    /// nothing decoded is ever asked for again.
+    /// Lets the server recycle WAL and old catalog rows that decoding has passed. The mirror lives in memory only, so a
+    /// decoded position is never requested again.
     pub fn confirm(&mut self) {
         let position = self.position();
         // SAFETY: the slot is acquired by this process. Recomputes the slots' minima itself where they moved.
@@ -307,7 +307,7 @@ fn callbacks<F: Follow>() -> pg_sys::OutputPluginCallbacks {
 
 /// # Safety
 ///
-/// `context` is that of a [`Decoder`] that decodes just now, whose follower nobody else borrows.
+/// `context` belongs to a [`Decoder`] that is decoding, and nobody else borrows its follower.
 unsafe fn follower<'a, F>(context: *mut pg_sys::LogicalDecodingContext) -> &'a mut F {
     // SAFETY: the caller's promise; `create` sets the pointer, and nothing is lent while it decodes.
     unsafe { &mut *(*context).output_plugin_private.cast::<F>() }
@@ -381,7 +381,7 @@ unsafe extern "C-unwind" fn commit<F: Follow>(
 
 /// # Safety
 ///
-/// The transaction's messages are there.
+/// The list of the transaction's invalidation messages is valid.
 unsafe fn invalidated_relations(txn: &pg_sys::ReorderBufferTXN) -> Vec<u32> {
     let database = session::database();
     // SAFETY: the array has that many elements (or is null); the id tells which member of the union is meant.
@@ -415,7 +415,7 @@ unsafe extern "C-unwind" fn message<F: Follow>(
     }
 }
 
-/// How far WAL is flushed, and on which timeline: a server that accepts writes stays on its own.
+/// How far WAL is flushed, and its timeline: a server that accepts writes does not change its timeline.
 fn flushed() -> (u64, pg_sys::TimeLineID) {
     let mut timeline = 0;
     // SAFETY: callable in any process attached to shared memory.
@@ -423,9 +423,8 @@ fn flushed() -> (u64, pg_sys::TimeLineID) {
     (flushed, timeline)
 }
 
-/// Reads a page of WAL as far as it is flushed, and never waits for more. Gates, positions and the engine's messages
-/// have to go on when a record is only half flushed. A record that is
-/// too long is read at its beginning only.
+/// Reads a page of WAL as far as it is flushed, and never waits for more: gates, positions and messages to the engine
+/// must go on while a record is only half flushed. Of a record that is too long, only the beginning is read.
 #[pg_guard]
 unsafe extern "C-unwind" fn read_page<F: Follow>(
     reader: *mut pg_sys::XLogReaderState,

@@ -1,4 +1,4 @@
-//! Tuples, and the descriptors that say what they consist of.
+//! Tuples, and the descriptors of their columns.
 
 use std::marker::PhantomData;
 
@@ -23,7 +23,7 @@ pub struct Tuple<'a> {
 impl<'a> Descriptor<'a> {
     /// # Safety
     ///
-    /// The descriptor is valid during `'a`.
+    /// `pointer` is valid during `'a`.
     pub(super) unsafe fn new(pointer: pg_sys::TupleDesc) -> Descriptor<'a> {
         Descriptor { pointer, valid: PhantomData }
     }
@@ -32,7 +32,7 @@ impl<'a> Descriptor<'a> {
         self.pointer
     }
 
-    /// Its attributes, those that were dropped among them.
+    /// All attributes, including dropped ones.
     pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {
         // SAFETY: valid by the promise of `new`, with that many attributes.
         unsafe {
@@ -45,7 +45,7 @@ impl<'a> Descriptor<'a> {
 impl<'a> Tuple<'a> {
     /// # Safety
     ///
-    /// The tuple is of this descriptor, and valid during `'a`.
+    /// The tuple has this descriptor, and is valid during `'a`.
     pub(super) unsafe fn new(pointer: pg_sys::HeapTuple, descriptor: Descriptor<'a>) -> Tuple<'a> {
         Tuple { pointer, descriptor }
     }
@@ -58,7 +58,7 @@ impl<'a> Tuple<'a> {
         self.pointer
     }
 
-    /// Its first column, an oid of some kind; `None`: null.
+    /// The first column, whose type is one of the oid types; `None` for a null.
     pub fn first_oid(self) -> Option<pg_sys::Oid> {
         assert!(!self.descriptor.attributes().is_empty(), "a tuple of columns");
         let mut null = false;

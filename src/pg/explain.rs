@@ -1,4 +1,4 @@
-//! Output of a node for EXPLAIN.
+//! Output of a node in EXPLAIN.
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use super::make;
 use super::session;
 use super::tree::Node;
 
-/// EXPLAIN, as it comes to a node.
+/// The state of EXPLAIN when it comes to a node.
 pub struct Explain<'a> {
     state: *mut pg_sys::ExplainState,
     plan: *mut pg_sys::Plan,
@@ -21,13 +21,13 @@ pub struct Explain<'a> {
     used: PhantomData<&'a ()>,
 }
 
-/// Kilobytes, as EXPLAIN rounds them.
+/// The unit in which EXPLAIN shows memory.
 const KILOBYTE: u64 = 1024;
 
 impl Explain<'_> {
     /// # Safety
     ///
-    /// The state is in use during `'a`, and has come to the node of this plan, with those above it.
+    /// The state is in use during `'a`; EXPLAIN has come to the node of this plan, below these ancestors.
     pub(super) unsafe fn new(
         state: *mut pg_sys::ExplainState,
         plan: *mut pg_sys::Plan,
@@ -44,7 +44,7 @@ impl Explain<'_> {
         self.options().verbose
     }
 
-    /// Whether expected figures are shown.
+    /// Whether estimated figures are shown.
     pub fn shows_costs(&self) -> bool {
         self.options().costs
     }
@@ -53,7 +53,7 @@ impl Explain<'_> {
         self.options().timing
     }
 
-    /// An expression of the node, as EXPLAIN shows those of its own.
+    /// An expression of the node, printed as EXPLAIN prints expressions of its own nodes.
     pub fn expression(&self, node: Node<'_>) -> String {
         // SAFETY: what EXPLAIN itself does for this node; a C string comes back.
         unsafe {
@@ -71,7 +71,7 @@ impl Explain<'_> {
         self.indent(-1);
     }
 
-    /// A node of a plan of our own, by its heading in text form.
+    /// Shows a node of the engine's plan; `heading` is used in the text format.
     pub fn node(&self, heading: &str, inner: impl FnOnce()) {
         self.line("->  ", heading);
         self.indent(3);
@@ -79,12 +79,12 @@ impl Explain<'_> {
         self.indent(-3);
     }
 
-    /// The nodes below one.
+    /// Shows the child nodes of a node.
     pub fn nodes(&self, inner: impl FnOnce()) {
         self.grouped(c"Plans".as_ptr(), false, inner);
     }
 
-    /// A group; in text format only its content is shown.
+    /// Opens a group, fills it, and closes it. The text format shows the content only.
     fn grouped(&self, label: *const std::ffi::c_char, labeled: bool, inner: impl FnOnce()) {
         let kind = if label.is_null() { c"Plan".as_ptr() } else { label };
         // SAFETY: C strings, or no label.
@@ -106,7 +106,7 @@ impl Explain<'_> {
         }
     }
 
-    /// In text form.
+    /// Changes the indentation of the text format.
     fn indent(&self, by: i32) {
         if self.is_text() {
             // SAFETY: by the promise of `new`; nobody else looks at it meanwhile.
@@ -120,7 +120,7 @@ impl Explain<'_> {
         unsafe { pg_sys::ExplainPropertyInteger(label.as_ptr(), c"kB".as_ptr(), kilobytes, self.state) }
     }
 
-    /// Whether the query was run.
+    /// Whether the query was run (EXPLAIN ANALYZE).
     pub fn analyzes(&self) -> bool {
         self.options().analyze
     }
@@ -136,7 +136,7 @@ impl Explain<'_> {
         unsafe { pg_sys::ExplainPropertyInteger(label.as_ptr(), std::ptr::null(), value as i64, self.state) }
     }
 
-    /// Costs are shown where EXPLAIN shows costs at all.
+    /// Shows a cost, if EXPLAIN shows costs.
     pub fn cost(&self, label: &CStr, value: f64) {
         if self.options().costs {
             // SAFETY: a C string, and no unit.
@@ -150,7 +150,7 @@ impl Explain<'_> {
         unsafe { pg_sys::ExplainPropertyList(label.as_ptr(), list, self.state) }
     }
 
-    /// Times are shown where EXPLAIN shows times at all.
+    /// Shows a time, if EXPLAIN shows times.
     pub fn time(&self, label: &CStr, value: Duration) {
         if self.options().timing {
             let milliseconds = value.as_secs_f64() * 1000.0;
@@ -159,13 +159,13 @@ impl Explain<'_> {
         }
     }
 
-    /// The plan of a node below that is a statement of its own.
+    /// Shows the plan of a child that is a statement of its own.
     pub fn statement(&self, child: &Child) {
         let Some(statement) = child.statement() else { return };
         // SAFETY: by the promise of `new`, and a started statement; what EXPLAIN knows of the one around it comes back.
         unsafe {
             let around = *self.state;
-            // Those of the statement around it are the same.
+            // The settings of the statement around it are the same, and are shown there.
             (*self.state).settings = false;
             pg_sys::ExplainPrintPlan(self.state, statement);
             if self.options().costs {
@@ -182,7 +182,8 @@ impl Explain<'_> {
     }
 }
 
-/// Names are in the database's encoding, which need not be ours: what it may not know is not shown.
+/// A text as C string. Names are in the database's encoding, which need not be UTF-8: characters that it may not have
+/// are not shown.
 fn readable(text: &str) -> CString {
     let known = |c: char| if c != '\0' && (c.is_ascii() || session::is_utf8()) { c } else { '?' };
     CString::new(text.chars().map(known).collect::<String>()).unwrap_or_default()

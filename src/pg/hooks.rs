@@ -1,6 +1,7 @@
 //! Hooks of the server, which other extensions may use too.
 
-/// Puts a function of ours before the one that is there, and keeps that. While the library is preloaded.
+/// Installs a function of ours before the hook that is set, and keeps that one. To be called while the library is
+/// preloaded.
 macro_rules! install {
     ($hook:ident, $previous:ident, $ours:expr) => {
         // SAFETY: on the one thread, before anybody calls the hook.

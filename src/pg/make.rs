@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use super::tree::{Shape, Tagged};
 
-/// A node with nothing in it.
+/// A node with all fields zero.
 pub fn blank<T: Tagged>() -> T {
     // SAFETY: zeroes are valid for every node type, which begin with their tag.
     unsafe {
@@ -19,7 +19,7 @@ pub fn blank<T: Tagged>() -> T {
     }
 }
 
-/// Gives PostgreSQL the node; where it is.
+/// Moves a node into PostgreSQL's memory, and returns its address.
 pub fn placed<T: Tagged>(node: T) -> *mut T {
     // SAFETY: new memory of this size, aligned for everything.
     unsafe {
@@ -29,7 +29,7 @@ pub fn placed<T: Tagged>(node: T) -> *mut T {
     }
 }
 
-/// A new list of nodes; null: of none.
+/// A new list of nodes; null if there are none.
 pub fn list<T>(nodes: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::List {
     let mut list = std::ptr::null_mut();
     for node in nodes {
@@ -49,7 +49,7 @@ pub fn oids(oids: impl IntoIterator<Item = pg_sys::Oid>) -> *mut pg_sys::List {
     list
 }
 
-/// A new set of one member.
+/// A new set with one member.
 pub fn singleton(member: i32) -> *mut pg_sys::Bitmapset {
     // SAFETY: makes a set.
     unsafe { pg_sys::bms_make_singleton(member) }
@@ -74,24 +74,24 @@ pub fn strings<S: AsRef<str>>(strings: impl IntoIterator<Item = S>) -> *mut pg_s
 ///
 /// # Safety
 ///
-/// Null or a list of nodes that the caller owns.
+/// `list` is null, or a list of nodes that the caller owns.
 pub unsafe fn append<T>(list: &mut *mut pg_sys::List, node: *mut T) {
     // SAFETY: by the caller's promise.
     *list = unsafe { pg_sys::lappend(*list, node.cast()) };
 }
 
-/// A C string.
+/// A new C string.
 pub fn text(s: &str) -> *mut c_char {
     // SAFETY: copies len bytes and adds the terminator.
     unsafe { pg_sys::pnstrdup(s.as_ptr().cast(), s.len()) }
 }
 
-/// A String node.
+/// A new String node.
 pub fn string(s: &str) -> *mut pg_sys::Node {
     placed(pg_sys::String { sval: text(s), ..blank() }).cast()
 }
 
-/// Column `number` of an item of FROM of the same level.
+/// A reference to column `number` of an item of FROM on the same query level.
 pub fn column(item: i32, number: i16, shape: Shape) -> pg_sys::Var {
     // SAFETY: makes a node.
     unsafe { *pg_sys::makeVar(item, number, shape.ty, shape.modifier, shape.collation, 0) }
@@ -122,7 +122,7 @@ pub fn call<T>(
     }
 }
 
-/// A null.
+/// A null constant.
 pub fn null(ty: pg_sys::Oid) -> *mut pg_sys::Const {
     // SAFETY: a catalog look-up; makes a node.
     unsafe { pg_sys::makeNullConst(ty, -1, pg_sys::InvalidOid) }
@@ -138,18 +138,18 @@ pub fn text_constant(value: &str) -> *mut pg_sys::Const {
     }
 }
 
-/// All conditions at once; of none the constant that is true.
+/// The conjunction of all conditions; the constant true if there are none.
 pub fn all_of<T>(conditions: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::Node {
     // SAFETY: makes a node around a new list, at whose elements it does not look.
     unsafe { pg_sys::make_ands_explicit(list(conditions)).cast() }
 }
 
-/// Names of an item of FROM and of its columns.
+/// The alias of an item of FROM, with the names of its columns.
 pub fn alias(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::Alias {
     placed(pg_sys::Alias { aliasname: text(name), colnames: columns, ..blank() })
 }
 
-/// FROM with the first entry of the range table alone, and WHERE.
+/// A FROM clause that holds only the first entry of the range table, with a WHERE condition.
 pub fn from_first(quals: *mut pg_sys::Node) -> *mut pg_sys::FromExpr {
     let first = placed(pg_sys::RangeTblRef { rtindex: 1, ..blank() });
     placed(pg_sys::FromExpr { fromlist: list([first]), quals, ..blank() })

@@ -1,4 +1,4 @@
-//! Memory contexts: working in one, and tying Rust values to one.
+//! Memory contexts: running code in one, and tying Rust values to one.
 
 use std::ffi::{CStr, c_void};
 
@@ -23,7 +23,7 @@ pub(super) unsafe fn in_context<R>(context: pg_sys::MemoryContext, f: impl FnOnc
 ///
 /// # Safety
 ///
-/// `context` is alive, and nobody uses the value after it.
+/// `context` is alive, and nobody uses the value once it is gone.
 pub(super) unsafe fn own<T>(context: pg_sys::MemoryContext, value: Box<T>) -> *mut T {
     #[pg_guard]
     unsafe extern "C-unwind" fn drop_value<T>(value: *mut c_void) {
@@ -42,7 +42,7 @@ pub(super) unsafe fn own<T>(context: pg_sys::MemoryContext, value: Box<T>) -> *m
     }
 }
 
-/// Runs `f` when the statement ends, however it ends: its memory goes in any case.
+/// Runs `f` when the statement ends. An error does not prevent it, because the statement's memory is freed in any case.
 pub fn when_statement_ends(f: impl FnOnce() + 'static) {
     struct Last<F: FnOnce()>(Option<F>);
     impl<F: FnOnce()> Drop for Last<F> {
@@ -56,24 +56,24 @@ pub fn when_statement_ends(f: impl FnOnce() + 'static) {
     unsafe {
         let portal = pg_sys::PortalContext;
         let around = if portal.is_null() { pg_sys::CurrentMemoryContext } else { portal };
-        // The portal of a statement that has failed stays until the session's next command, what is below it does not.
+        // After an error, the portal stays until the session's next command, but the contexts below it do not.
         let context = Scratch::below(around, c"pg_anker statement").0;
         own(context, Box::new(Last(Some(f))));
     }
 }
 
-/// A memory context of our own for what lives from one row, or one batch, to the next.
+/// A memory context of our own, for values that live from one row or batch to the next.
 #[derive(Clone, Copy)]
 pub struct Scratch(pg_sys::MemoryContext);
 
 impl Scratch {
-    /// As long as the process.
+    /// A context that lives as long as the process.
     pub fn lasting(name: &'static CStr) -> Scratch {
         // SAFETY: the top context is always there.
         unsafe { Scratch::below(pg_sys::TopMemoryContext, name) }
     }
 
-    /// As long as the current context, or until it is deleted: it is of no use after that.
+    /// A context that lives as long as the current one, or until it is deleted. It must not be used afterwards.
     pub(super) fn within_current(name: &'static CStr) -> Scratch {
         // SAFETY: there is always a current context.
         unsafe { Scratch::below(pg_sys::CurrentMemoryContext, name) }
@@ -97,16 +97,16 @@ impl Scratch {
         unsafe { pg_sys::MemoryContextDelete(self.0) };
     }
 
-    /// Runs `f` with it as the current context.
+    /// Runs `f` with this as the current context.
     pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: alive as long as the process, or as it is used.
         unsafe { in_context(self.0, f) }
     }
 
-    /// Runs `f` with it as the current context, and empties it.
+    /// Runs `f` with this as the current context, and then empties it.
     pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
         let result = self.run(f);
-        // SAFETY: what `f` returns does not lie in it, or `f` would have to be unsafe.
+        // SAFETY: the result of `f` does not lie in the context, or `f` would have to be unsafe.
         unsafe { pg_sys::MemoryContextReset(self.0) };
         result
     }

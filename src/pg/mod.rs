@@ -1,5 +1,5 @@
-//! The ground floor: PostgreSQL's own things in small safe types. It knows nothing of the rooms above it. Of our crates
-//! it knows the plan's types and literals, the values of the change stream, and values on the wire.
+//! The ground floor: PostgreSQL's own things in small safe types. It knows nothing of the rooms above it. Among our
+//! crates it knows only three: the plan's types and literals, the change stream's values, and the wire format.
 //!
 //! - `session`, `catalog`, `collation`: this process, and what the catalog says
 //! - `attempt`: what may raise, and be a reason for the heap then
@@ -17,8 +17,8 @@
 //! - `compat`: what differs between PostgreSQL's versions
 //! - `symbols`: functions of the server that pgrx does not offer as they are needed
 //!
-//! Functions here that are not `unsafe` hold for every caller on the main thread of a server process, in a
-//! transaction where that is stated. Errors of the server come as panics of pgrx, unless documented otherwise.
+//! Functions here that are not `unsafe` are sound for every caller on the main thread of a server process, in a
+//! transaction where that is stated. The server's errors come as panics of pgrx, unless documented otherwise.
 
 pub mod attempt;
 pub mod catalog;

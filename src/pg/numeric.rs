@@ -1,4 +1,4 @@
-//! PostgreSQL's numerics, and what its own functions make of them.
+//! PostgreSQL's numerics, computed with PostgreSQL's own functions.
 
 use std::cmp::Ordering;
 use std::ffi::CStr;
@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 pub struct Numeric(*mut pg_sys::varlena);
 
 impl Numeric {
-    /// The numeric with these digits; a text that is no number is an error.
+    /// The numeric with these digits. A text that is no number raises an error.
     pub fn of_text(text: &CStr) -> Numeric {
         let (no_type, no_modifier) = (pg_sys::Datum::from(0usize), pg_sys::Datum::from(-1i32));
         // SAFETY: a function of text; a numeric is a fresh varlena, here and below.
@@ -21,7 +21,7 @@ impl Numeric {
         }
     }
 
-    /// The numeric with this content, which has no header.
+    /// The numeric with this content, given without its varlena header.
     pub fn of_bytes(bytes: &[u8]) -> Numeric {
         let size = pg_sys::VARHDRSZ + bytes.len();
         // SAFETY: a fresh varlena of this size, which is filled.
@@ -33,7 +33,7 @@ impl Numeric {
         }
     }
 
-    /// Its digits.
+    /// The digits as text.
     pub fn text(&self) -> String {
         // SAFETY: the output function of a numeric, which returns a C string.
         unsafe {
@@ -42,7 +42,7 @@ impl Numeric {
         }
     }
 
-    /// With the scale that PostgreSQL chooses.
+    /// The quotient, with the scale that PostgreSQL chooses.
     pub fn divided_by(&self, other: &Numeric) -> Numeric {
         Numeric(self.call(pg_sys::F_NUMERIC_DIV, other.datum()).cast_mut_ptr())
     }
@@ -75,14 +75,14 @@ impl Numeric {
         (self.call(pg_sys::F_NUMERIC_CMP, other.datum()).value() as i32).cmp(&0)
     }
 
-    /// Digits behind the point.
+    /// The number of digits behind the decimal point.
     pub fn scale(&self) -> i32 {
         // SAFETY: a function of one numeric.
         let scale = unsafe { pg_sys::OidFunctionCall1Coll(pg_sys::F_SCALE.into(), pg_sys::InvalidOid, self.datum()) };
         scale.value() as i32
     }
 
-    /// Its content, without a header.
+    /// The content without the varlena header.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: a varlena, which is there as long as this is.
         unsafe { pgrx::varlena::varlena_to_byte_slice(self.0) }

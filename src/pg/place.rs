@@ -1,6 +1,6 @@
-//! A scan node's place in its query: what the planner has told it, its expressions, its slot.
+//! A scan node's place in its query: the planner's message to it, its expressions, its slot.
 //!
-//! What a node gets from its [`Place`] belongs to the same query, and is of no use to anybody else.
+//! Everything that a node gets from its [`Place`] belongs to the same query, and must not be used in another.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -14,7 +14,7 @@ use super::relation::{self, Lock, OpenRelation};
 use super::tree::{Node, Tree};
 use super::{compat, snapshot};
 
-/// How the executor is started.
+/// The flags that the executor is started with.
 #[derive(Clone, Copy)]
 pub struct Flags(i32);
 
@@ -23,12 +23,12 @@ impl Flags {
         Flags(bits)
     }
 
-    /// Nothing will be run.
+    /// Whether the query is only explained, not run.
     pub fn explain_only(self) -> bool {
         self.has(pg_sys::EXEC_FLAG_EXPLAIN_ONLY)
     }
 
-    /// Rows may be wanted again.
+    /// Whether the rows may be read again from the first one.
     pub fn rewind(self) -> bool {
         self.has(pg_sys::EXEC_FLAG_REWIND)
     }
@@ -49,13 +49,13 @@ pub struct Place<'a> {
     query: PhantomData<&'a ()>,
 }
 
-/// A row on its way up; empty, or none, at the end.
+/// A row on its way up; an empty slot, or none, means the end.
 pub struct Slot<'a>(*mut pg_sys::TupleTableSlot, PhantomData<&'a ()>);
 
 impl<'a> Slot<'a> {
     /// # Safety
     ///
-    /// A slot of a query that is not ended during `'a`, or null.
+    /// `pointer` is null, or a slot of a query that does not end during `'a`.
     pub(super) unsafe fn new(pointer: *mut pg_sys::TupleTableSlot) -> Slot<'a> {
         Slot(pointer, PhantomData)
     }
@@ -65,13 +65,13 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// An expression of the plan, to be evaluated.
+/// An expression of the plan, ready to be evaluated.
 pub struct Expression(*mut pg_sys::ExprState);
 
 impl<'a> Place<'a> {
     /// # Safety
     ///
-    /// A custom scan's state in a query whose executor has been started, and is not ended during `'a`.
+    /// `state` is a custom scan in a query that the executor has started, and does not end during `'a`.
     pub(super) unsafe fn new(state: *mut pg_sys::CustomScanState) -> Place<'a> {
         Place { state, query: PhantomData }
     }
@@ -94,7 +94,7 @@ impl<'a> Place<'a> {
         self.tree().required(self.scan().ps.plan).cast().expect("the plan of a custom scan")
     }
 
-    /// The planner's message to the node.
+    /// The planner's message to the node (`custom_private`).
     pub fn private(self) -> impl ExactSizeIterator<Item = Node<'a>> {
         self.tree().list(self.plan().custom_private)
     }
@@ -118,13 +118,13 @@ impl<'a> Place<'a> {
         unsafe { Tree::new() }
     }
 
-    /// The query's snapshot; `None` if it is none that [`snapshot::from_pg`] can describe.
+    /// The query's snapshot; `None` if [`snapshot::from_pg`] cannot describe it.
     pub fn snapshot(self) -> Option<Snapshot> {
         // SAFETY: the snapshot of a running query.
         unsafe { snapshot::from_pg(self.estate().es_snapshot) }
     }
 
-    /// Whether the query is run to see how it is run, by EXPLAIN ANALYZE say.
+    /// Whether the executor measures the query, as for EXPLAIN ANALYZE.
     pub fn is_instrumented(self) -> bool {
         self.estate().es_instrument != 0
     }
@@ -134,7 +134,7 @@ impl<'a> Place<'a> {
         !self.estate().es_epq_active.is_null()
     }
 
-    /// A relation of the query, which the executor opens once and closes when it ends, by an error too.
+    /// A relation of the query. The executor opens it once, and closes it when the query ends, after an error too.
     pub fn relation(self, relid: pg_sys::Oid) -> Option<ManuallyDrop<OpenRelation>> {
         let is_it = |e: &pg_sys::RangeTblEntry| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid;
         // SAFETY: the range table stays as it is while the query runs, and its locks are held.
@@ -145,7 +145,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the transaction may have written to a relation of the query, or to a part of one.
+    /// Whether the transaction may have written to a relation of the query, or to one of its partitions or children.
     pub fn may_have_written(self) -> bool {
         let is_locked = |relid| OpenRelation::try_locked(relid).is_some_and(|open| open.is_locked_by_me(Lock::Write));
         // SAFETY: as for `relation`.
@@ -157,8 +157,8 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Holds all relations of the query open until it ends, as a plan that reads them would: no DDL of this session
-    /// changes them before.
+    /// Holds all relations of the query open until it ends, as a plan that reads them would. DDL of this session cannot
+    /// change them before.
     pub fn hold_all_relations(self) {
         let is_held = |entry: &pg_sys::RangeTblEntry| {
             entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW
@@ -193,15 +193,15 @@ impl<'a> Place<'a> {
         Ok((!is_null).then_some(datum))
     }
 
-    /// Puts a row into the node's own slot: `fill` writes its values, and which of them are null, or says that there is
-    /// none.
+    /// Puts a row into the node's own slot. `fill` writes the values and null flags, and returns false if there is no
+    /// row.
     ///
     /// # Safety
     ///
-    /// The values are of the types of the node's columns, and stay where they are until the next row.
+    /// The values have the types of the node's columns, and stay valid until the next row.
     #[inline]
     pub unsafe fn store(self, fill: impl FnOnce(&mut [pg_sys::Datum], &mut [bool]) -> bool) -> Slot<'a> {
-        // SAFETY: the slot is virtual, with room for as many values as it has columns; to store a row is to set its
+        // SAFETY: the slot is virtual, and has room for as many values as columns; a row is stored by setting its
         // fields.
         unsafe {
             let slot = (*self.state).ss.ss_ScanTupleSlot;
@@ -227,13 +227,13 @@ impl<'a> Place<'a> {
         unsafe { (*self.scan().ps.state).es_processed += rows };
     }
 
-    /// Whether its rows are those in its slot, without further conditions or projection.
+    /// Whether the node returns the rows of its slot as they are, without further conditions or projection.
     pub fn is_bare(self) -> bool {
         let state = &self.scan().ps;
         state.qual.is_null() && state.ps_ProjInfo.is_null()
     }
 
-    /// The descriptor of its rows, and the memory that lives as long as the query.
+    /// The descriptor of the node's rows, and the memory that lives as long as the query.
     pub(super) fn rows_and_memory(self) -> (pg_sys::TupleDesc, pg_sys::MemoryContext) {
         (self.scan().ps.scandesc, self.estate().es_query_cxt)
     }

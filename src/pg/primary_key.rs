@@ -1,4 +1,4 @@
-//! Primary keys as a backend remembers them, so that a look at one costs next to nothing.
+//! Primary keys, cached by each backend so that a look at one costs next to nothing.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,12 +8,12 @@ use pgrx::prelude::*;
 use super::catalog;
 use super::relation::{KeyColumn, OpenRelation};
 
-/// A key of more columns is not remembered: it counts as none.
+/// A key with more columns is not cached: the table then counts as one without a key.
 const MAX_COLUMNS: usize = 16;
-/// Tables whose oids agree in their last bits take turns.
+/// The number of cache entries. Tables whose oids agree in their last bits replace each other.
 const SLOTS: usize = 64;
 
-/// The primary key of one table. It has no columns if there is no key, or none that identifies rows.
+/// The primary key of one table. It has no columns if the table has no key, or none that identifies its rows.
 #[derive(Clone, Copy)]
 pub struct PrimaryKey {
     relid: pg_sys::Oid,
@@ -33,7 +33,7 @@ const NO_COLUMN: KeyColumn = KeyColumn { number: 0, family: pg_sys::InvalidOid }
 const NO_KEY: PrimaryKey = PrimaryKey { relid: pg_sys::InvalidOid, length: 0, columns: [NO_COLUMN; MAX_COLUMNS] };
 const NO_EQUALITY: Equality = Equality { operator: pg_sys::InvalidOid, family: pg_sys::InvalidOid, is_one: false };
 
-/// Changes of the catalog empty it.
+/// The cache. Changes of the catalog empty it.
 struct Remembered {
     changes: Cell<u64>,
     keys: [Cell<PrimaryKey>; SLOTS],
@@ -50,7 +50,7 @@ static REMEMBERED: Remembered = Remembered {
 };
 
 impl PrimaryKey {
-    /// The key of a table that is locked.
+    /// The primary key of a table that is locked.
     pub fn of(relid: pg_sys::Oid) -> PrimaryKey {
         let slot = &REMEMBERED.keys[relid.to_u32() as usize % SLOTS];
         let known = slot.get();
@@ -90,12 +90,12 @@ pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     is_one
 }
 
-/// Starts to count changes, and returns the number so far.
+/// Starts counting changes of the catalog, and returns the number so far.
 fn heed_changes() -> u64 {
     static HEEDS: AtomicBool = AtomicBool::new(false);
     if !HEEDS.swap(true, Ordering::Relaxed) {
         let (nothing, operators) = (pg_sys::Datum::null(), pg_sys::SysCacheIdentifier::AMOPOPID as i32);
-        // SAFETY: the callbacks only clear what is remembered; registered once a process.
+        // SAFETY: the callbacks only clear the cache; they are registered once per process.
         unsafe {
             pg_sys::CacheRegisterRelcacheCallback(Some(forget_key), nothing);
             pg_sys::CacheRegisterSyscacheCallback(operators, Some(forget_equalities), nothing);
@@ -104,7 +104,7 @@ fn heed_changes() -> u64 {
     REMEMBERED.changes.get()
 }
 
-/// No oid stands for every relation.
+/// Forgets the key of a relation; without an oid, all keys.
 unsafe extern "C-unwind" fn forget_key(_argument: pg_sys::Datum, relid: pg_sys::Oid) {
     REMEMBERED.changes.set(REMEMBERED.changes.get() + 1);
     match relid {

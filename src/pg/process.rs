@@ -11,11 +11,11 @@ use pgrx::prelude::*;
 
 use super::{compat, symbols, wait};
 
-/// The program of a dynamic worker: the name of an exported function of this library.
+/// The program of a dynamic worker, by the name of an exported function of this library.
 #[derive(Clone, Copy)]
 pub struct Program {
     pub function: &'static CStr,
-    /// Shown in pg_stat_activity as backend_type.
+    /// The worker's backend_type in pg_stat_activity.
     pub kind: &'static CStr,
 }
 
@@ -37,14 +37,14 @@ thread_local! {
     static STARTED: RefCell<Vec<*mut pg_sys::BackgroundWorkerHandle>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Tells all workers that this process has started to end.
+/// Tells all workers that this process has started to stop.
 pub fn terminate_started() {
     // SAFETY: handles of workers that were not dropped.
     STARTED.with_borrow(|all| all.iter().for_each(|&handle| unsafe { pg_sys::TerminateBackgroundWorker(handle) }));
 }
 
 impl Worker {
-    /// `None`: max_worker_processes is reached.
+    /// Starts a worker; `None` if max_worker_processes is reached.
     pub fn start(program: Program, database: pg_sys::Oid, extra: &Extra) -> Option<Worker> {
         let mut worker = describe(program, pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished);
         worker.bgw_restart_time = pg_sys::BGW_NEVER_RESTART;
@@ -57,7 +57,7 @@ impl Worker {
             let mut handle = ptr::null_mut();
             let started = pg_sys::RegisterDynamicBackgroundWorker(&mut worker, &mut handle);
             pg_sys::MemoryContextSwitchTo(outer);
-            // Made only if there is one: what is dropped is freed.
+            // The value exists only if a worker was started, because dropping it frees the handle.
             if !started {
                 return None;
             }
@@ -66,7 +66,7 @@ impl Worker {
         }
     }
 
-    /// Whether it has ended (or will never start).
+    /// Whether the worker has ended, or will never start.
     pub fn ended(&self) -> bool {
         let mut pid = 0;
         // SAFETY: the handle is ours until drop.
@@ -94,8 +94,8 @@ pub fn terminate(pid: i32) {
     unsafe { libc::kill(pid, libc::SIGTERM) };
 }
 
-/// Sets the latch of a process by its place in the server's list, where there is such a place. If the process is gone
-/// and its place taken, somebody wakes up for nothing: harmless.
+/// Sets the latch of a process, by its place in the server's list; an empty place is skipped. If the process is gone
+/// and its place is taken, another process wakes up for nothing, which is harmless.
 pub fn wake(number: i32) {
     // SAFETY: the list lives as long as the server, and its latches are meant to be set from anywhere.
     unsafe {
@@ -112,7 +112,8 @@ pub fn is_alive(pid: i32) -> bool {
     !unsafe { pg_sys::BackendPidGetProc(pid) }.is_null()
 }
 
-/// Registers the one worker that the server itself starts and restarts. From `_PG_init` only.
+/// Registers the launcher, the one worker that the server itself starts and restarts. To be called from `_PG_init`
+/// only.
 pub fn register_launcher() {
     let mut worker = describe(LAUNCHER, pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished);
     worker.bgw_restart_time = 5;
@@ -137,7 +138,7 @@ fn copy(target: &mut [std::ffi::c_char], text: &CStr) {
     }
 }
 
-/// First thing in a worker's main function.
+/// Prepares a worker process; the first call of its main function.
 ///
 /// SIGTERM is handled as in an ordinary backend: by `die`, so that waits inside the server (for a lock, say) end too.
 pub fn begin() {
@@ -149,8 +150,8 @@ pub fn begin() {
     }
 }
 
-/// Runs `work` when the process ends, unless it is killed. It runs behind what is registered later, and before the
-/// process gives up its place among the server's.
+/// Runs `work` when the process ends, unless it is killed. Work that is registered later runs earlier. The process
+/// still has its place in the server's list meanwhile.
 pub fn at_exit<F: FnOnce() + 'static>(work: F) {
     #[pg_guard]
     unsafe extern "C-unwind" fn run<F: FnOnce()>(_code: std::ffi::c_int, work: pg_sys::Datum) {
@@ -162,12 +163,12 @@ pub fn at_exit<F: FnOnce() + 'static>(work: F) {
     unsafe { pg_sys::on_shmem_exit(Some(run::<F>), Box::into_raw(Box::new(work)).into()) };
 }
 
-/// Connects to a database as the bootstrap superuser; with an invalid oid to none, and only shared catalogs can be
-/// read.
+/// Connects to a database as the bootstrap superuser. With an invalid oid it connects to none, and only shared catalogs
+/// can be read.
 pub fn connect(database: pg_sys::Oid) {
     // SAFETY: once, in a fresh worker; names and values are strings of C.
     unsafe {
-        // What is meant for clients, in the configuration or of the database, must not end a worker's work.
+        // Timeouts in the configuration, or set for the database, are meant for clients, and must not end a worker.
         for timeout in TIMEOUTS.iter().map(|name| name.as_ptr()) {
             let (missing_ok, restricted) = (true, false);
             if !pg_sys::GetConfigOption(timeout, missing_ok, restricted).is_null() {
@@ -179,12 +180,12 @@ pub fn connect(database: pg_sys::Oid) {
     };
 }
 
-/// The last one is PostgreSQL 17's.
+/// The last of them exists from PostgreSQL 17 on.
 const TIMEOUTS: [&CStr; 4] =
     [c"statement_timeout", c"lock_timeout", c"idle_in_transaction_session_timeout", c"transaction_timeout"];
 
-/// Runs a worker's work. If it fails, `tell` hears why before the error ends the process: the views show more than the
-/// server's log then.
+/// Runs a worker's work. If it fails, `tell` gets the error's message before the error ends the process. The views can
+/// then show it, too, and not only the server's log.
 pub fn telling_errors<T>(
     work: impl FnOnce() -> T + UnwindSafe,
     tell: impl Fn(&str) + UnwindSafe + RefUnwindSafe + Copy,
@@ -211,8 +212,8 @@ pub fn sleep(milliseconds: i64) {
     pgrx::check_for_interrupts!();
 }
 
-/// Gives memory that was freed back to the system. The allocator keeps it otherwise, and so a process that has
-/// decoded one large transaction stays large.
+/// Returns freed memory to the system. The allocator would keep it, so that a process that has decoded one large
+/// transaction would stay large.
 pub fn return_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: a call without preconditions.
@@ -221,7 +222,7 @@ pub fn return_free_memory() {
     }
 }
 
-/// Reads changed settings. From a main loop only: not while the server is decoding for us.
+/// Reads changed settings. To be called from a main loop only, never while the server is decoding for us.
 pub fn reload_settings() {
     // SAFETY: plain variables of this process, on its main thread.
     unsafe {

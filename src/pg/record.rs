@@ -1,4 +1,4 @@
-//! Records of the WAL, as far as they are looked at before decoding gets them.
+//! WAL records, as far as they are examined before decoding gets them.
 
 use pgrx::pg_sys::RmgrIds::{RM_HEAP_ID, RM_HEAP2_ID, RM_STANDBY_ID, RM_XACT_ID, RM_XLOG_ID};
 use pgrx::prelude::*;
@@ -23,16 +23,17 @@ pub(super) struct Record<'a> {
     record: &'a pg_sys::DecodedXLogRecord,
 }
 
-/// The subject of a record.
+/// The kind of a record, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
     /// A part of a long value that lies in a TOAST table.
     Chunk,
-    /// Rows of a table as an insert or an update has left them. Behind the `last` ones the chunks of other rows begin.
+    /// Rows of a table that an insert or an update has written. Chunks behind a record with `last` belong to later
+    /// rows.
     Rows {
         last: bool,
     },
-    /// The transactions that run.
+    /// A list of the running transactions.
     Running,
     Other,
 }
@@ -40,7 +41,7 @@ pub(super) enum About {
 impl Record<'_> {
     /// # Safety
     ///
-    /// A live reader that has just read a record, and reads no other while the value is used.
+    /// `reader` is live and has just read a record, and reads no other while the value is used.
     pub(super) unsafe fn of(reader: *mut pg_sys::XLogReaderState) -> Self {
         // SAFETY: by the caller's promise.
         Record { reader, record: unsafe { &*(*reader).record } }
@@ -50,7 +51,7 @@ impl Record<'_> {
         self.record.header.xl_xid.into_inner()
     }
 
-    /// Where it begins.
+    /// The position at which the record begins.
     pub(super) fn lsn(&self) -> u64 {
         self.record.lsn
     }
@@ -59,7 +60,7 @@ impl Record<'_> {
         let info = self.record.header.xl_info & !(pg_sys::XLR_INFO_MASK as u8);
         match (self.record.header.xl_rmid.into(), info & OPERATIONS) {
             (RM_HEAP_ID, INSERT) => {
-                // Behind an offset of two bytes.
+                // The flags stand behind an offset of two bytes.
                 let flags = self.data().get(2).copied().unwrap_or(0);
                 match flags & (ON_TOAST_RELATION | CONTAINS_NEW_TUPLE) {
                     CONTAINS_NEW_TUPLE => About::Rows { last: true },
@@ -77,13 +78,13 @@ impl Record<'_> {
         }
     }
 
-    /// The id of the value that a chunk is of, if it is in this database.
+    /// The id of the long value that a chunk belongs to, if the chunk is in this database.
     pub(super) fn chunk_of(&mut self, database: pg_sys::Oid) -> Option<u32> {
-        /// Before the null bits of a row, which are the first of its bytes that are logged.
+        /// The fixed part of a row's header. The null bits follow it, and are the first bytes of a row that are logged.
         const FIXED_HEAD: usize = 23;
-        /// The logged part of it: two words of flags, and the offset of the values.
+        /// The part of that header that is logged: two words of flags, and the offset of the values.
         const LOGGED_HEAD: usize = 5;
-        // SAFETY: the record is of an insert, and so has the block that it went to.
+        // SAFETY: the record is of an insert, and so names the block that it wrote to.
         if unsafe { compat::database_of_block(self.reader) } != database {
             return None;
         }
@@ -93,7 +94,7 @@ impl Record<'_> {
         Some(u32::from_ne_bytes(id.try_into().ok()?))
     }
 
-    /// The rows that were logged, with their heads.
+    /// The logged rows, each with its header.
     pub(super) fn rows(&mut self) -> &mut [u8] {
         let mut length = 0;
         // SAFETY: the reader has a record. Its data lie in the reader's own memory, which nobody else reads meanwhile.
@@ -103,7 +104,7 @@ impl Record<'_> {
         }
     }
 
-    /// The oldest running transaction, by a record about running transactions.
+    /// The oldest running transaction, if this is a record about running transactions.
     pub(super) fn oldest_running(&self) -> Option<u32> {
         let offset = std::mem::offset_of!(pg_sys::xl_running_xacts, oldestRunningXid);
         let xid = self.data().get(offset..offset + 4)?;
@@ -122,20 +123,21 @@ impl Record<'_> {
 /// A record that is too long to be read.
 pub(super) struct LongRecord {
     pub(super) bytes: u64,
-    /// Where the next one begins.
+    /// The position at which the next record begins.
     pub(super) end: u64,
     manager: u8,
 }
 
 impl LongRecord {
-    /// The record that comes next, if it has more than `longest` bytes, which are several pages, and so many were read.
+    /// The next record, if it is longer than `longest` bytes and that much of it has been read; `longest` is several
+    /// pages.
     ///
     /// # Safety
     ///
-    /// A live reader that has not read its next record to the end.
+    /// `reader` is live, and has not read its next record to the end.
     pub(super) unsafe fn next(reader: *const pg_sys::XLogReaderState, longest: u64) -> Option<LongRecord> {
-        // SAFETY: by the caller's promise the reader lives. It puts together what it has read, and the head of a record
-        // is within the first two pages of it.
+        // SAFETY: by the caller's promise the reader lives. It assembles the pages that it has read, and the head of a
+        // record lies within the first two of them.
         unsafe {
             let mut start = (*reader).currRecPtr;
             if (*reader).latestPagePtr + PAGE <= start + longest {
@@ -152,13 +154,13 @@ impl LongRecord {
         }
     }
 
-    /// Whether decoding makes nothing of it: it is about an index, say, or a message that is not ours.
+    /// Whether decoding ignores such records, for example of an index, or messages of others.
     pub(super) fn is_dispensable(&self) -> bool {
         !matches!(self.manager.into(), RM_XLOG_ID | RM_XACT_ID | RM_STANDBY_ID | RM_HEAP_ID | RM_HEAP2_ID)
     }
 }
 
-/// Where a record of so many bytes ends, among the heads of pages and of segments.
+/// The position at which a record of this length ends, with the headers of pages and segments between.
 fn end_of_record(start: u64, bytes: u64, segment: u64) -> u64 {
     let (mut at, mut rest) = (start, bytes);
     loop {
@@ -172,7 +174,7 @@ fn end_of_record(start: u64, bytes: u64, segment: u64) -> u64 {
     }
 }
 
-/// Bytes of the head of the page that begins there.
+/// The length of the header of the page that begins at `page`.
 fn page_head(page: u64, segment: u64) -> u64 {
     if page.is_multiple_of(segment) { 40 } else { 24 }
 }

@@ -1,4 +1,4 @@
-//! Relations: opened, asked, and closed when the value goes.
+//! Relations: opened, examined, and closed when the value is dropped.
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -12,13 +12,13 @@ use super::descriptor::Descriptor;
 use super::tree::{Node, Tree};
 use super::{compat, make, session, symbols};
 
-/// Locks on relations, by what they allow. In a transaction, whose end releases them.
+/// Locks on relations, named by what they allow. They are taken in a transaction, whose end releases them.
 #[derive(Clone, Copy)]
 pub enum Lock {
     None,
     Read,
     Write,
-    /// Nothing becomes a child of the relation meanwhile; rows are read and written.
+    /// Rows can be read and written meanwhile, but no table can become a child of the relation.
     Children,
 }
 
@@ -33,48 +33,48 @@ impl Lock {
     }
 }
 
-/// Rows that the planner expects of a relation that is locked.
+/// The number of rows that the planner expects of a relation; the relation is locked.
 pub fn expected_rows(relid: pg_sys::Oid) -> f64 {
     OpenRelation::try_locked(relid).map_or(0.0, |relation| relation.expected_rows())
 }
 
-/// Waits for the lock.
+/// Locks a relation, and waits for the lock if need be.
 pub fn lock(relid: pg_sys::Oid, lock: Lock) {
     // SAFETY: in a transaction.
     unsafe { pg_sys::LockRelationOid(relid, lock.mode()) };
 }
 
-/// Whether it could be locked without waiting.
+/// Locks a relation if that is possible without waiting, and returns whether it did.
 pub fn try_lock(relid: pg_sys::Oid, lock: Lock) -> bool {
     // SAFETY: in a transaction.
     unsafe { pg_sys::ConditionalLockRelationOid(relid, lock.mode()) }
 }
 
-/// Before the transaction ends.
+/// Releases a lock before the transaction ends.
 pub fn unlock(relid: pg_sys::Oid, lock: Lock) {
     // SAFETY: a lock that is not held is a warning.
     unsafe { pg_sys::UnlockRelationOid(relid, lock.mode()) };
 }
 
-/// The catalog as it was at the stream's position.
+/// Proof that catalog look-ups see the catalog as of the stream's position.
 #[derive(Clone, Copy)]
 pub struct Historic<'a>(PhantomData<&'a ()>);
 
 impl Historic<'_> {
     /// # Safety
     ///
-    /// A transaction is open and decoding's historic snapshot is set during `'a`.
+    /// During `'a`, a transaction is open and decoding's historic snapshot is set.
     pub(super) unsafe fn new() -> Self {
         Historic(PhantomData)
     }
 }
 
-/// Whether a process waits for a lock on the relation. LockHasWaiters cannot tell: an AccessShareLock taken by the
-/// fast path has no entry in the lock table.
+/// Whether a process waits for a lock on the relation. LockHasWaiters cannot tell: an AccessShareLock taken by the fast
+/// path has no entry in the lock table.
 pub fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
     let database = session::database().to_u32();
     // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read
-    // without a lock: at worst the answer is that of just before.
+    // without a lock: at worst, the answer is out of date.
     unsafe {
         let processes = &*pg_sys::ProcGlobal;
         (0..processes.allProcCount as usize).any(|i| {
@@ -93,38 +93,39 @@ pub fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
 #[derive(Clone, Copy)]
 pub struct KeyColumn {
     pub number: i16,
-    /// The operator family of its order.
+    /// The operator family that orders the column in the key.
     pub family: pg_sys::Oid,
 }
 
-/// An open relation. Its lock, where it was taken here, stays until the transaction ends, as is the rule for tables.
+/// An open relation. A lock that was taken here stays until the transaction ends, which is PostgreSQL's rule for
+/// tables.
 pub struct OpenRelation(pg_sys::Relation);
 
 impl OpenRelation {
-    /// Locks, and opens. A relation that is not there is an error.
+    /// Locks and opens a relation. A relation that does not exist is an error.
     fn open(relid: pg_sys::Oid, lock: Lock) -> OpenRelation {
         // SAFETY: in a transaction.
         OpenRelation(unsafe { pg_sys::relation_open(relid, lock.mode()) })
     }
 
-    /// One that the transaction has locked already.
+    /// Opens a relation that the transaction has locked already.
     pub fn locked(relid: pg_sys::Oid) -> OpenRelation {
         OpenRelation::open(relid, Lock::None)
     }
 
-    /// Locks against being altered or dropped, and opens.
+    /// Opens a relation, locked against being altered or dropped.
     pub fn lock(relid: pg_sys::Oid) -> OpenRelation {
         OpenRelation::open(relid, Lock::Read)
     }
 
-    /// As [`locked`](Self::locked); `None`: there is no such relation (any more).
+    /// As [`locked`](Self::locked); `None` if the relation does not exist (any more).
     pub fn try_locked(relid: pg_sys::Oid) -> Option<OpenRelation> {
         // SAFETY: in a transaction.
         OpenRelation::unless_null(unsafe { pg_sys::try_relation_open(relid, Lock::None.mode()) })
     }
 
-    /// Looks at a relation without waiting for anybody, and without leaving a lock behind; `None`: it is locked against
-    /// that, or there is no such relation (any more).
+    /// Looks at a relation without waiting, and without leaving a lock behind. `None` if a lock of another process
+    /// prevents that, or if the relation does not exist (any more).
     pub fn glance<T>(relid: pg_sys::Oid, look: impl FnOnce(&OpenRelation) -> T) -> Option<T> {
         if !try_lock(relid, Lock::Read) {
             return None;
@@ -134,22 +135,23 @@ impl OpenRelation {
         seen
     }
 
-    /// Without a lock, as the catalog was at a position of the WAL: whatever others do now does not matter there.
+    /// Opens a relation as the catalog was at a position of the WAL. It needs no lock, because present changes do not
+    /// matter there.
     pub fn historic(relid: pg_sys::Oid, _catalog: Historic<'_>) -> Option<OpenRelation> {
         // SAFETY: by the promise of the catalog.
         OpenRelation::unless_null(unsafe { pg_sys::RelationIdGetRelation(relid) })
     }
 
     fn unless_null(relation: pg_sys::Relation) -> Option<OpenRelation> {
-        // Made only if there is one: what is dropped is closed.
+        // The value exists only if there is a relation, because dropping it closes the relation.
         if relation.is_null() { None } else { Some(OpenRelation(relation)) }
     }
 
-    /// One that somebody else has opened, and closes after the borrower is done.
+    /// A relation that somebody else has opened, and closes after the borrower has finished.
     ///
     /// # Safety
     ///
-    /// The relation is open, for longer than the value is used.
+    /// The relation stays open for longer than the value is used.
     pub unsafe fn borrowed(relation: pg_sys::Relation) -> ManuallyDrop<OpenRelation> {
         ManuallyDrop::new(OpenRelation(relation))
     }
@@ -158,9 +160,9 @@ impl OpenRelation {
         self.0
     }
 
-    /// Its row of pg_class.
+    /// The relation's row of pg_class.
     pub fn class(&self) -> &pg_sys::FormData_pg_class {
-        // SAFETY: open as long as the value lives, and so it has one.
+        // SAFETY: the relation is open as long as the value lives, and an open relation has a row.
         unsafe { &*(*self.0).rd_rel }
     }
 
@@ -173,7 +175,7 @@ impl OpenRelation {
         unsafe { Descriptor::new((*self.0).rd_att) }
     }
 
-    /// Its attributes, those that were dropped among them.
+    /// All attributes, including dropped ones.
     pub fn attributes(&self) -> &[pg_sys::FormData_pg_attribute] {
         self.descriptor().attributes()
     }
@@ -182,14 +184,14 @@ impl OpenRelation {
         text_of(&self.class().relname)
     }
 
-    /// With its schema, quoted as SQL wants it.
+    /// The name with its schema, quoted as SQL needs it.
     pub fn qualified_name(&self) -> String {
         let class = self.class();
         let schema = catalog::namespace(class.relnamespace, |schema| catalog::quoted(&schema.nspname));
         format!("{}.{}", schema.unwrap_or_default(), catalog::quoted(&class.relname))
     }
 
-    /// The name of a column, quoted as SQL wants it.
+    /// The name of a column, quoted as SQL needs it.
     pub fn quoted_column(&self, attnum: i16) -> String {
         catalog::quoted(&self.attributes()[attnum as usize - 1].attname)
     }
@@ -198,33 +200,33 @@ impl OpenRelation {
         self.class().relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
     }
 
-    /// The number of the column that has the name of another relation's column.
+    /// The number of this relation's column that has the same name as a column of another relation.
     pub fn column_named_as(&self, column: &pg_sys::FormData_pg_attribute) -> Option<i16> {
         let named = |a: &&pg_sys::FormData_pg_attribute| !a.attisdropped && a.attname.data == column.attname.data;
         self.attributes().iter().find(named).map(|a| a.attnum)
     }
 
-    /// Whether this transaction holds such a lock on it, or a stronger one.
+    /// Whether this transaction holds this lock on the relation, or a stronger one.
     pub fn is_locked_by_me(&self, lock: Lock) -> bool {
         // SAFETY: the relation is open.
         unsafe { pg_sys::CheckRelationLockedByMe(self.0, lock.mode(), true) }
     }
 
-    /// Whether changes of rows are logged with the whole old row.
+    /// Whether changes of rows are logged with the whole old row (REPLICA IDENTITY FULL).
     pub fn has_full_identity(&self) -> bool {
         self.class().relreplident as u8 == pg_sys::REPLICA_IDENTITY_FULL
     }
 
-    /// The index that is its replica identity; an invalid oid without one.
+    /// The index that is the replica identity; an invalid oid if there is none.
     pub fn identity_index(&self) -> pg_sys::Oid {
         // SAFETY: the relation is open.
         unsafe { pg_sys::RelationGetReplicaIndex(self.0) }
     }
 
-    /// Rows that the planner expects of the relation, which has some.
+    /// The number of rows that the planner expects of the relation, which is not empty.
     fn expected_rows(&self) -> f64 {
         let (mut pages, mut rows, mut all_visible) = (0, 0.0, 0.0);
-        // SAFETY: the relation is open; the widths of its columns are not asked for.
+        // SAFETY: the relation is open; without a place for them, widths of columns are not computed.
         unsafe {
             let widths = std::ptr::null_mut();
             pg_sys::estimate_rel_size(self.0, widths, &mut pages, &mut rows, &mut all_visible);
@@ -232,13 +234,13 @@ impl OpenRelation {
         rows
     }
 
-    /// Columns of the primary key. There are none without a key, and none if tables inherit from this one, since they
-    /// have rows of their own.
+    /// The columns of the primary key. They are empty without a key. They are empty, too, if tables inherit from this
+    /// one, because the key does not cover the children's rows.
     pub(super) fn primary_key(&self) -> Vec<KeyColumn> {
         if self.class().relhassubclass && !self.is_partitioned() {
             return Vec::new();
         }
-        // SAFETY: the relation is open; its index is there as long as it is, and has that many columns.
+        // SAFETY: the relation is open; its index exists as long as the relation does, and has that many columns.
         unsafe {
             let key = compat::primary_key_index(self.0);
             if key == pg_sys::InvalidOid {
@@ -252,9 +254,9 @@ impl OpenRelation {
         }
     }
 
-    /// Attribute numbers of the replica identity index, ascending; empty without one.
+    /// The attribute numbers of the replica identity index in ascending order; empty without such an index.
     ///
-    /// RelationGetIdentityKeyBitmap has them too, but may be called under a historic snapshot only.
+    /// RelationGetIdentityKeyBitmap returns them too, but may be called under a historic snapshot only.
     pub fn identity_attributes(&self) -> Vec<i16> {
         let key_columns = |row: &pg_sys::FormData_pg_index| {
             // SAFETY: the vector has at least that many elements.
@@ -268,26 +270,26 @@ impl OpenRelation {
 
 impl Drop for OpenRelation {
     fn drop(&mut self) {
-        // While an error unwinds the transaction's end closes it.
+        // While an error unwinds, the end of the transaction closes the relation.
         if !std::thread::panicking() {
-            // SAFETY: opened by one of the above, and closed once.
+            // SAFETY: opened by one of the functions above, and closed once.
             unsafe { pg_sys::RelationClose(self.0) };
         }
     }
 }
 
-/// Plans that read the relation are thought over again, when the transaction has ended.
+/// Makes PostgreSQL plan queries on the relation anew, once the transaction has ended.
 pub fn make_plans_anew(relid: pg_sys::Oid) {
-    // An unknown relation would be an error.
+    // An unknown relation would raise an error.
     if catalog::class(relid, |_| ()).is_some() {
         // SAFETY: in a transaction, whose end sends the message.
         unsafe { pg_sys::CacheInvalidateRelcacheByRelid(relid) };
     }
 }
 
-/// Whether tables inherit from this one, which is locked.
+/// Whether tables inherit from this relation, which is locked.
 pub fn has_children(relation: pg_sys::Oid) -> bool {
-    // SAFETY: catalog lookups. The flag that the first reads may be left over from children that are gone.
+    // SAFETY: catalog look-ups. The flag that the first one reads may be left over from children that are gone.
     unsafe {
         pg_guard_ffi_boundary(|| {
             symbols::has_subclass(relation)
@@ -296,9 +298,9 @@ pub fn has_children(relation: pg_sys::Oid) -> bool {
     }
 }
 
-/// The relation, which is locked, and all that inherit from it, which are locked in the same way. Left out are
-/// partitioned ones, which have no rows of their own, and temporary ones of other sessions, whose rows no query of this
-/// one reads.
+/// The relation, which is locked, and all that inherit from it, locked in the same way. Partitioned tables are left
+/// out, because they have no rows of their own. Temporary tables of other sessions are left out, because no query of
+/// this session reads their rows.
 pub fn family(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     let has_rows = |class: &pg_sys::FormData_pg_class| {
         let is_temporary = class.relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP;
@@ -318,22 +320,23 @@ fn inheritors(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// The same with locks for reading, without waiting; the one that somebody has locked otherwise.
+/// As [`family`], with locks for reading but without waiting. The error is the relation that another process has
+/// locked.
 pub fn family_at_hand(relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, pg_sys::Oid> {
     let all = inheritors(relation, Lock::None);
     if let Some(locked) = all.iter().find(|&&relid| !try_lock(relid, Lock::Read)) {
         return Err(*locked);
     }
-    // One may have been detached or dropped before it was locked, and is no part any more.
+    // A child may have been detached or dropped before it was locked, and then is no child any more.
     match inheritors(relation, Lock::None) == all {
         true => Ok(family(relation, Lock::None)),
         false => Err(relation),
     }
 }
 
-/// Locks a relation and all that inherit from it against new children, until the transaction ends.
+/// Locks a relation and all that inherit from it, so that they get no new children until the transaction ends.
 pub fn lock_children(whole: pg_sys::Oid) {
-    // A partition with rows of its own never has any.
+    // A partition that has rows of its own never has children.
     let may_have_some = |class: &pg_sys::FormData_pg_class| {
         class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE || !class.relispartition
     };
@@ -341,7 +344,7 @@ pub fn lock_children(whole: pg_sys::Oid) {
     loop {
         let all = inheritors(whole, Lock::None).into_iter();
         let parents = all.filter(|relid| catalog::class(*relid, may_have_some) == Some(true));
-        // What came while others were waited for.
+        // Children that came while this process waited for other locks.
         let new: Vec<pg_sys::Oid> = parents.filter(|relid| locked.insert(relid.to_u32())).collect();
         if new.is_empty() {
             return;
@@ -350,7 +353,7 @@ pub fn lock_children(whole: pg_sys::Oid) {
     }
 }
 
-/// All that a relation inherits from, directly or not, as the catalog is just now.
+/// All relations that a relation inherits from, directly or indirectly, as the catalog is now.
 pub fn ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     let mut found = parents(relation);
     let mut seen = 0;
@@ -372,8 +375,8 @@ fn parents(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     const CHILD: i16 = 1;
     let mut parents = Vec::new();
     let mut key = pg_sys::ScanKeyData::default();
-    // SAFETY: in a transaction; the key compares oids, the rows are those of the catalog, and what is opened is closed
-    // again, or by the transaction's end.
+    // SAFETY: in a transaction. The key compares oids, and the rows belong to the catalog. Everything that is opened is
+    // closed here, or by the transaction's end.
     unsafe {
         let equal = pg_sys::BTEqualStrategyNumber as u16;
         pg_sys::ScanKeyInit(&mut key, CHILD, equal, pg_sys::F_OIDEQ.into(), relation.into());
@@ -393,11 +396,11 @@ fn parents(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     parents
 }
 
-/// The relation of a name, if there is one. In a transaction.
+/// The relation with a name, if it exists. Needs a transaction.
 ///
 /// # Safety
 ///
-/// A valid name.
+/// `name` is a valid name.
 pub unsafe fn named(name: *const pg_sys::RangeVar) -> Option<pg_sys::Oid> {
     let (lock, missing_ok) = (Lock::None.mode(), pg_sys::RVROption::RVR_MISSING_OK);
     // SAFETY: by the caller's promise.
@@ -405,7 +408,7 @@ pub unsafe fn named(name: *const pg_sys::RangeVar) -> Option<pg_sys::Oid> {
     (found != pg_sys::InvalidOid).then_some(found)
 }
 
-/// Whether columns among `keys` are the primary key of the relation, to which `column` belongs.
+/// Whether `keys` contains all primary key columns of the relation to which `column` belongs.
 pub fn keys_determine(relation: pg_sys::Oid, column: &pg_sys::Var, keys: &[Node<'_>]) -> bool {
     let keys = make::list(keys.iter().map(|key| key.as_ptr::<pg_sys::Node>()));
     let mut constraints = std::ptr::null_mut();

@@ -2,8 +2,8 @@
 
 use pgrx::prelude::*;
 
-/// The columns of an existing table that the current user may read in every row: the user has the privilege, and no
-/// row security is active. In a transaction.
+/// The columns of an existing table that the current user may read in every row: the user has the privilege, and no row
+/// security is active. Needs a transaction.
 pub fn readable_columns(relid: pg_sys::Oid) -> impl Fn(i16) -> bool {
     use pg_sys::AclResult::ACLCHECK_OK;
     let right = pg_sys::ACL_SELECT as pg_sys::AclMode;
@@ -19,7 +19,7 @@ pub fn readable_columns(relid: pg_sys::Oid) -> impl Fn(i16) -> bool {
     move |attnum| !has_security && (may_read_all || may_read(attnum))
 }
 
-/// Whether the current user sees everybody's statistics: `pg_read_all_stats`, of which `pg_monitor` is a member.
+/// Whether the current user may see everybody's statistics, by membership in `pg_read_all_stats` (as `pg_monitor` has).
 pub fn may_read_all_statistics() -> bool {
     // SAFETY: catalog look-ups.
     unsafe { pg_sys::has_privs_of_role(pg_sys::GetUserId(), pg_sys::ROLE_PG_READ_ALL_STATS.into()) }

@@ -8,7 +8,7 @@ use super::descriptor::Tuple;
 use super::relation::OpenRelation;
 use super::snapshot;
 
-/// The rows of an ordinary table, one after the other, in the order in which they lie there.
+/// The rows of an ordinary table, in the order in which they are stored.
 pub struct Rows<'a> {
     relation: &'a OpenRelation,
     snapshot: pg_sys::Snapshot,
@@ -19,7 +19,7 @@ impl<'a> Rows<'a> {
     /// The rows that the active snapshot sees.
     pub fn active(relation: &'a OpenRelation) -> Rows<'a> {
         check_kind(relation);
-        // SAFETY: relation and snapshot are kept for longer than the scan; that there is a snapshot is made sure of.
+        // SAFETY: relation and snapshot live longer than the scan; the line above makes sure that there is a snapshot.
         unsafe {
             assert!(pg_sys::ActiveSnapshotSet(), "an active snapshot");
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetActiveSnapshot());
@@ -28,7 +28,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The next row, valid until the one behind it is asked for.
+    /// The next row, valid until the following one is requested.
     pub fn next(&mut self) -> Option<Tuple<'_>> {
         // SAFETY: the scan is ours; tables with another access method than the heap are an error of the server's.
         unsafe {
@@ -40,7 +40,7 @@ impl<'a> Rows<'a> {
 
 impl Drop for Rows<'_> {
     fn drop(&mut self) {
-        // While an error unwinds the transaction's end closes it.
+        // While an error unwinds, the end of the transaction closes the scan.
         if !std::thread::panicking() {
             // SAFETY: begun by `active`, and ended once.
             unsafe {
@@ -51,13 +51,13 @@ impl Drop for Rows<'_> {
     }
 }
 
-/// Others have no rows of their own.
+/// Raises an error for relations that have no rows of their own.
 fn check_kind(relation: &OpenRelation) {
     assert!(relation.class().relkind as u8 == pg_sys::RELKIND_RELATION, "an ordinary table");
 }
 
-/// Visits the rows that are visible now until told to stop: all, or those whose first column, an oid of some kind, is
-/// this one.
+/// Visits the rows that are visible now, until `visit` says to stop. With `first`, only rows whose first column, an oid
+/// of some kind, has that value.
 pub fn visit_latest(relation: &OpenRelation, first: Option<pg_sys::Oid>, mut visit: impl FnMut(Tuple<'_>) -> bool) {
     check_kind(relation);
     let is_oid = |a: &pg_sys::FormData_pg_attribute| matches!(a.atttypid, pg_sys::OIDOID | pg_sys::REGCLASSOID);
@@ -85,7 +85,8 @@ pub fn visit_latest(relation: &OpenRelation, first: Option<pg_sys::Oid>, mut vis
     }
 }
 
-/// Deletes a visible row of a relation that is locked for writing, unless somebody else is about to. No trigger fires.
+/// Deletes a visible row of a relation that is locked for writing, unless another transaction is about to delete it. No
+/// trigger fires.
 pub fn delete(relation: &OpenRelation, row: Tuple<'_>) {
     let mut failure = pg_sys::TM_FailureData::default();
     // SAFETY: a valid tuple, of this relation as it says; its place is copied.
@@ -96,13 +97,13 @@ pub fn delete(relation: &OpenRelation, row: Tuple<'_>) {
     }
 }
 
-/// Visits the rows of pg_database. Shared catalogs, too, are read under a snapshot that holds the horizon.
+/// Visits the rows of pg_database. Shared catalogs, too, must be read under a snapshot that holds the horizon back.
 pub fn for_each_database(mut visit: impl FnMut(&pg_sys::FormData_pg_database)) {
     snapshot::with_active(|| {
         let relation = OpenRelation::lock(pg_sys::DatabaseRelationId);
         let mut rows = Rows::active(&relation);
         while let Some(row) = rows.next() {
-            // SAFETY: rows of this catalog begin so.
+            // SAFETY: rows of this catalog begin with this structure.
             visit(unsafe { &*pg_sys::GETSTRUCT(row.as_ptr()).cast() });
         }
     });

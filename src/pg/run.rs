@@ -1,7 +1,8 @@
-//! The run of a query whose topmost node is ours: the node is told of it, and its rows may go straight to the client.
+//! The executor's run of a query whose topmost node is ours: the node learns of it, and its rows may go straight to the
+//! client.
 //!
-//! Errors of the server jump over the frames here, which own nothing: everything belongs to a memory context of the
-//! run.
+//! Errors of the server jump over the frames here. The frames own nothing: everything belongs to a memory context of
+//! the run.
 
 use pgrx::prelude::*;
 
@@ -10,25 +11,25 @@ use super::{delivery, hooks, symbols};
 
 static mut PREVIOUS: pg_sys::ExecutorRun_hook_type = None;
 
-/// While the library is preloaded.
+/// Installs the hook. To be called while the library is preloaded.
 pub fn deliver_rows_of<N: ScanNode>() {
     hooks::install!(ExecutorRun_hook, PREVIOUS, run::<N>);
 }
 
-/// Every query of the server comes through here.
+/// The executor's hook, through which every query of the server comes.
 unsafe extern "C-unwind" fn run<N: ScanNode>(
     query: *mut pg_sys::QueryDesc,
     direction: pg_sys::ScanDirection::Type,
     count: u64,
     #[cfg(not(feature = "pg18"))] once: bool,
 ) {
-    // SAFETY: called by the executor with a started query; whoever it calls, it calls as it was called.
+    // SAFETY: called by the executor with a started query; the next function gets the same arguments.
     unsafe {
         let next = PREVIOUS.unwrap_or(symbols::standard_ExecutorRun);
         let all = count == 0 && direction == pg_sys::ScanDirection::ForwardScanDirection;
         let is_ours = scan_node::is_of::<N>((*query).planstate);
         if is_ours {
-            // What the caller says of running it once PostgreSQL itself does not heed any more.
+            // The caller's `once` is not used: PostgreSQL itself ignores it in later versions.
             scan_node::value_of::<N>((*query).planstate).run(all && !(*query).already_executed);
         }
         let delivered = if is_ours { delivery::Run::begin(query) } else { None };

@@ -1,7 +1,8 @@
-//! Custom scan nodes: the executor's callbacks and structures on one side, a Rust value of ours on the other.
+//! Custom scan nodes: the executor's callbacks and structures on one side, a Rust value on the other.
 //!
-//! The value is made when the executor starts, and is owned by the query's memory context: errors do not run the end
-//! of a node. Everything that it gets from its [`Place`] belongs to the same query, and is useless elsewhere.
+//! The value is made when the executor starts. The query's memory context owns it, because a node's end is not called
+//! after an error. Everything that the value gets from its [`Place`] belongs to the same query, and must not be used in
+//! another.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -17,31 +18,32 @@ use super::symbols;
 
 pub trait ScanNode: Sized + 'static {
     const NAME: &'static CStr;
-    /// Whether rows are made here, and the executor applies the plan's conditions and target list to them. Otherwise
-    /// they are those of other nodes, whatever their slots are.
+    /// Whether the node makes rows itself, and the executor applies the plan's conditions and target list to them.
+    /// Otherwise the node passes on rows of other nodes, in their own slots.
     const FILTERED: bool;
 
     fn methods() -> &'static Methods<Self>;
 
     fn begin(place: Place<'_>, flags: Flags) -> Self;
-    /// The next row. Called for each, so that nothing is guarded here that need not be.
+    /// The next row. It is called for each row, and so avoids guards that it does not need.
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a>;
-    /// Rows are asked for from now on: all of them, for the first time, if `all`. Only of a statement's topmost node.
+    /// Called before rows are requested, only for a statement's topmost node. `all` says that all rows are requested,
+    /// for the first time.
     fn run(&mut self, all: bool);
-    /// From now on rows may go past the executor to here, if anywhere.
+    /// Called when rows may go past the executor to this delivery from now on, or, without one, no longer.
     fn deliver(&mut self, to: Option<Delivery>);
     fn rescan(&mut self);
-    /// No more rows are wanted of what runs in other processes.
+    /// Called when no more rows are wanted, so that other processes may stop.
     fn shut_down(&mut self);
     fn end(&mut self);
     fn explain(&self, place: Place<'_>, out: &Explain<'_>);
 }
 
-/// A node as the executor holds it.
+/// The state of a node as the executor holds it.
 #[repr(C)]
 struct State<N> {
     custom: pg_sys::CustomScanState,
-    /// Null before `begin`, which comes before everything else.
+    /// Null before `begin`, which is called before all other callbacks.
     node: *mut N,
 }
 
@@ -52,7 +54,7 @@ pub struct Methods<N> {
     node: PhantomData<fn() -> N>,
 }
 
-// SAFETY: never written after the library is built; the pointers inside are to constants.
+// SAFETY: the value is never written after the library is built, and its pointers point to constants.
 unsafe impl<N> Sync for Methods<N> {}
 
 impl<N: ScanNode> Methods<N> {
@@ -79,7 +81,7 @@ impl<N: ScanNode> Methods<N> {
         }
     }
 
-    /// While the library is loaded.
+    /// Registers the methods. To be called while the library is loaded.
     pub fn register(&'static self) {
         // SAFETY: on the main thread; the methods are never freed.
         unsafe { pg_sys::RegisterCustomScanMethods(&raw const self.scan) };
@@ -118,7 +120,7 @@ unsafe extern "C-unwind" fn begin<N: ScanNode>(
 
 /// # Safety
 ///
-/// A begun node of this kind, whose value nobody else borrows.
+/// `state` is a begun node of this kind, and nobody else borrows its value.
 #[inline]
 unsafe fn parts<'a, N: ScanNode>(state: *mut pg_sys::CustomScanState) -> (&'a mut N, Place<'a>) {
     // SAFETY: by the caller's promise; the value lives as long as the query.
@@ -189,14 +191,14 @@ unsafe extern "C-unwind" fn explain<N: ScanNode>(
     }
 }
 
-/// Whether it is a node of this kind.
+/// Whether a node is of this kind.
 ///
 /// # Safety
 ///
-/// Null, or a started node.
+/// `state` is null, or a started node.
 #[inline]
 pub(super) unsafe fn is_of<N: ScanNode>(state: *const pg_sys::PlanState) -> bool {
-    // SAFETY: a custom scan if its tag says so; the methods tell whose it is.
+    // SAFETY: the tag tells whether it is a custom scan; its methods tell whether it is ours.
     unsafe {
         !state.is_null()
             && (*state).type_ == pg_sys::NodeTag::T_CustomScanState
@@ -206,7 +208,7 @@ pub(super) unsafe fn is_of<N: ScanNode>(state: *const pg_sys::PlanState) -> bool
 
 /// # Safety
 ///
-/// A begun node of this kind, whose value nobody else borrows.
+/// `state` is a begun node of this kind, and nobody else borrows its value.
 pub(super) unsafe fn value_of<'a, N: ScanNode>(state: *mut pg_sys::PlanState) -> &'a mut N {
     // SAFETY: by the caller's promise.
     unsafe { parts::<N>(state.cast()).0 }
@@ -221,13 +223,13 @@ impl Child {
     }
 }
 
-/// A node of ours somewhere below.
+/// A node of this kind somewhere below another node.
 pub struct Below<N>(*mut pg_sys::CustomScanState, PhantomData<fn() -> N>);
 
 impl<N: ScanNode> Below<N> {
     /// # Safety
     ///
-    /// Nobody else borrows the node's value: it is not running just now.
+    /// Nobody else borrows the node's value: the node is not running now.
     pub unsafe fn parts(&mut self) -> (&mut N, Place<'_>) {
         // SAFETY: started by a `Child`, and by the caller's promise.
         unsafe { parts(self.0) }

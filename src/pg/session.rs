@@ -1,5 +1,4 @@
-//! This process as the server sees it: its database, its user, its settings. On the main thread, like all of the
-//! server.
+//! This process as the server sees it: its database, its user, its settings. All functions must run on the main thread.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +9,7 @@ use pgrx::prelude::*;
 use super::tree::{Node, Tree};
 use super::{catalog, symbols};
 
-/// A variable of the server's.
+/// Defines functions that read a variable of the server.
 macro_rules! variable {
     ($name:ident) => {
         // SAFETY: plain data that only this thread reads and writes.
@@ -19,11 +18,11 @@ macro_rules! variable {
 }
 pub(super) use variable;
 
-/// Functions of the server's that take nothing which could be wrong.
+/// Defines functions that call a function of the server whose arguments cannot be wrong.
 macro_rules! calls {
     ($($(#[$doc:meta])* $name:ident => $function:ident() $(-> $answer:ty)?;)*) => {
         $($(#[$doc])* pub fn $name() $(-> $answer)? {
-            // SAFETY: on the main thread; what is not allowed just now is an error of the server's.
+            // SAFETY: on the main thread; a call that is not allowed now raises an error of the server.
             unsafe { pgrx::pg_sys::$function() }
         })*
     };
@@ -35,19 +34,19 @@ calls! {
     in_transaction => IsTransactionState() -> bool;
     /// Whether the session is within BEGIN … COMMIT.
     in_transaction_block => IsTransactionBlock() -> bool;
-    /// Whether the server is a standby, or not through with its recovery.
+    /// Whether the server is a standby, or has not finished its recovery.
     in_recovery => RecoveryInProgress() -> bool;
-    /// Has all that the session keeps prepared be planned anew when it is executed next.
+    /// Makes all prepared statements of the session be planned anew at their next execution.
     plan_anew => ResetPlanCache();
-    /// Whether the query runs within a parallel one.
+    /// Whether the query runs within a parallel query.
     in_parallel_mode => IsInParallelMode() -> bool;
     /// Whether the current user is a superuser. In a transaction.
     is_superuser => superuser() -> bool;
-    /// The user who has connected: `SET ROLE` and functions of other owners change nothing about it.
+    /// The user who has connected. Neither `SET ROLE` nor a function of another owner changes it.
     user => GetSessionUserId() -> pg_sys::Oid;
-    /// Counts one more file that the process has open beside those that the server manages; false: that is too many.
+    /// Counts one more open file that the server does not manage itself; false if that is too many.
     count_open_file => AcquireExternalFD() -> bool;
-    /// The opposite.
+    /// Counts one open file less.
     count_closed_file => ReleaseExternalFD();
     /// Microseconds since the server's epoch.
     now => GetCurrentTimestamp() -> i64;
@@ -57,7 +56,7 @@ calls! {
     encoding => GetDatabaseEncoding() -> i32;
 }
 
-/// Whether the current user may create databases. In a transaction.
+/// Whether the current user may create databases. Needs a transaction.
 pub fn may_create_databases() -> bool {
     // SAFETY: a plain call.
     is_superuser() || catalog::creates_databases(unsafe { pg_sys::GetUserId() })
@@ -83,13 +82,14 @@ pub fn is_preloading() -> bool {
     variable!(process_shared_preload_libraries_in_progress)
 }
 
-/// Whether CREATE or ALTER EXTENSION runs a script, other than one that restores what pg_upgrade has found.
+/// Whether CREATE or ALTER EXTENSION runs a script. A script of pg_upgrade, which restores existing objects, does not
+/// count.
 pub fn is_creating_extension() -> bool {
     variable!(creating_extension) && !variable!(IsBinaryUpgrade)
 }
 
-/// Whether the transaction is serializable and has to be watched. A read-only one need not be if its snapshot is
-/// known to be safe: then no writer runs beside it.
+/// Whether the transaction is serializable and must be watched for conflicts. A read-only one with a safe snapshot need
+/// not be watched, because no dangerous writer runs beside it.
 pub fn must_be_serialized() -> bool {
     variable!(XactIsoLevel) == pg_sys::XACT_SERIALIZABLE as i32 && !symbols::ShareSerializableXact().is_null()
 }
@@ -101,14 +101,14 @@ pub fn is_explaining() -> bool {
     unsafe { portal.as_ref() }.is_some_and(|portal| portal.commandTag == pg_sys::CommandTag::CMDTAG_EXPLAIN)
 }
 
-/// Whether the process has a connection to a client, and does not write to another process of the server in place of
-/// one.
+/// Whether the process has a connection to a client. A parallel worker, for example, writes to another process of the
+/// server instead.
 pub fn has_client_of_its_own() -> bool {
     !variable!(MyProcPort).is_null() && variable!(MyBackendType) == pg_sys::BackendType::B_BACKEND
 }
 
-/// Whether the rows of the query that is being planned go to the client, as far as can be told: the client has sent
-/// the query itself, or has it executed or explained. Rows for functions and other commands go elsewhere.
+/// Whether the rows of the query that is being planned go to the client, as far as can be told. They do if the client
+/// has sent the query itself, or executes or explains it. Rows for functions and other commands go elsewhere.
 pub fn plans_for_client() -> bool {
     if variable!(whereToSendOutput) != pg_sys::CommandDest::DestRemote {
         return false;
@@ -144,13 +144,13 @@ pub fn work_mem() -> i32 {
     variable!(work_mem)
 }
 
-/// Whether a text is the client's, and not one of a function's or of PREPARE. A statement that the protocol keeps is
-/// the client's each time that it is bound.
+/// Whether a statement text comes from the client, and not from a function or from PREPARE. A statement that the
+/// protocol has prepared comes from the client each time that it is bound.
 pub fn is_clients(source: *const c_char) -> bool {
     std::ptr::eq(source, variable!(debug_query_string))
 }
 
-/// The planner's cost of an operation.
+/// The planner's cost of one operation (`cpu_operator_cost`).
 pub fn cpu_operator_cost() -> f64 {
     variable!(cpu_operator_cost)
 }
@@ -174,7 +174,7 @@ pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), N) }.then_some(bytes)
 }
 
-/// As whom the process works, and what may be done there.
+/// The user who is in effect, with the restrictions on operations.
 #[derive(Clone, Copy)]
 pub struct Actor {
     user: pg_sys::Oid,
@@ -188,10 +188,10 @@ pub fn actor() -> Actor {
     actor
 }
 
-/// Runs `work` as somebody else. After an error the end of the transaction brings the user back.
+/// Runs `work` as another user. After an error, the end of the transaction restores the user.
 pub fn acting_as<T>(actor: Actor, work: impl FnOnce() -> T) -> T {
     let before = self::actor();
-    // SAFETY: what is set is taken back below.
+    // SAFETY: the change is taken back below.
     unsafe { pg_sys::SetUserIdAndSecContext(actor.user, actor.context) };
     let result = work();
     // SAFETY: as it was.
@@ -199,13 +199,13 @@ pub fn acting_as<T>(actor: Actor, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs `work` as another user, restricted to operations that cannot outlast it.
+/// Runs `work` as another user, restricted to operations that cannot outlast `work`.
 pub fn as_user<T>(user: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     let restricted = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
     acting_as(Actor { user, context: actor().context | restricted as i32 }, work)
 }
 
-/// Runs `work` under other settings. After an error the end of the transaction brings the old ones back.
+/// Runs `work` under other settings. After an error, the end of the transaction restores the old ones.
 pub fn with_settings<T>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> T) -> T {
     use pg_sys::{GucAction::GUC_ACTION_SAVE, GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
     // SAFETY: C strings; the settings go back with their nesting level.
@@ -218,7 +218,7 @@ pub fn with_settings<T>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> T) -
         level
     };
     let result = work();
-    // SAFETY: the level of above.
+    // SAFETY: the nesting level from above.
     unsafe { pg_sys::AtEOXact_GUC(true, level) };
     result
 }

@@ -5,7 +5,7 @@ use protocol::Snapshot;
 
 use super::session::calls;
 
-/// `None` where the rule does not hold: not an MVCC snapshot, or one taken in recovery.
+/// Converts a snapshot. `None` for one that the rule cannot use: it is not an MVCC snapshot, or was taken in recovery.
 ///
 /// # Safety
 ///
@@ -26,24 +26,24 @@ pub unsafe fn from_pg(snapshot: pg_sys::Snapshot) -> Option<Snapshot> {
     }
 }
 
-/// The snapshot of the open transaction, which is taken now if its isolation wants that.
+/// The snapshot of the open transaction. It is taken now if the isolation level needs a new one for each statement.
 pub fn of_transaction() -> Option<Snapshot> {
     // SAFETY: valid until the transaction takes another.
     unsafe { from_pg(pg_sys::GetTransactionSnapshot()) }
 }
 
-/// Runs `work` with the snapshot of the open transaction as the active one. After an error the end of the transaction
-/// takes it away.
+/// Runs `work` with the snapshot of the open transaction as the active one. After an error, the end of the transaction
+/// removes it.
 pub fn with_active<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: a fresh snapshot, which is copied.
     unsafe { pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot()) };
     let result = work();
-    // SAFETY: the one of above.
+    // SAFETY: the snapshot that was pushed above.
     unsafe { pg_sys::PopActiveSnapshot() };
     result
 }
 
-/// Snapshots that are only looked at: nothing is read with them, and they hold nothing back.
+/// Snapshots that are only looked at: nothing is read with them, and they hold no rows back from vacuum.
 pub struct Glimpse(Box<pg_sys::SnapshotData>);
 
 impl Glimpse {
@@ -52,7 +52,7 @@ impl Glimpse {
         Glimpse(Box::new(pg_sys::SnapshotData { snapshot_type, ..Default::default() }))
     }
 
-    /// Outside of transactions only.
+    /// Takes a snapshot. To be called outside of transactions only.
     pub fn take(&mut self) -> Option<Snapshot> {
         // SAFETY: no transaction is open, so nobody relies on the xmin that taking a snapshot advertises.
         unsafe {
@@ -63,7 +63,7 @@ impl Glimpse {
     }
 }
 
-/// Transactions that were between their commit record and the commit log.
+/// Transactions that have written their commit record, but were not yet marked as committed in the commit log.
 pub struct Committing(Vec<pg_sys::VirtualTransactionId>);
 
 impl Committing {
@@ -80,7 +80,7 @@ impl Committing {
         }
     }
 
-    /// Whether one of them still is.
+    /// Whether one of these transactions is still in that state.
     pub fn goes_on(&mut self) -> bool {
         let (first, count) = (self.0.as_mut_ptr(), self.0.len() as i32);
         // SAFETY: `count` elements, which are only looked at.
@@ -88,7 +88,7 @@ impl Committing {
     }
 }
 
-/// Whether a transaction, of whose id the server's commit log has a place, has committed.
+/// Whether a transaction has committed. The server's commit log must still cover its id.
 pub fn has_committed(xid: u32) -> bool {
     // SAFETY: looks into the commit log.
     xid >= u32::from(pg_sys::FirstNormalTransactionId)
@@ -96,7 +96,8 @@ pub fn has_committed(xid: u32) -> bool {
 }
 
 calls! {
-    /// The oldest transaction with an id that runs, in any database; without one the id that will be given out next.
+    /// The oldest running transaction that has an id, in any database. If there is none, the id that will be given out
+    /// next.
     oldest_running => GetOldestActiveTransactionId() -> pg_sys::TransactionId;
     next_transaction => ReadNextFullTransactionId() -> pg_sys::FullTransactionId;
 }
@@ -106,8 +107,8 @@ pub fn next_full_xid() -> u64 {
     next_transaction().value
 }
 
-/// The full id of a transaction that is not ahead of `next` and less than 2^32 behind it, which is all that a snapshot
-/// or the WAL in flight can name.
+/// The full id of a transaction. It must not be ahead of `next`, and less than 2^32 behind it. Every id in a snapshot
+/// or in recent WAL meets this.
 pub fn widen(xid: pg_sys::TransactionId, next: u64) -> u64 {
     let xid = u32::from(xid) as u64;
     let same_epoch = (next & !0xffff_ffff) | xid;

@@ -1,5 +1,5 @@
-//! Running another statement while one is running: under its snapshot, with its parameters. All of it at once, or row
-//! by row as a node below one of the statement's.
+//! Running a second statement inside a running one, under its snapshot and with its parameters. It runs all at once, or
+//! row by row as a node below one of the statement's nodes.
 
 use std::ptr;
 
@@ -13,7 +13,7 @@ use super::session::{self, Actor};
 use super::symbols::{self, Planner};
 use super::tree::{Node, Tree};
 
-/// Takes a row's values, and which of them are null; whether it wants another row.
+/// Receives a row's values and null flags, and returns whether another row is wanted.
 pub type TakeRow<'a> = &'a mut dyn FnMut(&[pg_sys::Datum], &[bool]) -> bool;
 
 /// A receiver of the executor's rows.
@@ -21,19 +21,19 @@ pub type TakeRow<'a> = &'a mut dyn FnMut(&[pg_sys::Datum], &[bool]) -> bool;
 struct Receiver<'a> {
     base: pg_sys::DestReceiver,
     take: TakeRow<'a>,
-    /// Memory for what taking a row leaves behind.
+    /// Memory that is emptied after each row is taken.
     scratch: Scratch,
 }
 
 impl<'a> Place<'a> {
-    /// How many rows a plan is expected to give.
+    /// The number of rows that the planner expects of a plan.
     pub fn expected_rows(self, statement: Node<'a>) -> f64 {
         // SAFETY: a finished plan has its tree.
         statement.cast::<pg_sys::PlannedStmt>().map_or(0.0, |plan| unsafe { (*plan.planTree).plan_rows })
     }
 
-    /// Holds a plan's relations open until the query ends, as if the query read them itself: no DDL of this session
-    /// changes them before. Not within a subtransaction.
+    /// Holds a plan's relations open until the query ends, as if the query read them itself. DDL of this session cannot
+    /// change them before. Not to be called within a subtransaction.
     pub fn hold_relations(self, statement: Node<'a>) {
         let Some(plan) = statement.cast::<pg_sys::PlannedStmt>() else { return };
         // SAFETY: a plan of this query.
@@ -47,7 +47,7 @@ impl<'a> Place<'a> {
     ///
     /// # Safety
     ///
-    /// The plan is a finished one whose locks are held, and its rows have as many columns as `take` looks at.
+    /// The plan is finished, its locks are held, and its rows have as many columns as `take` looks at.
     pub unsafe fn run(self, statement: Node<'a>, take: TakeRow<'_>) {
         let base = pg_sys::DestReceiver {
             receiveSlot: Some(receive),
@@ -60,8 +60,8 @@ impl<'a> Place<'a> {
         let mut receiver = Receiver { base, take, scratch };
         let estate = self.estate();
         let (none, params, environment) = (ptr::null_mut(), estate.es_param_list_info, estate.es_queryEnv);
-        // SAFETY: by the caller's promise; the receiver outlives the run. After an error all of it goes with the
-        // subtransaction or transaction.
+        // SAFETY: by the caller's promise; the receiver outlives the run. After an error, the subtransaction or
+        // transaction frees everything.
         unsafe {
             let plan = statement.as_ptr();
             pg_sys::PushActiveSnapshot(estate.es_snapshot);
@@ -78,13 +78,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A query that is planned when its first row is wanted.
+/// A query that is planned only when its first row is wanted.
 #[derive(Clone, Copy)]
 pub struct Unplanned {
     planner: Planner,
-    /// Options of cursors, for the planner.
+    /// The options of cursors that the planner gets.
     options: i32,
-    /// As whom the statement around it was started.
+    /// The user under whom the surrounding statement was started.
     actor: Actor,
 }
 
@@ -95,23 +95,25 @@ impl Unplanned {
 }
 
 impl Place<'_> {
-    /// Plans a query, and starts it; `may_be_parallel`: all its rows will be asked for, and then the node is shut down.
+    /// Plans a query and starts it. `may_be_parallel` says that all its rows will be requested, and that the node is
+    /// then shut down.
     ///
     /// # Safety
     ///
-    /// A rewritten query whose relations are locked. The callers up to the executor own nothing that would have to be
-    /// dropped: an error of the planner's jumps over them.
+    /// `query` was rewritten, and its relations are locked. No frame between here and the executor owns anything that
+    /// must be dropped, since errors of the planner jump over them.
     pub unsafe fn start_query(self, query: Node<'_>, how: Unplanned, flags: Flags, may_be_parallel: bool) -> Child {
         let estate = self.estate();
         let (none, params, environment) = (ptr::null_mut(), estate.es_param_list_info, estate.es_queryEnv);
-        // SAFETY: by the caller's promise; what is made lives in the memory of the query around it.
+        // SAFETY: by the caller's promise; everything made here lives in the memory of the surrounding query.
         unsafe {
             symbols::PushActiveSnapshot(estate.es_snapshot);
             let statement = in_context(estate.es_query_cxt, || {
                 session::acting_as(how.actor, || {
-                    // The planner scribbles on it, and a plan that is kept needs it again.
+                    // The planner changes its input, and a plan that is kept needs the query again.
                     let query = symbols::copyObjectImpl(query.as_ptr()).cast::<pg_sys::Query>();
-                    // It is part of another one, which is what others count, and for which all rights were checked.
+                    // The query is part of another one. Other extensions count that one, and its permissions were
+                    // checked for all of it.
                     (*query).queryId = 0;
                     let plan = (how.planner)(query, estate.es_sourceText, how.options, params);
                     compat::without_rights(&mut *plan);

@@ -1,12 +1,12 @@
-//! Functions of the server that pgrx's bindings lack, declare with other types, or wrap in an unwanted guard.
-//! Callbacks must be the server's own functions. Code that runs for every query or every row owns nothing that an
-//! error could not jump over.
+//! Functions of the server that pgrx's bindings lack, declare with other types, or wrap in a guard that is not wanted.
+//! Callbacks must be the server's own functions. Code that runs for every query or row owns nothing that must be
+//! dropped, so an error may jump over it.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
 use pgrx::pg_sys;
 
-/// How a `pg_locale_struct` of 18 begins.
+/// The beginning of `pg_locale_struct` of PostgreSQL 18.
 #[cfg(feature = "pg18")]
 #[repr(C)]
 pub(super) struct Locale {
@@ -15,7 +15,7 @@ pub(super) struct Locale {
     pub(super) collate_is_c: bool,
 }
 
-/// How `PQcommMethods` begins.
+/// The beginning of `PQcommMethods`.
 #[repr(C)]
 pub(super) struct ClientMethods {
     _comm_reset: unsafe extern "C-unwind" fn(),
@@ -23,11 +23,11 @@ pub(super) struct ClientMethods {
     _flush_if_writable: unsafe extern "C-unwind" fn() -> c_int,
     _is_send_pending: unsafe extern "C-unwind" fn() -> bool,
     pub(super) put_message: unsafe extern "C-unwind" fn(kind: c_char, content: *const c_char, length: usize) -> c_int,
-    /// Makes room for the message in place of sending others first.
+    /// Puts a message into the output buffer. It enlarges the buffer rather than send older messages first.
     pub(super) keep_message: unsafe extern "C-unwind" fn(kind: c_char, content: *const c_char, length: usize),
 }
 
-/// PostgreSQL's planner, or what others have put in its place.
+/// PostgreSQL's planner, or a hook of another extension in its place.
 pub type Planner = unsafe extern "C-unwind" fn(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -72,7 +72,7 @@ unsafe extern "C-unwind" {
     pub(super) fn expand_grouping_sets(sets: *mut pg_sys::List, distinct: bool, limit: c_int) -> *mut pg_sys::List;
 
     // Executing.
-    /// The transaction's state if it is serializable; null for one that need not be watched.
+    /// The transaction's state if it is serializable; null if the transaction need not be watched.
     pub(super) safe fn ShareSerializableXact() -> *mut c_void;
     pub fn ExecScan(
         node: *mut pg_sys::ScanState,

@@ -1,4 +1,4 @@
-//! Transactions of this process's own.
+//! Transactions that this process opens for itself.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
@@ -8,31 +8,31 @@ use pgrx::prelude::*;
 use super::session::calls;
 
 calls! {
-    /// Opens a transaction. None is open.
+    /// Opens a transaction; none may be open.
     begin => StartTransactionCommand();
     commit => CommitTransactionCommand();
-    /// Its number, which it has from now on.
+    /// The transaction's id. It is assigned now if there was none.
     number => GetCurrentTransactionId() -> pg_sys::TransactionId;
     /// Makes the statement's changes visible to its further steps.
     see_own_changes => CommandCounterIncrement();
-    /// Rolls back the transaction, if there is one, and releases whatever it still holds.
+    /// Rolls back the transaction, if there is one, and releases everything that it still holds.
     abort => AbortCurrentTransaction();
 }
 
-/// As [`begin`], with one snapshot for all of it.
+/// As [`begin`], with one snapshot for the whole transaction.
 pub fn begin_repeatable_read() {
     begin();
     // SAFETY: a plain variable; no snapshot was taken yet.
     unsafe { pg_sys::XactIsoLevel = pg_sys::XACT_REPEATABLE_READ as i32 };
 }
 
-/// This process's commits wait neither for the disk nor for a standby.
+/// Makes this process's commits wait neither for the disk nor for a standby.
 pub fn never_wait_at_commit() {
     // SAFETY: a plain variable.
     unsafe { pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as i32 };
 }
 
-/// Runs `work` in a transaction of its own, which is committed. An error leaves through the worker's end, which aborts.
+/// Runs `work` in a transaction of its own, and commits it. An error ends the worker, which aborts the transaction.
 pub fn run<T>(work: impl FnOnce() -> T) -> T {
     begin();
     let result = work();
@@ -40,13 +40,13 @@ pub fn run<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs `work` in a subtransaction; `failed` makes a result of an error in it, or lets it go on.
+/// Runs `work` in a subtransaction. If it raises an error, `failed` turns the error into a result, or raises it again.
 pub fn attempt<T>(
     work: impl FnOnce() -> T + UnwindSafe,
     failed: impl Fn(CaughtError) -> T + UnwindSafe + RefUnwindSafe,
 ) -> T {
-    // SAFETY: within a transaction and without parallel workers, as the server makes sure. Context and owner, which a
-    // subtransaction replaces, are put back right after it, however it ended.
+    // SAFETY: within a transaction and without parallel workers, as the server makes sure. A subtransaction replaces
+    // memory context and resource owner; both are restored right after it, however it ended.
     unsafe {
         let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         let put_back = move || {

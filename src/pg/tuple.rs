@@ -1,8 +1,8 @@
-//! Heap tuples to rows of the change stream.
+//! Encoding heap tuples as rows of the change stream.
 //!
-//! There is one deform per tuple, then each mirrored column goes straight from its datum into the output. The capture
-//! worker uses it on tuples from the reorder buffer, loaders use it on tuples from the heap. They differ in the
-//! meaning of an on-disk TOAST pointer: "this column did not change" to the first, "fetch it" to the second.
+//! Each tuple is deformed once, then each mirrored column goes straight from its datum into the output. The capture
+//! worker encodes tuples of the reorder buffer; loaders encode tuples of the heap. An on-disk TOAST pointer means "this
+//! column did not change" for the worker, and "fetch the value" for a loader.
 
 use pgrx::prelude::*;
 use plan::{Identity, TableLayout, Type};
@@ -19,17 +19,17 @@ struct Column {
     codec: Codec,
 }
 
-/// Turns tuples of one relation, as described by one layout, into rows.
+/// Encodes the tuples of one relation as rows, according to one layout.
 pub struct RowEncoder {
     columns: Vec<Column>,
-    /// Positions in `columns`.
+    /// The positions of the key's columns in `columns`.
     key: Vec<u16>,
     full: bool,
     new: Arrays,
     old: Arrays,
 }
 
-/// An encoder at tuples that it can read.
+/// An encoder together with a descriptor whose tuples it can read.
 pub struct Fitting<'e> {
     encoder: &'e mut RowEncoder,
     descriptor: Descriptor<'e>,
@@ -37,7 +37,7 @@ pub struct Fitting<'e> {
 }
 
 impl RowEncoder {
-    /// `descriptor` belongs to the relation that `layout` was made from.
+    /// An encoder of a layout. `descriptor` belongs to the relation that the layout was made from.
     pub fn new(layout: &TableLayout, descriptor: Descriptor<'_>) -> RowEncoder {
         let attributes = descriptor.attributes();
         let columns = layout.columns.iter().map(|c| {
@@ -54,14 +54,14 @@ impl RowEncoder {
         RowEncoder { columns: columns.collect(), key, full, new: Arrays::default(), old: Arrays::default() }
     }
 
-    /// Whether the layout identifies rows as a whole, or by these columns, in the order of their numbers.
+    /// Whether the layout identifies rows by these columns (in the order of their numbers), or, if `full`, as a whole.
     pub fn identifies_by(&self, full: bool, columns: &[i16]) -> bool {
         let key = self.key.iter().map(|&position| self.columns[position as usize].attnum);
         full == self.full && (full || columns.iter().copied().eq(key))
     }
 
-    /// An encoder of rows of `most_bytes` at most. `None`: tuples with this descriptor cannot be read as the layout
-    /// says. Within a transaction that alters the table its later rows cannot.
+    /// An encoder that refuses rows of more than `most_bytes`. `None` if tuples with this descriptor do not match the
+    /// layout. That happens to the later rows of a transaction that alters the table.
     pub fn fitting<'e>(&'e mut self, descriptor: Descriptor<'e>, most_bytes: usize) -> Option<Fitting<'e>> {
         let attributes = descriptor.attributes();
         let fits = self.columns.iter().all(|c| {
@@ -87,8 +87,8 @@ impl Fitting<'_> {
         columns.iter().try_for_each(|column| out.put(column.ty, column.value(row, on_disk, out.left())?))
     }
 
-    /// Appends the row that an update left. Columns of the old tuple (the identity's, or all) stand in for values that
-    /// the update did not touch.
+    /// Appends the new row of an update. Columns of the old tuple (the identity's, or all) supply values that the
+    /// update did not touch.
     pub fn updated_row(&mut self, old: Option<Tuple<'_>>, new: Tuple<'_>, out: &mut Vec<u8>) -> Result<(), TooWide> {
         let Some(old) = old else {
             return self.row(new, OnDisk::Unchanged, out);
@@ -107,7 +107,7 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// Appends a key: the identity's columns, or all.
+    /// Appends a key: the identity's columns, or all columns.
     pub fn key(&mut self, tuple: Tuple<'_>, out: &mut Vec<u8>) -> Result<(), TooWide> {
         let RowEncoder { columns, key, old, .. } = &mut *self.encoder;
         let row = old.deform(tuple, self.descriptor);
@@ -120,7 +120,7 @@ impl Fitting<'_> {
     }
 }
 
-/// Where a row is written to, and up to what length.
+/// The output of a row, and its greatest length.
 struct Room<'a> {
     out: &'a mut Vec<u8>,
     end: usize,
@@ -136,8 +136,8 @@ impl Room<'_> {
         self.end.saturating_sub(self.out.len())
     }
 
-    /// Appends a value. A failed allocation of Rust's would end the process by a signal, and with it the server: where
-    /// values may be long, it is PostgreSQL's error instead.
+    /// Appends a value. If memory for a long value is missing, PostgreSQL raises an error: a failed allocation in Rust
+    /// would end the process by a signal, and with it the server.
     fn put(&mut self, ty: Type, value: Value<'_>) -> Result<(), TooWide> {
         if let Value::Text(bytes) = value {
             if bytes.len() > self.left() {
@@ -150,14 +150,14 @@ impl Room<'_> {
     }
 }
 
-/// Room for the values of a tuple.
+/// Memory for the values of a tuple.
 #[derive(Default)]
 struct Arrays {
     values: Vec<pg_sys::Datum>,
     nulls: Vec<bool>,
 }
 
-/// The values of a tuple that the encoder's columns fit.
+/// The values of a tuple that matches the encoder's columns.
 #[derive(Clone, Copy)]
 struct Deformed<'a> {
     values: &'a [pg_sys::Datum],
@@ -165,7 +165,7 @@ struct Deformed<'a> {
 }
 
 impl Arrays {
-    /// The descriptor is the one that the columns fit.
+    /// Deforms a tuple; `descriptor` is the one that the columns match.
     fn deform<'a>(&'a mut self, tuple: Tuple<'a>, descriptor: Descriptor<'_>) -> Deformed<'a> {
         assert!(tuple.descriptor() == descriptor, "a tuple of another descriptor");
         let natts = descriptor.attributes().len();
@@ -181,14 +181,14 @@ impl Arrays {
 }
 
 impl Column {
-    /// The value lives as long as the tuple, or the current memory context where it had to be decompressed, which it is
-    /// not to more than so many bytes.
+    /// A value of a row. It lives as long as the tuple or, if it had to be decompressed, as the current memory context.
+    /// A value of more than `most_bytes` is not decompressed.
     fn value<'a>(&self, row: Deformed<'a>, on_disk: OnDisk, most_bytes: usize) -> Result<Value<'a>, TooWide> {
         let at = self.attnum as usize - 1;
         if row.nulls[at] {
             return Ok(Value::Null);
         }
-        // SAFETY: the column fits the row, so that the datum is of its type and form.
+        // SAFETY: the column matches the row, so the datum has its type and form.
         unsafe { self.codec.read(&row.values[at], on_disk, most_bytes) }
     }
 }

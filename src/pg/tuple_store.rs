@@ -1,4 +1,4 @@
-//! Rows that are kept for later, on disk beyond `work_mem`.
+//! Rows that are kept for later, on disk when they exceed `work_mem`.
 
 use pgrx::prelude::*;
 
@@ -6,16 +6,16 @@ use super::memory::in_context;
 use super::place::Place;
 use super::session;
 
-/// Belongs to the query's memory, and to whoever ends it: one that is forgotten goes with the query.
+/// A store of rows. It lives in the query's memory, so that one that is not ended is freed with the query.
 pub struct TupleStore {
     store: *mut pg_sys::Tuplestorestate,
-    /// The row that was read last.
+    /// The slot of the row that was read last.
     slot: *mut pg_sys::TupleTableSlot,
     descriptor: pg_sys::TupleDesc,
 }
 
 impl TupleStore {
-    /// For the rows of a node.
+    /// A store for the rows of a node.
     pub fn new(place: Place<'_>) -> TupleStore {
         let (descriptor, memory) = place.rows_and_memory();
         // SAFETY: the descriptor lives as long as the query's memory.
@@ -32,7 +32,7 @@ impl TupleStore {
     ///
     /// # Safety
     ///
-    /// The values are of the types of the store's columns, as many as there are.
+    /// The values have the types of the store's columns, and there are as many.
     pub unsafe fn push(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
         // SAFETY: by the caller's promise.
         unsafe {
@@ -40,7 +40,7 @@ impl TupleStore {
         }
     }
 
-    /// Reads the next row; false if there is none. Values that are passed by reference stay until the next row is
+    /// Reads the next row; false if there is none. Values that are passed by reference are valid until the next row is
     /// read.
     pub fn next(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) -> bool {
         // SAFETY: the slot is for the store's rows, and has an array of values and one of nulls for all columns.
@@ -56,14 +56,14 @@ impl TupleStore {
         true
     }
 
-    /// Back to the first row.
+    /// Goes back to the first row.
     pub fn rewind(&mut self) {
         // SAFETY: the store is not ended.
         unsafe { pg_sys::tuplestore_rescan(self.store) };
     }
 
     pub fn end(self) {
-        // SAFETY: made by `new`, and gone from here on.
+        // SAFETY: made by `new`, and not used from here on.
         unsafe {
             pg_sys::ExecDropSingleTupleTableSlot(self.slot);
             pg_sys::tuplestore_end(self.store);

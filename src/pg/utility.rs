@@ -1,4 +1,4 @@
-//! Utility statements: actions before and after those that concern us.
+//! Utility statements: actions before and after those that matter to us.
 
 use std::ffi::c_char;
 use std::ptr::null;
@@ -8,14 +8,14 @@ use pgrx::prelude::*;
 use super::tree::{Node, Tree};
 use super::{hooks, symbols};
 
-/// Looks at a statement, in a guard of its own.
+/// An action on a statement; it has a guard of its own.
 pub type Look = unsafe extern "C-unwind" fn(*mut pg_sys::Node);
 
-/// An action around some statements.
+/// Actions before and after some statements.
 pub struct Watcher {
     pub concerns: fn(Node<'_>) -> bool,
     pub before: Option<Look>,
-    /// Runs after the statement. If that has ended the transaction, only the kind of statement is left to look at.
+    /// Runs after the statement. If the statement has ended the transaction, only its kind may be examined.
     pub behind: Option<Look>,
 }
 
@@ -24,7 +24,7 @@ const MOST: usize = 4;
 static mut PREVIOUS: pg_sys::ProcessUtility_hook_type = None;
 static mut WATCHERS: [*const Watcher; MOST] = [null(); MOST];
 
-/// While the library is preloaded.
+/// Registers a watcher. To be called while the library is preloaded.
 pub fn watch(watcher: &'static Watcher) {
     // SAFETY: on the one thread, before anybody calls the hook.
     let mut watchers = unsafe { WATCHERS };
@@ -37,9 +37,9 @@ pub fn watch(watcher: &'static Watcher) {
     }
 }
 
-/// Every utility statement of the server comes through here, and so do its errors. pgrx's guards would rebuild them
-/// without position, context and names, so the statement itself runs outside of any: an error jumps over this frame,
-/// which owns nothing.
+/// The hook through which every utility statement of the server comes, with its errors. pgrx's guards would rebuild
+/// errors without position, context and names, so the statement runs outside of any guard. An error jumps over this
+/// frame, which owns nothing.
 unsafe extern "C-unwind" fn hook(
     statement: *mut pg_sys::PlannedStmt,
     query: *const c_char,

@@ -8,7 +8,8 @@ use super::compat;
 use super::session::{calls, variable};
 
 const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
-/// MAXALIGN(sizeof(XLogPageHeaderData)) and of the long header that begins each segment.
+/// The length of a page's header, MAXALIGN(sizeof(XLogPageHeaderData)); below, of the long header that begins each
+/// segment.
 const SHORT_HEADER: u64 = size_of::<pg_sys::XLogPageHeaderData>().next_multiple_of(8) as u64;
 const LONG_HEADER: u64 = size_of::<pg_sys::XLogLongPageHeaderData>().next_multiple_of(8) as u64;
 
@@ -19,31 +20,32 @@ pub fn is_logical() -> bool {
     variable!(wal_level) >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
 }
 
-/// L for a snapshot that was taken before the call: a position, already flushed, at or behind the commit record of
-/// everything that the snapshot sees.
+/// L for a snapshot that was taken before the call. This position is already flushed. It is at or behind the commit
+/// record of every transaction that the snapshot sees.
 ///
-/// A commit record is inserted before its transaction leaves the proc array, so the insert position of now covers it.
-/// Decoding reads only flushed WAL, and with synchronous_commit = off a visible commit need not be flushed: hence the
-/// flush, by the process that needs it.
+/// A transaction's commit record is inserted before the transaction leaves the proc array, so the present insert
+/// position covers it. Decoding reads only flushed WAL, and with synchronous_commit = off a visible commit need not be
+/// flushed. The process that needs it flushed therefore flushes it here.
 pub fn flushed_position() -> u64 {
     let lsn = end_of_record(insert_position(), variable!(wal_segment_size) as u64);
     flush(lsn);
     lsn
 }
 
-/// `lsn` is at most the insert position.
+/// Flushes WAL up to `lsn`, which is at most the insert position.
 fn flush(lsn: u64) {
     // SAFETY: callable in any process attached to shared memory, outside recovery.
     unsafe { pg_sys::XLogFlush(lsn) };
 }
 
 calls! {
-    /// The position of the next record. Outside recovery.
+    /// The position of the next record. Not callable in recovery.
     insert_position => GetXLogInsertRecPtr() -> pg_sys::XLogRecPtr;
 }
 
-/// The insert position names where the next record will start. If the last record ended exactly at the end of a page
-/// that is behind the next page's header, which nobody has written yet: XLogFlush refuses to go there.
+/// The end of the last record. The insert position is the start of the next record. If the last record ended exactly at
+/// the end of a page, this is behind the next page's header. Nobody has written that header yet, and XLogFlush refuses
+/// to go there.
 fn end_of_record(insert: u64, segment_size: u64) -> u64 {
     if insert % segment_size == LONG_HEADER {
         insert - LONG_HEADER

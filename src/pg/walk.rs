@@ -1,5 +1,5 @@
-//! Walking through trees of nodes, and changing them: PostgreSQL's walkers and mutators, whose errors become panics
-//! of ours on the way.
+//! Walking through trees of nodes, and changing them, by PostgreSQL's walkers and mutators. Their errors become panics
+//! on the way.
 
 use std::ffi::c_void;
 
@@ -8,53 +8,53 @@ use pgrx::prelude::*;
 
 use super::symbols::{self, Mutator, Walker};
 
-/// Whether a walker of ours says so of a node, or of one below it: how a walk begins. A guarded callback that Rust
-/// calls by itself would have an error jump over all frames up to PostgreSQL's own, whoever of them wants to catch
+/// Whether a walker returns true for a node or for one below it; each walk begins here. If Rust called a guarded
+/// callback directly, its error would jump over all frames up to PostgreSQL's own, even over one that wants to catch
 /// it.
 ///
 /// # Safety
 ///
-/// Null or a valid node, and a walker for this context.
+/// `node` is null or valid, and `walker` takes this context.
 pub unsafe fn walk(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool {
     // SAFETY: by the caller's promise.
     unsafe { pg_guard_ffi_boundary(|| walker(node, context)) }
 }
 
-/// The same for a mutator: the node in a new form.
+/// As [`walk`] for a mutator: returns the changed node.
 ///
 /// # Safety
 ///
-/// Null or a valid node, and a mutator for this context.
+/// `node` is null or valid, and `mutator` takes this context.
 pub unsafe fn mutate(node: *mut pg_sys::Node, mutator: Mutator, context: *mut c_void) -> *mut pg_sys::Node {
     // SAFETY: by the caller's promise.
     unsafe { pg_guard_ffi_boundary(|| mutator(node, context)) }
 }
 
-/// Whether the walker says so of one of the node's children.
+/// Whether the walker returns true for one of the node's children.
 ///
 /// # Safety
 ///
-/// A valid node, and a walker for this context.
+/// `node` is valid, and `walker` takes this context.
 pub unsafe fn walk_children(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool {
     // SAFETY: by the caller's promise.
     unsafe { pg_guard_ffi_boundary(|| symbols::expression_tree_walker(node, walker, context)) }
 }
 
-/// The same for what a query consists of, subqueries in FROM and behind WITH as queries.
+/// As [`walk_children`] for the parts of a query. Subqueries in FROM and behind WITH are visited as queries.
 ///
 /// # Safety
 ///
-/// A valid query, and a walker for this context.
+/// `query` is valid, and `walker` takes this context.
 pub unsafe fn walk_query(query: *mut pg_sys::Query, walker: Walker, context: *mut c_void) -> bool {
     // SAFETY: by the caller's promise.
     unsafe { pg_guard_ffi_boundary(|| symbols::query_tree_walker(query, walker, context, 0)) }
 }
 
-/// Copies a node, its children mutated.
+/// Copies a node with its children mutated.
 ///
 /// # Safety
 ///
-/// A valid node, and a mutator for this context.
+/// `node` is valid, and `mutator` takes this context.
 pub unsafe fn mutate_children(node: *mut pg_sys::Node, mutator: Mutator, context: *mut c_void) -> *mut pg_sys::Node {
     // SAFETY: by the caller's promise.
     unsafe { pg_guard_ffi_boundary(|| symbols::expression_tree_mutator(node, mutator, context)) }
@@ -64,7 +64,7 @@ pub unsafe fn mutate_children(node: *mut pg_sys::Node, mutator: Mutator, context
 ///
 /// # Safety
 ///
-/// A valid query, and a mutator for this context.
+/// `query` is valid, and `mutator` takes this context.
 pub unsafe fn mutate_query(
     query: *mut pg_sys::Query,
     mutator: Mutator,
@@ -75,7 +75,8 @@ pub unsafe fn mutate_query(
     unsafe { pg_guard_ffi_boundary(|| symbols::query_tree_mutator(query, mutator, context, flags as i32)) }
 }
 
-/// The sets of keys that a query groups by, as lists of what GROUP BY calls them; null: more than `limit`.
+/// The sets of keys that a query groups by, as lists of GROUP BY's numbers for the keys; null if there are more than
+/// `limit`.
 ///
 /// # Safety
 ///
@@ -125,7 +126,7 @@ unsafe extern "C-unwind" fn visit_functions(node: *mut pg_sys::Node, context: *m
                     symbols::query_tree_walker(node.cast(), visit_functions, context, flags)
                 });
             }
-            // Nobody asks for the right to read or write a type's text.
+            // No permission is needed to read or write a type's text form.
             pg_sys::NodeTag::T_CoerceViaIO => {}
             _ => _ = pg_sys::check_functions_in_node(node, Some(add_function), context),
         }

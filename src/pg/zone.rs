@@ -1,5 +1,5 @@
-//! Time zones as the server knows them, described for the engine: by asking for one change of the clocks after the
-//! other.
+//! The server's time zones, described for the engine. The description is made by asking the server for one change of
+//! the clocks after the other.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_long};
@@ -15,27 +15,27 @@ const DAY: i64 = 86_400;
 const FROM_UNIX: i64 = 10_957 * DAY;
 /// Some days before the first timestamp.
 const START: i64 = -(2_451_545 + 3) * DAY;
-/// A cycle that begins here lies before all changes that are no rule's; one that begins at the second, behind them. The
-/// third is the last that holds timestamps.
+/// A cycle that begins at `EARLY` lies before all changes that follow no rule, and one that begins at `LATE` lies
+/// behind them. `LAST` begins the last cycle that holds timestamps.
 const EARLY: i64 = START + 15 * CYCLE;
 const LATE: i64 = START + 20 * CYCLE;
 const LAST: i64 = START + 747 * CYCLE;
-/// More changes than the rules of a zone make in all these years.
+/// A limit above the number of changes that any zone's rules make in this time.
 const MOST_CHANGES: usize = 50_000;
-/// The server keeps as many characters of an abbreviation.
+/// The server keeps this many characters of an abbreviation.
 const LONGEST_NAME: usize = 60;
 
-/// A time zone of the server's, which keeps it for the life of the process.
+/// A time zone of the server, which keeps it for the life of the process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ServerZone(*mut pg_sys::pg_tz);
 
-/// The zone of the session just now.
+/// The present zone of the session.
 pub fn of_session() -> ServerZone {
     ServerZone(variable!(session_timezone))
 }
 
-/// The description of what `AT TIME ZONE` takes by this name. An error is a reason for the heap, which may not come to
-/// ask for the zone.
+/// The description of the zone that `AT TIME ZONE` finds by this name. An error is a reason to run on the heap, which
+/// perhaps never needs the zone.
 pub fn named(name: &str) -> Result<String, String> {
     let usual = name.is_ascii() && name.len() < LONGEST_NAME;
     let c_name = CString::new(name).ok().filter(|_| usual).ok_or("a time zone of an unusual name")?;
@@ -48,7 +48,7 @@ pub fn named(name: &str) -> Result<String, String> {
 }
 
 thread_local! {
-    /// Descriptions made before: zones do not change while a process lives.
+    /// Descriptions that were made before: zones do not change while a process lives.
     static DESCRIBED: RefCell<Vec<(ServerZone, String)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -75,7 +75,7 @@ impl ServerZone {
         let Some((first, _)) = change else {
             return Ok(zone);
         };
-        // PostgreSQL has no history of so long ago: it is a rule that goes on to the past.
+        // PostgreSQL has no history of so long ago, so the change comes from a rule that holds for all the past.
         zone.repeats_back = first <= START + CYCLE;
         if zone.repeats_back && self.cycle(START)? != self.cycle(EARLY)? {
             return Err(irregular());
@@ -94,13 +94,13 @@ impl ServerZone {
         Ok(zone)
     }
 
-    /// Whether the server shows times as the description does, around its changes and now and then: it does not where
-    /// it counts leap seconds, or where clocks are put forward for good.
+    /// Whether the server's times agree with the description, around its changes and at samples between. They do not if
+    /// the server counts leap seconds, or if clocks are put forward for good.
     fn agrees_with(self, zone: &Zone) -> Result<bool, String> {
         const YEAR: i64 = CYCLE / 400;
         let clock = Clock::of(zone);
         let around = zone.changes.iter().flat_map(|(at, _)| [at - 1, *at, at + 1]);
-        // Twice a year for some centuries, then in strides that meet all seasons.
+        // The samples come twice a year for some centuries, then in strides that meet all seasons.
         let recent = (-300..300).map(|half| half * YEAR / 2 + DAY / 3);
         let far = (0..1000).map(|n| START + n * (7 * YEAR + 11 * DAY) + n * 3607);
         for at in around.chain(recent).chain(far) {
@@ -112,13 +112,13 @@ impl ServerZone {
         Ok(true)
     }
 
-    /// The changes of one cycle, as if it began at 0.
+    /// The changes of one cycle, with times relative to its beginning.
     fn cycle(self, begin: i64) -> Result<Vec<(i64, i32)>, String> {
         let changes = self.changes(begin, begin + CYCLE)?;
         Ok(changes.into_iter().map(|(at, offset)| (at - begin, offset)).collect())
     }
 
-    /// The changes behind `begin` up to `end`.
+    /// The changes after `begin`, up to `end`.
     fn changes(self, begin: i64, end: i64) -> Result<Vec<(i64, i32)>, String> {
         let (mut changes, mut at) = (Vec::new(), begin);
         while let Some(change) = self.after(at)?.1.filter(|(next, _)| *next <= end) {
@@ -134,7 +134,8 @@ impl ServerZone {
     /// The offset by which local times are read, and the next change, if there is one.
     fn after(self, at: i64) -> Result<(i32, Option<(i64, i32)>), String> {
         match self.asked(at)? {
-            // At the last change that it knows by itself the server forgets that it knows the rules of those behind.
+            // At the last change of its table, the server does not find the changes that its rules make later. A second
+            // later it does.
             (offset, None) => Ok((offset, self.asked(at + 1)?.1)),
             found => Ok(found),
         }
@@ -167,7 +168,7 @@ impl ServerZone {
         Ok(self.shown(at)?.0)
     }
 
-    /// The offset of local time, and its second of the minute.
+    /// The offset of local time from UTC, and the second within the minute.
     fn shown(self, at: i64) -> Result<(i32, i64), String> {
         let at = at + FROM_UNIX;
         // SAFETY: a zone that the server keeps; the result is null or its own, read before anything else happens.
@@ -176,7 +177,7 @@ impl ServerZone {
     }
 }
 
-/// Removes the changes that repeat the cycle before them; a cycle has `length` changes.
+/// Removes the changes that repeat the cycle before them. A cycle has `length` changes.
 fn cut_to_one_cycle(changes: &mut Vec<(i64, i32)>, length: usize) {
     let mut begin = changes.len() - length;
     let repeats = |at: usize| changes.get(at + length) == Some(&(changes[at].0 + CYCLE, changes[at].1));

@@ -1,5 +1,5 @@
-//! The written form of a column's values. The type's own function decides it, so that domains, and types that share a
-//! function, need no case of their own.
+//! The wire format of a column's values. It is chosen by the type's own output function, so that domains, and types
+//! that share a function, need no case of their own.
 
 use std::ffi::CStr;
 use std::slice::from_raw_parts;
@@ -13,16 +13,16 @@ use crate::pg::symbols;
 
 pub struct Column {
     form: Form,
-    /// PostgreSQL's output function, for values that the form does not cover.
+    /// PostgreSQL's output function, for values that this code cannot write itself.
     function: pg_sys::FmgrInfo,
 }
 
 #[derive(Clone, Copy)]
 enum Form {
-    /// The bytes of a text or a byte string, as PostgreSQL's function would write them.
+    /// The bytes of a text or a byte string, written as PostgreSQL's function would write them.
     Text,
     Binary,
-    // As text.
+    // Forms of the text format.
     Truth,
     Int16,
     Int32,
@@ -33,12 +33,12 @@ enum Form {
     Timestamp,
     TimestampTz,
     Uuid,
-    /// Characters up to a zero byte, where PostgreSQL's functions end a text: `''::"char"::char(1)` is one.
+    /// Characters up to a zero byte, which ends a text for PostgreSQL's functions; `''::"char"::char(1)` holds one.
     Characters,
-    // In either form: bytes as they are.
+    // Forms of both formats: bytes as they are.
     Varlena,
     Name,
-    // In binary form: most significant byte first.
+    // Forms of the binary format: the most significant byte first.
     Byte,
     Two,
     Four,
@@ -85,11 +85,11 @@ fn binary_form(function: u32, same_encoding: bool) -> Form {
 }
 
 impl Column {
-    /// PostgreSQL's error for a type that has no function.
+    /// Chooses the form of a column. Raises PostgreSQL's error for a type without the needed function.
     ///
     /// # Safety
     ///
-    /// `place` has room for it in memory that is alive as long as `context`.
+    /// `place` has room for a `Column`, in memory that lives as long as `context`.
     pub unsafe fn prepare(
         place: *mut Column,
         ty: pg_sys::Oid,
@@ -112,11 +112,11 @@ impl Column {
         }
     }
 
-    /// Whether something was allocated for it.
+    /// Writes a value. Returns whether memory was allocated for it.
     ///
     /// # Safety
     ///
-    /// A value of the column's type. The current memory context is one that is emptied.
+    /// `value` has the column's type. The caller empties the current memory context afterwards.
     #[inline]
     pub unsafe fn put(&mut self, value: pg_sys::Datum, message: &mut Message, offsets: &mut Offsets) -> bool {
         let word = value.value();
@@ -222,11 +222,11 @@ impl Column {
     }
 }
 
-/// The bytes behind the length, and whether they had to be put together.
+/// The bytes of a varlena behind its length, and whether they had to be detoasted.
 ///
 /// # Safety
 ///
-/// A varlena.
+/// `value` is a varlena.
 #[inline]
 unsafe fn content<'a>(value: pg_sys::Datum) -> (&'a [u8], bool) {
     // SAFETY: by the caller's promise.

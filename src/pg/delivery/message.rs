@@ -1,4 +1,4 @@
-//! A row as the protocol wants it: how many columns, and for each its length and its bytes.
+//! A row as the wire protocol wants it: the number of columns, then the length and the bytes of each.
 
 use std::ffi::{c_char, c_int};
 
@@ -6,25 +6,26 @@ use pgrx::prelude::*;
 
 use crate::pg::{session, symbols};
 
-/// Lies in memory of PostgreSQL's, as do the bytes.
+/// A message under construction. It lies in PostgreSQL's memory, and so do its bytes.
 pub struct Message {
     string: pg_sys::StringInfoData,
-    /// So many bytes of the string's room have ever been written.
+    /// How many bytes of the string's buffer have ever been written.
     known: usize,
-    /// Whether PostgreSQL can keep rows, and how many bytes of them it has since it last sent some.
+    /// Whether rows may wait in PostgreSQL's output buffer. `kept` counts the bytes that wait there.
     keeps: bool,
     kept: usize,
 }
 
 const KIND: c_char = b'D' as c_char;
 const NULL: i32 = -1;
-/// PostgreSQL's own 8 kB are a system call for every few rows, each of which wakes the client.
+/// Rows are sent in portions of this size. PostgreSQL's own buffer of 8 kB means a system call every few rows, and each
+/// call wakes the client.
 const SENT_AT_ONCE: usize = 64 << 10;
 
 impl Message {
     /// # Safety
     ///
-    /// The context is alive as long as the message is used.
+    /// `context` lives as long as the message is used.
     pub unsafe fn new(context: pg_sys::MemoryContext) -> Message {
         // SAFETY: by the caller's promise.
         unsafe {
@@ -36,7 +37,7 @@ impl Message {
         }
     }
 
-    /// Room for `more` bytes at the end. It is PostgreSQL's error if there cannot be so much.
+    /// Room for `more` bytes at the end. PostgreSQL raises an error if there is not so much memory.
     #[inline]
     fn room(&mut self, more: usize) -> &mut [u8] {
         let used = self.string.len as usize;
@@ -89,7 +90,7 @@ impl Message {
         self.string.len += 4 + N as i32;
     }
 
-    /// A value of at most `most` bytes, of which `write` says how many it wrote.
+    /// Appends a value of at most `most` bytes; `write` writes it, and returns its length.
     #[inline]
     pub fn put_written(&mut self, most: usize, write: impl FnOnce(&mut [u8]) -> usize) {
         let (length, room) = self.room(4 + most).split_at_mut(4);
@@ -98,11 +99,11 @@ impl Message {
         self.string.len += 4 + written as i32;
     }
 
-    /// In the client's encoding.
+    /// Appends a text, in the client's encoding.
     ///
     /// # Safety
     ///
-    /// A text in the server's encoding.
+    /// `text` is a C string in the server's encoding.
     pub unsafe fn put_text(&mut self, text: *const c_char) {
         // SAFETY: by the caller's promise. The string may grow, with room that holds anything.
         unsafe {
@@ -123,10 +124,10 @@ impl Message {
     #[inline]
     pub fn send(&mut self) {
         let length = self.string.len as usize;
-        // SAFETY: a backend has methods to talk to its client; that one is gone is noticed elsewhere.
+        // SAFETY: a backend has methods to talk to its client; the loss of a client is noticed elsewhere.
         unsafe {
             let client = &*symbols::PqCommMethods;
-            // What PostgreSQL makes room for it never gives back.
+            // PostgreSQL never shrinks this buffer again.
             if !self.keeps || length >= SENT_AT_ONCE {
                 (client.put_message)(KIND, self.string.data, length);
                 return;

@@ -1,12 +1,12 @@
-//! Delivery: rows on their way to the client, for plans whose topmost node asks for it.
+//! Delivery: sending rows to the client, for plans whose topmost node is ours.
 //!
-//! PostgreSQL's own receiver calls a function for each value, which allocates its result: for a long result that is
+//! PostgreSQL's own receiver calls a function for each value, which allocates its result: for a long result, that is
 //! most of a backend's work. The receiver here replaces it while such a plan runs (`run`). It writes values of most
-//! types into the message itself, as their functions would ([`form`]). Other values, and settings that change the
-//! look of values, go through PostgreSQL's own functions as before.
+//! types into the message itself, as their functions would ([`form`]). All other values go through PostgreSQL's own
+//! functions as before; so do values under settings that change how values look.
 //!
-//! Errors of the server jump over the frames here, which own nothing: everything belongs to a memory context of the
-//! run.
+//! Errors of the server jump over the frames here. The frames own nothing: everything belongs to a memory context of
+//! the run.
 
 mod form;
 mod message;
@@ -30,11 +30,11 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Puts our receiver in the place of PostgreSQL's; `None`: the rows go elsewhere.
+    /// Replaces PostgreSQL's receiver by ours; `None` if the rows do not go to the client.
     ///
     /// # Safety
     ///
-    /// A started query that is about to be run.
+    /// `query` was started, and is about to be run.
     pub(super) unsafe fn begin(query: *mut pg_sys::QueryDesc) -> Option<Run> {
         // SAFETY: by the caller's promise.
         unsafe {
@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// For the topmost node, until the run ends.
+    /// The delivery that the topmost node uses until the run ends.
     pub(super) fn delivery(&self) -> Delivery {
         Delivery { receiver: self.ours, query: PhantomData }
     }
@@ -63,16 +63,16 @@ impl Run {
     }
 }
 
-/// A way for a node to send rows past the executor, while all rows of a query are wanted and none is counted on its
-/// way.
+/// A way for a node to send rows past the executor. It exists while all rows of a query are wanted, and no node above
+/// counts them.
 pub struct Delivery {
     receiver: *mut Receiver,
     query: PhantomData<*const ()>,
 }
 
 impl Delivery {
-    /// Sends rows of a node past its own slot and returns their number. Rows before the first row of the node are not
-    /// sent.
+    /// Sends rows past the node's own slot, and returns their number. No rows go this way before
+    /// [`has_begun`](Self::has_begun).
     ///
     /// # Safety
     ///
@@ -92,7 +92,7 @@ impl Delivery {
         place.count_rows(sent);
     }
 
-    /// Whether a row was sent: it is known then how.
+    /// Whether a row was sent before, so that the forms of the columns are known.
     pub fn has_begun(&self) -> bool {
         // SAFETY: as above.
         unsafe { !(*self.receiver).descriptor.is_null() }
@@ -113,7 +113,7 @@ unsafe fn goes_to_client(query: *const pg_sys::QueryDesc) -> bool {
     }
 }
 
-/// Whether the client asks for text and binary values only: PostgreSQL has an error for anything else.
+/// Whether the client asks for text and binary formats only: PostgreSQL raises an error for any other.
 unsafe fn has_known_formats(portal: pg_sys::Portal) -> bool {
     // SAFETY: a portal that is being run; it has a format for each of its columns, or none.
     unsafe {
@@ -124,18 +124,18 @@ unsafe fn has_known_formats(portal: pg_sys::Portal) -> bool {
     }
 }
 
-/// Stands in for PostgreSQL's.
+/// Our receiver, in the place of PostgreSQL's.
 #[repr(C)]
 struct Receiver {
     head: pg_sys::DestReceiver,
     theirs: *mut pg_sys::DestReceiver,
     /// Formats of the columns; null: all are text.
     formats: *const i16,
-    /// Everything of this run, and what is needed for one row.
+    /// Memory for the whole run, and memory that is emptied after each row.
     context: pg_sys::MemoryContext,
     scratch: pg_sys::MemoryContext,
-    /// The descriptor that the columns were prepared for. The client's encoding at that time stands beside it: a
-    /// query may change it while it runs.
+    /// The descriptor that the columns were prepared for. The field beside it holds the client's encoding at that time,
+    /// which a query may change while it runs.
     descriptor: pg_sys::TupleDesc,
     encoding: i32,
     columns: *mut Column,
@@ -167,7 +167,7 @@ impl Receiver {
         }
     }
 
-    /// Makes room for the columns, and finds out how they are written, as PostgreSQL does with the first row.
+    /// Makes room for the columns, and chooses how each is written. PostgreSQL, too, does so with the first row.
     unsafe fn prepare(&mut self, descriptor: pg_sys::TupleDesc) {
         // SAFETY: of the rows to come.
         unsafe {
@@ -180,7 +180,7 @@ impl Receiver {
         }
     }
 
-    /// How the columns are written, to a client with the encoding that it has now.
+    /// Chooses how the columns are written, for the encoding that the client has now.
     unsafe fn choose_forms(&mut self) {
         // SAFETY: there is room for as many columns, and with as many formats, as the descriptor has.
         unsafe {
@@ -196,7 +196,7 @@ impl Receiver {
 
     /// # Safety
     ///
-    /// Values of the columns that were prepared.
+    /// The values belong to the columns that were prepared.
     #[inline]
     unsafe fn send(&mut self, row: impl Iterator<Item = (pg_sys::Datum, bool)>) {
         // SAFETY: `count` columns were prepared, and by the caller's promise.
@@ -234,7 +234,7 @@ unsafe fn new_context(parent: pg_sys::MemoryContext, name: &'static std::ffi::CS
 }
 
 unsafe extern "C-unwind" fn start(receiver: *mut pg_sys::DestReceiver, operation: i32, rows: pg_sys::TupleDesc) {
-    // SAFETY: called by the executor with ours, which has theirs.
+    // SAFETY: the executor passes our receiver, which holds PostgreSQL's own.
     unsafe {
         let theirs = (*receiver.cast::<Receiver>()).theirs;
         (*theirs).rStartup.expect("a receiver's function")(theirs, operation, rows);

@@ -1,4 +1,4 @@
-//! How far the session's clocks are ahead of UTC.
+//! The offset of the session's time zone from UTC.
 
 use std::ptr::null;
 
@@ -6,10 +6,10 @@ use pgrx::prelude::*;
 
 use crate::pg::symbols;
 
-/// The offset of a stretch of time, in which most of a result's timestamps lie.
+/// The offset in one stretch of time, which holds most of a result's timestamps.
 pub struct Offsets {
     zone: *const pg_sys::pg_tz,
-    /// In seconds from 1970 on; the last one does not belong to it.
+    /// The stretch, in seconds from 1970 on; its end is exclusive.
     from: i64,
     to: i64,
     east: i32,
@@ -25,7 +25,7 @@ impl Default for Offsets {
 const TO_2000: i64 = 946_684_800;
 
 impl Offsets {
-    /// In seconds, at a time in microseconds from 2000 on.
+    /// The offset in seconds, at a time in microseconds from 2000 on.
     #[inline]
     pub fn at(&mut self, micros: i64) -> Option<i32> {
         let seconds = micros.div_euclid(1_000_000) + TO_2000;
@@ -62,7 +62,7 @@ impl Offsets {
                 0 => i64::MAX,
                 _ => seconds + 1,
             };
-            // Times of the same stretch may come in any order.
+            // Timestamps of one stretch may come in any order, so the stretch grows downwards, too.
             let from = if std::ptr::eq(zone, self.zone) && to == self.to { self.from.min(seconds) } else { seconds };
             *self = Offsets { zone, from, to, east };
             Some(east)

@@ -1,4 +1,4 @@
-//! PostgreSQL's types as the engine sees them, and their values on the way there and back.
+//! PostgreSQL's types as the engine sees them, and the conversion of values in both directions.
 //!
 //! | file | job |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `write` | columns of the engine's result to datums |
 //! | `shown` | values as PostgreSQL shows them |
 //!
-//! All three go by [`plan::Stored`], which says for each type how PostgreSQL has its values.
+//! All three use [`plan::Stored`], which says for each type how PostgreSQL stores its values.
 
 mod read;
 mod shown;
@@ -23,10 +23,10 @@ pub use self::read::{Codec, OnDisk, TooWide, literal, numeric, unknown};
 pub use self::shown::{number_text, shown};
 pub use self::write::{Arena, Datums, Unwritten, is_pointed_to, kept, padded, plain};
 
-/// Digits behind the point that a numeric parameter may have; leaves 20 before it.
+/// The number of digits behind the point that a numeric parameter may have; 20 remain before the point.
 pub const PARAMETER_SCALE: u8 = 18;
 
-/// Operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL names only some in C.
+/// The operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL's headers name only some.
 pub mod family {
     pub const BOOL: u32 = 424;
     pub const BPCHAR: u32 = 426;
@@ -44,18 +44,18 @@ pub mod family {
     pub const UUID: u32 = 2968;
 }
 
-// Whatever has "oid" in its name is an oid to pgrx, be it the oid of a function.
+// pgrx gives the type Oid to every constant with "oid" in its name, these functions among them.
 const MIN_OID: u32 = pg_sys::F_MIN_OID.to_u32();
 const MAX_OID: u32 = pg_sys::F_MAX_OID.to_u32();
 
 /// An SQL type that the engine computes with.
 struct SqlType {
     oid: pg_sys::Oid,
-    /// In which its values travel; numeric is decided by the value.
+    /// The type in which values travel. For numeric, the scale depends on the value.
     ty: Type,
-    /// Whose order is that of the values.
+    /// The operator family of the values' order.
     family: u32,
-    /// Its min() and max(), if it has them.
+    /// The functions min() and max() of the type, if there are any.
     extremes: Option<[u32; 2]>,
 }
 
@@ -63,7 +63,7 @@ const fn row(oid: pg_sys::Oid, ty: Type, family: u32, extremes: Option<[u32; 2]>
     SqlType { oid, ty, family, extremes }
 }
 
-/// All of them, but for enums and domains.
+/// All SQL types that the engine computes with, except enums and domains.
 #[rustfmt::skip]
 const TYPES: &[SqlType] = &[
     row(pg_sys::BOOLOID, Type::Bool, family::BOOL, None),
@@ -90,7 +90,7 @@ const TYPES: &[SqlType] = &[
     row(pg_sys::BYTEAOID, Type::Bytes, family::BYTEA, None),
 ];
 
-/// The operator family of the order of a type's values. Enums have one, too; of others nothing is known.
+/// The operator family of the order of a type's values. Enums have one, too; for other types it is not known.
 pub fn family_of(ty: Type) -> Option<u32> {
     let is_it = |row: &&SqlType| row.ty == ty || row.ty.kind() == Kind::Decimal && ty.kind() == Kind::Decimal;
     match ty {
@@ -99,12 +99,12 @@ pub fn family_of(ty: Type) -> Option<u32> {
     }
 }
 
-/// Whether values of some type that the engine computes with are ordered by a family.
+/// Whether a type that the engine computes with is ordered by this family.
 pub fn has_family(family: u32) -> bool {
     family == family::ENUM || TYPES.iter().any(|row| row.family == family)
 }
 
-/// Which one of [`Extreme`] an aggregate function is.
+/// The [`Extreme`] that an aggregate function computes.
 pub fn extreme(function: u32) -> Option<Extreme> {
     const ENUMS: [u32; 2] = [pg_sys::F_MIN_ANYENUM, pg_sys::F_MAX_ANYENUM];
     let pairs = TYPES.iter().filter_map(|row| row.extremes).chain([ENUMS]);
@@ -113,7 +113,7 @@ pub fn extreme(function: u32) -> Option<Extreme> {
     Some(if is_min { Extreme::Min } else { Extreme::Max })
 }
 
-/// The type in which a value of an SQL type travels; numeric is decided by the value.
+/// The type in which values of an SQL type travel. For numeric, the scale depends on the value.
 pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
     if let Some(row) = TYPES.iter().find(|row| row.oid == sql_type) {
         return Some(row.ty);
@@ -125,7 +125,7 @@ pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
     }
 }
 
-/// The same; of others those travel as they are that say themselves how long they are.
+/// As [`type_of`]. Values of other types travel unchanged if they contain their own length.
 pub fn type_or_kept(sql_type: pg_sys::Oid) -> Option<Type> {
     type_of(sql_type).or_else(|| (Form::of_type(sql_type)? == Form::Varlena).then_some(Type::Opaque))
 }
@@ -147,11 +147,11 @@ pub fn has_one_image(sql_type: pg_sys::Oid) -> bool {
 }
 
 fn kind(sql_type: pg_sys::Oid) -> u8 {
-    // SAFETY: a catalog lookup; what is gone is of no kind.
+    // SAFETY: a catalog look-up; a type that is gone has no kind.
     unsafe { pg_sys::get_typtype(sql_type) as u8 }
 }
 
-/// The type behind a domain, and its modifier; other types as they are.
+/// The type under a domain, and its modifier; other types are returned as they are.
 pub fn without_domain(sql_type: pg_sys::Oid, modifier: i32) -> (pg_sys::Oid, i32) {
     if kind(sql_type) != pg_sys::TYPTYPE_DOMAIN {
         return (sql_type, modifier);
@@ -162,18 +162,18 @@ pub fn without_domain(sql_type: pg_sys::Oid, modifier: i32) -> (pg_sys::Oid, i32
     (base, modifier)
 }
 
-/// How PostgreSQL keeps values of a type.
+/// The form in which PostgreSQL passes values of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
     Varlena,
-    /// Behind a pointer, with this many bytes.
+    /// Values behind a pointer, with this many bytes.
     Fixed(usize),
-    /// In the datum, with this many bytes.
+    /// Values within the datum, with this many bytes.
     Inline(usize),
 }
 
 impl Form {
-    /// `None`: values that end with a zero byte, which no table has.
+    /// The form of a type; `None` for values that end with a zero byte, which no table holds.
     pub fn of(length: i16, by_value: bool) -> Option<Form> {
         match (length, by_value) {
             (-1, _) => Some(Form::Varlena),
@@ -191,7 +191,7 @@ impl Form {
     }
 }
 
-/// The element type of an array type; `None` if it is no array, or one that the engine cannot make.
+/// The element type of an array type; `None` if it is no array, or if the engine cannot make such arrays.
 pub fn element_of(array: pg_sys::Oid) -> Option<Element> {
     let (mut length, mut by_value, mut align) = (0, false, 0);
     // SAFETY: catalog lookups of a type that something is of, and of its elements'.
@@ -216,7 +216,7 @@ pub fn element_of(array: pg_sys::Oid) -> Option<Element> {
     Some(Element { oid, align, length, padded: 0 })
 }
 
-/// The type of arrays of such values; `None`: they are arrays themselves, or none are made of them.
+/// The type of arrays with these elements; `None` if the elements are arrays themselves, or have no array type.
 pub fn array_of(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: catalog lookups; absence is an invalid oid.
     unsafe {
@@ -226,7 +226,7 @@ pub fn array_of(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
     }
 }
 
-/// The type of a constant array's elements, which is not null, and these as constants.
+/// The element type of a constant array that is not null, and the elements as constants.
 pub fn elements(array: &pg_sys::Const) -> (pg_sys::Oid, Vec<pg_sys::Const>) {
     // SAFETY: a constant's value is of its type; deconstruct_array fills all three.
     unsafe {
@@ -252,7 +252,7 @@ pub fn empty_array(array: pg_sys::Oid) -> *mut pg_sys::Node {
     }
 }
 
-/// Whether values of an SQL type travel in this type, with whatever scale. Any may be opaque.
+/// Whether values of an SQL type travel as `ty`, with any scale. Values of every type may travel as opaque.
 pub(super) fn travels_as(sql_type: pg_sys::Oid, ty: Type) -> bool {
     let is_decimal = |ty| matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. });
     ty == Type::Opaque || type_of(sql_type).is_some_and(|own| own == ty || is_decimal(own) && is_decimal(ty))

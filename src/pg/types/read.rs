@@ -12,13 +12,13 @@ use super::Form;
 /// The meaning of a TOAST pointer in a tuple.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OnDisk {
-    /// A value that an update did not touch; the WAL does not have it.
+    /// A value that an update did not touch; the WAL does not contain it.
     Unchanged,
-    /// A value to be read from the TOAST table.
+    /// A value that has to be read from the TOAST table.
     Fetch,
 }
 
-/// A row, or a key, of more bytes than it may have. Of its values none was read beyond that.
+/// A row or a key exceeds its greatest length. Values beyond that length were not read.
 #[derive(Debug)]
 pub struct TooWide;
 
@@ -34,13 +34,13 @@ impl Codec {
         Codec { stored: ty.stored(), form }
     }
 
-    /// The value lives as long as the datum and what it points to, or the current memory context where it had to be
-    /// decompressed, which it is not to more than `most_bytes`.
+    /// Reads a value. It lives as long as the datum and the memory behind it or, if it had to be decompressed, as the
+    /// current memory context. A value of more than `most_bytes` is not decompressed.
     ///
     /// # Safety
     ///
-    /// A not-null datum of an SQL type that travels as the codec's type, in the codec's form, which stays where it is
-    /// during `'a`.
+    /// `datum` is not null. Its SQL type travels as the codec's type, in the codec's form, and its memory stays in
+    /// place during `'a`.
     #[inline]
     pub unsafe fn read<'a>(
         self,
@@ -49,9 +49,9 @@ impl Codec {
         most_bytes: usize,
     ) -> Result<Value<'a>, TooWide> {
         let bits = datum.value();
-        // SAFETY: where it is asked for, a varlena by the caller's promise.
+        // SAFETY: called only for a varlena, by the caller's promise.
         let content = || unsafe { content(*datum, on_disk, most_bytes) };
-        // SAFETY: where it is asked for, a value of so many bytes behind a pointer by the caller's promise.
+        // SAFETY: called only for a value of that many bytes behind a pointer, by the caller's promise.
         let fixed =
             |length: usize| unsafe { std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>().cast_const(), length) };
         Ok(match self.stored {
@@ -80,7 +80,7 @@ impl Codec {
                 Form::Varlena => content()?.map_or(Value::Unchanged, Value::Text),
                 Form::Fixed(length) => Value::Text(fixed(length)),
                 Form::Inline(length) => {
-                    // SAFETY: a datum has at least so many bytes, the low ones first.
+                    // SAFETY: a datum has at least that many bytes, and the low ones come first.
                     Value::Text(unsafe { std::slice::from_raw_parts(std::ptr::from_ref(datum).cast(), length) })
                 }
             },
@@ -89,11 +89,11 @@ impl Codec {
     }
 }
 
-/// A not-null value as a literal of `ty`; or why the engine cannot have it.
+/// A value that is not null as a literal of `ty`; the error says why the engine cannot have it.
 ///
 /// # Safety
 ///
-/// `datum` is a value of an SQL type for which [`super::type_of`] gave `ty` (with whatever scale). Only varlenas are
+/// `datum` is a value of an SQL type for which [`super::type_of`] returned `ty` (with any scale). Only varlenas are
 /// opaque.
 pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String> {
     // SAFETY: by the caller's promise.
@@ -118,7 +118,7 @@ pub unsafe fn unknown(datum: pg_sys::Datum) -> Result<String, String> {
     text(unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }.to_bytes().to_vec())
 }
 
-/// A numeric as unscaled integer and display scale.
+/// A numeric as unscaled integer, and its display scale.
 ///
 /// # Safety
 ///
@@ -143,13 +143,13 @@ fn fits(value: i128) -> bool {
     value.unsigned_abs() < 10u128.pow(38)
 }
 
-/// Without trailing blanks.
+/// The bytes without trailing blanks.
 fn trimmed(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&b| b != b' ').map_or(0, |last| last + 1);
     &bytes[..end]
 }
 
-/// The bytes behind a varlena's length; `None` for one that lies in the TOAST table and is not to be fetched.
+/// The bytes behind a varlena's length; `None` for a value in the TOAST table that is not to be fetched.
 unsafe fn content<'a>(datum: pg_sys::Datum, on_disk: OnDisk, most_bytes: usize) -> Result<Option<&'a [u8]>, TooWide> {
     let mut pointer = datum.cast_mut_ptr::<pg_sys::varlena>();
     // SAFETY: a non-null datum of a variable-length type points to a varlena; detoasting returns another.
@@ -161,7 +161,7 @@ unsafe fn content<'a>(datum: pg_sys::Datum, on_disk: OnDisk, most_bytes: usize) 
             }
         }
         if varlena::varatt_is_1b_e(pointer) || varlena::varatt_is_4b_c(pointer) {
-            // What it says of itself, before there is memory for it.
+            // The value's own statement of its length, before memory is allocated for it.
             if pg_sys::toast_raw_datum_size(datum) > most_bytes {
                 return Err(TooWide);
             }
@@ -171,7 +171,7 @@ unsafe fn content<'a>(datum: pg_sys::Datum, on_disk: OnDisk, most_bytes: usize) 
     }
 }
 
-/// Without the zeros behind it.
+/// A name without the zeros behind it.
 fn name(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Values as PostgreSQL shows them.
+//! Values as PostgreSQL prints them.
 
 use pgrx::prelude::*;
 use plan::{Image, Literal, Type, float_order, text_order};
@@ -6,14 +6,14 @@ use plan::{Image, Literal, Type, float_order, text_order};
 use crate::pg::catalog;
 use crate::pg::numeric::Numeric;
 
-/// Characters of the first half of a uuid's bytes.
+/// The number of characters that show the first half of a uuid's bytes.
 const UUID_HALF: usize = 18;
 
 /// The output function's text of a datum.
 ///
 /// # Safety
 ///
-/// The datum is of the function's type.
+/// `datum` has the type that the function takes.
 unsafe fn output(function: u32, datum: pg_sys::Datum) -> String {
     // SAFETY: by the caller's promise; a C string comes back.
     unsafe { catalog::text(pg_sys::OidOutputFunctionCall(function.into(), datum)) }.unwrap_or_default()
@@ -41,8 +41,8 @@ fn float_text(ty: Type, value: f64) -> String {
     unsafe { output(function, datum.unwrap_or(pg_sys::Datum::null())) }
 }
 
-/// PostgreSQL's text of a value that is a number to the mirror; `None` if it is not known, or if the values have no
-/// order. The ends of 64 bits also stand for everything beyond.
+/// PostgreSQL's text of a value that the mirror holds as a number. `None` if the text is not known, or if the values
+/// have no order. The two ends of the 64-bit range also stand for everything beyond them.
 pub fn number_text(ty: Type, number: i128) -> Option<String> {
     let short = number.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     match ty {
@@ -54,7 +54,7 @@ pub fn number_text(ty: Type, number: i128) -> Option<String> {
         }
         Type::Float32 | Type::Float64 => Some(float_text(ty, float_order::of_rank(short))),
         Type::Bool => Some(if number == 0 { "f" } else { "t" }.into()),
-        // Its second half is not known.
+        // The second half of the uuid is not known.
         Type::Uuid => Some(format!("{}...", &image_text(Image::Uuid, number)[..UUID_HALF])),
         Type::Text | Type::Name | Type::Char | Type::Bytes => Some(start_text(ty, number)),
         Type::TimeTz => Some(image_text(Image::TimeTz, number)),
@@ -62,7 +62,7 @@ pub fn number_text(ty: Type, number: i128) -> Option<String> {
     }
 }
 
-/// How the texts, or bytes, of a place begin.
+/// The first characters of texts, or bytes, that have this place in the order.
 fn start_text(ty: Type, place: i128) -> String {
     let (bytes, may_be_longer) = text_order::start(place);
     let mut start = match ty {

@@ -1,6 +1,6 @@
 //! Columns of the engine's result to datums.
 //!
-//! What does not fit a datum lies in one arena of the batch.
+//! Values that do not fit a datum lie in one arena of the batch.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -15,7 +15,7 @@ const WRONG: &str = "the engine sent a column of another type";
 /// Why a column cannot be written.
 #[derive(Debug)]
 pub enum Unwritten {
-    /// The engine sent something else than was agreed.
+    /// The engine sent something else than was agreed on.
     Wrong(String),
     NoMemory,
 }
@@ -29,15 +29,15 @@ impl From<&str> for Unwritten {
 /// The datums of a column, and which are null.
 #[derive(Default)]
 pub struct Datums {
-    /// Datums; for values in the arena their word offset until the batch is complete.
+    /// The datums. A value in the arena is represented by its word offset until the batch is complete.
     pub datums: Vec<usize>,
     pub nulls: Vec<bool>,
 }
 
-/// Values that are pointed to, one behind the other, each at the start of a word: aligned for whatever is in it.
+/// Values that datums point to, one behind the other. Each starts at a word, and so is aligned for any type.
 ///
-/// It is as wide as the batch's rows: that there is no memory for them is an error, where a failed allocation of Rust's
-/// would be the end of the server.
+/// The arena's size depends on the batch's rows. A lack of memory is therefore an error: a failed allocation in Rust
+/// would end the server.
 #[derive(Default)]
 pub struct Arena {
     words: Vec<u64>,
@@ -54,7 +54,7 @@ pub fn is_pointed_to(ty: Type) -> bool {
 }
 
 impl Datums {
-    /// Makes room for a column of as many rows as the array has.
+    /// Makes room for a column with as many rows as the array has.
     pub fn begin(&mut self, array: &dyn Array) {
         self.datums.clear();
         self.nulls.clear();
@@ -65,7 +65,7 @@ impl Datums {
     }
 }
 
-/// Values of a type: each of them a datum, or its offset in the arena.
+/// Writes values of a type, each as a datum or as its offset in the arena.
 pub fn plain(array: &dyn Array, ty: Type, out: &mut Datums, arena: &mut Arena) -> Result<(), Unwritten> {
     let datums = &mut out.datums;
     match ty.stored() {
@@ -120,7 +120,7 @@ pub fn plain(array: &dyn Array, ty: Type, out: &mut Datums, arena: &mut Arena) -
         Stored::Padded | Stored::Varlena if ty.is_text() => {
             let array = array.as_string_view_opt().ok_or(WRONG)?;
             for row in 0..array.len() {
-                // A null's view may hold anything.
+                // The view of a null may hold anything.
                 let text = if array.is_null(row) { "" } else { array.value(row) };
                 datums.push(arena.push(text.as_bytes(), 0)?);
             }
@@ -144,7 +144,7 @@ pub fn plain(array: &dyn Array, ty: Type, out: &mut Datums, arena: &mut Arena) -
 pub fn kept(array: &dyn Array, form: Form, out: &mut Datums, arena: &mut Arena) -> Result<(), Unwritten> {
     let array = array.as_binary_view_opt().ok_or(WRONG)?;
     for row in 0..array.len() {
-        // A null's view may hold anything.
+        // The view of a null may hold anything.
         let bytes = if array.is_null(row) { None } else { Some(array.value(row)) };
         out.datums.push(match (form, bytes) {
             (Form::Varlena, bytes) => arena.push(bytes.unwrap_or_default(), 0)?,
@@ -160,7 +160,7 @@ pub fn kept(array: &dyn Array, form: Form, out: &mut Datums, arena: &mut Arena) 
     Ok(())
 }
 
-/// The datum of a value that lies in it, as it is read from a tuple.
+/// The datum of a value that is passed within it, made from the value's bytes in a tuple.
 fn inline(bytes: &[u8]) -> Result<usize, Unwritten> {
     Ok(match *bytes {
         [a] => a as i8 as usize,
@@ -171,12 +171,12 @@ fn inline(bytes: &[u8]) -> Result<usize, Unwritten> {
     })
 }
 
-/// char(n): with blanks up to n characters.
+/// Writes values of char(n), padded with blanks to n characters.
 pub fn padded(array: &dyn Array, width: usize, out: &mut Datums, arena: &mut Arena) -> Result<(), Unwritten> {
     let array = array.as_string_view_opt().ok_or(WRONG)?;
     for row in 0..array.len() {
         let text = if array.is_null(row) { "" } else { array.value(row) };
-        // PostgreSQL counts up to a zero byte.
+        // PostgreSQL counts characters up to a zero byte.
         let blanks = width.saturating_sub(text.chars().take_while(|c| *c != '\0').count());
         out.datums.push(arena.push(text.as_bytes(), blanks)?);
     }
@@ -184,12 +184,12 @@ pub fn padded(array: &dyn Array, width: usize, out: &mut Datums, arena: &mut Are
 }
 
 impl Arena {
-    /// The arena's memory that stays for the next batch: as much as a batch of ordinary rows needs.
+    /// How much of the arena's memory is kept for the next batch: enough for a batch of ordinary rows.
     const KEPT: usize = 1 << 20;
-    /// PostgreSQL's MaxAllocSize: what a varlena's header can say.
+    /// PostgreSQL's MaxAllocSize, the greatest length that a varlena's header can hold.
     const LONGEST: usize = 0x3fff_ffff;
 
-    /// Where the first word lies, until something is pushed.
+    /// The address of the first word, valid until something is pushed.
     pub fn start(&self) -> usize {
         self.words.as_ptr() as usize
     }
@@ -237,7 +237,7 @@ impl Arena {
         Ok(offset)
     }
 
-    /// Room for so many bytes behind all others.
+    /// Makes room for this many bytes behind the existing values.
     #[inline]
     fn make(&mut self, size: usize) -> Result<(), Unwritten> {
         let words = size.div_ceil(size_of::<u64>());
