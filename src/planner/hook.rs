@@ -1,6 +1,6 @@
-//! The planner hook: planning of a query.
+//! The planner hook: how a query is planned.
 //!
-//! Most queries do not concern us: for them this is one walk over the query that looks for `anker.olap()`.
+//! Most queries do not concern us. For them, planning costs one walk over the query, which looks for `anker.olap()`.
 
 use std::ffi::{c_char, c_void};
 use std::panic::AssertUnwindSafe;
@@ -28,15 +28,15 @@ use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
 use crate::spec::{from_node, to_node};
 
-/// The factor by which PostgreSQL's estimate may exceed the real number of rows; the limit itself is checked when
-/// they are there.
+/// The factor by which PostgreSQL's estimate may exceed the limit on rows that are sent along. The limit itself is
+/// checked when the rows are there.
 const BAD_ESTIMATE: f64 = 4.0;
 
-/// An option of planning, beside the server's own: the query is to be planned for the heap. Neither the server nor
-/// others have one of this number, and they hand on what they are given.
+/// A planning option beside the server's own: the query is to be planned for the heap. Neither the server nor other
+/// extensions use this bit, and they pass on the options that they get.
 const FOR_HEAP: i32 = 1 << 30;
 
-/// The function that stands for the engine's rows in the query above it.
+/// The function that stands for the engine's rows in the upper query.
 static PLACEHOLDER: OwnFunction = OwnFunction::named(c"engine_result");
 
 static mut PREVIOUS: pg_sys::planner_hook_type = None;
@@ -52,9 +52,9 @@ pub fn init() {
     }
 }
 
-/// Every query of the server comes through here, and so do the errors of its planning. Some are errors of functions
-/// that are evaluated already. pgrx's guards would rebuild them without context and names, so PostgreSQL plans
-/// outside of any guard. An error jumps over this frame, which owns nothing.
+/// The planner hook, through which every query of the server comes, with the errors of its planning. Some of them come
+/// from functions that planning evaluates. pgrx's guards would rebuild errors without context and names, so PostgreSQL
+/// plans outside of any guard. An error jumps over this frame, which owns nothing.
 unsafe extern "C-unwind" fn plan_query(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -83,22 +83,22 @@ unsafe extern "C-unwind" fn plan_query(
     }
 }
 
-/// Plans a query for the heap alone, by every hook except ours.
+/// Plans a query for the heap alone. It calls every planner hook except ours.
 ///
 /// # Safety
 ///
-/// Like PostgreSQL's planner. An error jumps over the frames up to the caller's.
+/// As for PostgreSQL's planner. An error jumps over all frames up to the caller's.
 pub unsafe extern "C-unwind" fn plan_for_heap(
     query: *mut pg_sys::Query,
     source: *const c_char,
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the caller has what the planner takes, and nothing that an error would have to drop.
+    // SAFETY: the caller has the planner's arguments, and owns nothing that must be dropped after an error.
     unsafe { pg_sys::planner_hook.unwrap_or(symbols::standard_planner)(query, source, options | FOR_HEAP, params) }
 }
 
-/// Plans a query that was made of a part of another one, which is what others count.
+/// Plans a query that was made from a part of another one. Extensions that count queries count the other one.
 ///
 /// # Safety
 ///
@@ -126,31 +126,31 @@ fn planner() -> Planner {
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Asked {
-    /// The query before it was planned; null: it runs on the heap.
+    /// A copy of the query from before it was planned; null if it runs on the heap.
     copy: *mut pg_sys::Query,
-    /// Whether the engine is used only if it costs less.
+    /// Whether the engine is used only if its plan costs less.
     by_cost: bool,
     /// Whether the heap's plan can be made later.
     can_wait: bool,
-    /// There is to be no other answer than the engine's.
+    /// Whether the engine alone may answer the query, not the heap.
     must_run: bool,
 }
 
 impl Asked {
-    /// The heap's.
+    /// The query runs on the heap.
     const NOT: Asked = Asked { copy: std::ptr::null_mut(), by_cost: false, can_wait: false, must_run: false };
 }
 
-/// The outcome for a query whose heap plan can wait.
+/// The result of planning the engine's side first, for a query whose heap plan can wait.
 #[repr(C)]
 struct First {
-    /// Null: the heap's plan is needed nevertheless.
+    /// The plan; null if the heap's plan is needed after all.
     statement: *mut pg_sys::PlannedStmt,
-    /// The [`Reason`] why it is not the engine's, as a node; null if that is not known.
+    /// The [`Reason`] why the engine does not run the query, as a node; null if none is known.
     refusal: *mut pg_sys::Node,
 }
 
-/// Takes the flag out of the query; the rest is copied if it may be meant for the engine.
+/// Takes the flag out of the query, and copies the query if the engine may run it.
 #[pg_guard]
 unsafe extern "C-unwind" fn copy_if_asked(
     query: *mut pg_sys::Query,
@@ -172,7 +172,7 @@ unsafe extern "C-unwind" fn copy_if_asked(
         if !is_asked || !reads_rows(Tree::new(), &*query) {
             return Asked::NOT;
         }
-        // The planner scribbles on its query.
+        // The planner changes its query, so a copy is made before.
         let mut copy = std::ptr::null_mut();
         if !session::in_parallel_mode() && inlined::has_any(query) {
             let bodies = attempt(AssertUnwindSafe(|| {
@@ -181,13 +181,13 @@ unsafe extern "C-unwind" fn copy_if_asked(
                 flag::take(copy);
                 Ok::<*mut pg_sys::Query, String>(copy)
             }));
-            // An error here is left to the heap's planner, which need not come to it.
+            // The heap's planner meets the same error if it ever needs this function.
             copy = bodies.unwrap_or_else(|_| pg_sys::copyObjectImpl(query.cast()).cast());
         }
         let has_bodies = !copy.is_null();
         let read = if has_bodies { copy } else { query };
-        // SELECT FOR UPDATE and its kin, those of foreign keys among them, are about the heap; through a declared
-        // cursor rows may be updated (WHERE CURRENT OF).
+        // SELECT FOR UPDATE and similar queries, with those of foreign keys among them, need the heap's rows. Through a
+        // declared cursor, rows may be updated (WHERE CURRENT OF).
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
         if about_heap || !flagged && !census(read).any_mirrored {
@@ -205,16 +205,16 @@ unsafe extern "C-unwind" fn copy_if_asked(
     }
 }
 
-/// Whether a statement reads rows, of whatever.
+/// Whether a statement reads rows from anything.
 fn reads_rows(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     let is_select = query.commandType == pg_sys::CmdType::CMD_SELECT && query.utilityStmt.is_null();
-    // PL/pgSQL evaluates such a query itself, and knows what its plan looks like.
+    // PL/pgSQL evaluates such a query itself, and expects a plan of a certain form.
     let reads_nothing = query.rtable.is_null() && query.cteList.is_null() && !query.hasSubLinks;
     !reads_nothing && (is_select || insert::reads_rows(tree, query))
 }
 
-/// Whether a query could be cheaper in the engine, as far as can be said of it for next to nothing.
-/// Its relations are locked.
+/// Whether a query could be cheaper in the engine, by tests that cost next to nothing. The query's relations are
+/// locked.
 fn may_be_worth_it(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     match query.commandType {
         pg_sys::CmdType::CMD_SELECT => !by_key::reads_one_row(tree, query),
@@ -222,7 +222,7 @@ fn may_be_worth_it(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     }
 }
 
-/// The engine's side alone, for a query whose heap plan can wait.
+/// Plans only the engine's side, for a query whose heap plan can wait.
 #[pg_guard]
 unsafe extern "C-unwind" fn without_heap(
     query: *mut pg_sys::Query,
@@ -250,7 +250,8 @@ unsafe extern "C-unwind" fn without_heap(
     }
 }
 
-/// The heap's plan with the engine's side, or with the reason why there is none, which may be known.
+/// Plans the heap's side, and puts it together with the engine's side or with the reason why there is none. The reason
+/// may be known before.
 #[pg_guard]
 unsafe extern "C-unwind" fn with_choice(
     heap: *mut pg_sys::PlannedStmt,
@@ -267,7 +268,7 @@ unsafe extern "C-unwind" fn with_choice(
         if by_cost && cost::is_below_engine(heap) {
             return nodes::left_alone(heap, &cheaper(), None);
         }
-        // Expressions that the heap never evaluates may raise an error here, and the nesting may be too deep.
+        // An expression that the heap never evaluates may raise an error here, or the query may be nested too deeply.
         let side = match Tree::new().node(refusal).and_then(from_node) {
             Some(reason) => Err(reason),
             None if session::in_parallel_mode() => Err(Why::Parallel.of("query runs within a parallel query")),
@@ -288,12 +289,12 @@ unsafe extern "C-unwind" fn with_choice(
     }
 }
 
-/// Why a query is not the engine's under `anker.route = auto`.
+/// The reason of a query that `anker.route = auto` leaves to the heap because of its costs.
 fn cheaper() -> Reason {
     Why::Cost.of("it costs less there")
 }
 
-/// The engine's side is there only if it costs less; `for_client`: its rows go to the client.
+/// Keeps the engine's side only if it costs less; `for_client` says that the query's rows go to the client.
 ///
 /// # Safety
 ///
@@ -314,8 +315,8 @@ unsafe fn by_cost_of_both(
     }
 }
 
-/// The engine's side of the plan; `planner` is for what is above the engine. All that is planned here goes through the
-/// hooks of others: those within planning rely on what their planner hook has made.
+/// The engine's side of the plan; `planner` plans the part above the engine. Everything here is planned through the
+/// planner hooks of other extensions, since their other hooks rely on state that the planner hook has made.
 ///
 /// # Safety
 ///
@@ -341,8 +342,8 @@ unsafe fn analytic(
     }
 }
 
-/// PostgreSQL's plan for rows that it computes for the engine, unless they are too many. The engine may have a part in
-/// it, for which it is asked first.
+/// PostgreSQL's plan for rows that it computes for the engine; an error if they are too many. The engine may compute a
+/// part of them, so it is tried first.
 unsafe fn planned(
     sent: &Sent<'_>,
     source: *const c_char,
@@ -374,13 +375,13 @@ fn refuse(reason: &Reason) -> ! {
         .raise()
 }
 
-/// Relations seen so far.
+/// The relations seen so far.
 struct Census {
     any_mirrored: bool,
     all_mirrored: bool,
 }
 
-/// Whether all tables that the query reads are mirrored, and there are some.
+/// Whether the query reads tables, and all of them are mirrored.
 ///
 /// # Safety
 ///
@@ -404,7 +405,7 @@ unsafe fn census(query: *mut pg_sys::Query) -> Census {
     census
 }
 
-/// Stops when there is nothing more to learn. Owns nothing: errors jump over it.
+/// Counts relations, and stops once nothing more can be learned. The function owns nothing, so errors may jump over it.
 unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called by PostgreSQL's walkers with null or a valid node, and the context of `all_mirrored`.
     unsafe {
@@ -414,7 +415,7 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
         match (*node).type_ {
             pg_sys::NodeTag::T_RangeTblEntry => {
                 let entry = &*node.cast::<pg_sys::RangeTblEntry>();
-                // A view's own entry stays beside the subquery that took its place, and what is written to is not read.
+                // The entry of a view stays beside the subquery that replaces it. The target of a change is not read.
                 let is_read =
                     entry.relkind as u8 != pg_sys::RELKIND_VIEW && entry.rellockmode != pg_sys::RowExclusiveLock as i32;
                 if entry.rtekind == pg_sys::RTEKind::RTE_RELATION && is_read {
@@ -437,7 +438,7 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
     }
 }
 
-/// Whether a table, or a part of it, is mirrored.
+/// Whether a table, or one of its partitions, is mirrored.
 fn is_mirrored(entry: &pg_sys::RangeTblEntry) -> bool {
     let database = session::database();
     let has = |relid| shared::table(database, relid).is_some();

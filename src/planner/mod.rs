@@ -1,6 +1,6 @@
-//! From a Query to an analytic plan, or to the reason why not: see docs/internals/routing.md.
+//! Translates a Query into an analytic plan, or finds the reason why not: see docs/internals/routing.md.
 //!
-//! The rooms, from top to bottom; each knows those below it only:
+//! The rooms, from top to bottom; each knows only those below it:
 //!
 //! - `hook`: planning of a query
 //! - `route`: the choice between engine and heap, if `anker.route = auto` leaves it open

@@ -1,4 +1,4 @@
-//! `anker.olap()`: is it in the query, and away with it.
+//! Finds and removes calls of `anker.olap()` in a query.
 
 use std::ffi::c_void;
 
@@ -9,7 +9,7 @@ use crate::pg::{symbols, walk};
 
 static FUNCTION: OwnFunction = OwnFunction::named(c"olap");
 
-/// Replaces every call of `anker.olap()` in the query by `true`; whether there was one.
+/// Replaces every call of `anker.olap()` in the query by `true`, and returns whether there was one.
 ///
 /// # Safety
 ///
@@ -29,7 +29,7 @@ pub unsafe fn take(query: *mut pg_sys::Query) -> bool {
     true
 }
 
-/// Runs for every node of every query: owns nothing, so that an error may jump over it.
+/// Runs for every node of every query. The function owns nothing, so that an error may jump over it.
 unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called by PostgreSQL's walkers with null or a valid node, and the context of `take`.
     unsafe {
@@ -48,7 +48,8 @@ unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_voi
     }
 }
 
-/// Owns nothing, and takes no more of the stack than PostgreSQL's own: what the heap can do is not to fail here.
+/// Replaces the calls. The function owns nothing, and needs no more stack than PostgreSQL's own walkers: a query that
+/// the heap can run must not fail here.
 unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
     // SAFETY: called by PostgreSQL's mutators with null or a valid node, and the context of `take`.
     unsafe {

@@ -1,5 +1,5 @@
-//! Functions in FROM whose body is a query, like views with parameters: PostgreSQL's planner puts that query in their
-//! place, and the engine is asked for it.
+//! Functions in FROM with a query as their body, like views with parameters. PostgreSQL's planner replaces the call by
+//! that query, and the engine gets the query.
 
 use std::ffi::c_void;
 
@@ -8,10 +8,10 @@ use pgrx::prelude::*;
 use crate::pg::tree::Tree;
 use crate::pg::{catalog, make, symbols, walk};
 
-/// A function that calls itself would never come to an end.
+/// A limit, because a function that calls itself would never come to an end.
 const MAX_CALLS: u32 = 64;
 
-/// Whether FROM has a function that is written in SQL, in the query or in a subquery.
+/// Whether the query, or a subquery of it, calls a function in FROM that is written in SQL.
 ///
 /// # Safety
 ///
@@ -21,8 +21,8 @@ pub unsafe fn has_any(query: *mut pg_sys::Query) -> bool {
     unsafe { walk::walk(query.cast(), finds_body, std::ptr::null_mut()) }
 }
 
-/// Finds functions with bodies, for every node of a query. It owns nothing, so that an error may jump over it, and
-/// takes no more of the stack than PostgreSQL's own.
+/// Finds functions with bodies; runs for every node of a query. The function owns nothing, so that an error may jump
+/// over it, and needs no more stack than PostgreSQL's own walkers.
 unsafe extern "C-unwind" fn finds_body(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node; tags tell types.
     unsafe {
@@ -48,7 +48,7 @@ fn is_in_sql(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
     let mut functions = tree.list_of::<pg_sys::RangeTblFunction>(entry.functions);
     functions.any(|function| {
         let call = tree.node(function.funcexpr).and_then(|node| node.cast::<pg_sys::FuncExpr>());
-        // None of the server's own reads a user's table.
+        // The server's own functions never read a user's table.
         call.is_some_and(|call| {
             call.funcid.to_u32() >= pg_sys::FirstUnpinnedObjectId && catalog::is_written_in_sql(call.funcid)
         })
@@ -61,8 +61,8 @@ struct Inlining {
     calls: u32,
 }
 
-/// Puts the bodies of functions in their places, as PostgreSQL's planner does. The plan's dependencies on these
-/// functions are recorded by the heap's plan of the same query.
+/// Replaces calls of functions by their bodies, as PostgreSQL's planner does. The heap's plan of the same query records
+/// that the plan depends on these functions.
 ///
 /// # Safety
 ///
@@ -70,8 +70,8 @@ struct Inlining {
 pub unsafe fn inline(query: *mut pg_sys::Query) {
     let mut root: pg_sys::PlannerInfo = make::blank();
     (root.parse, root.glob, root.query_level) = (query, make::placed(make::blank::<pg_sys::PlannerGlobal>()), 1);
-    // SAFETY: the caller may change the query; the walker gets the context that it expects. The planner's state says in
-    // which memory all of it is made.
+    // SAFETY: the caller may change the query; the walker gets the context that it expects. The planner's state names
+    // the memory in which everything is made.
     unsafe {
         root.planner_cxt = pg_sys::CurrentMemoryContext;
         let mut inlining = Inlining { root: make::placed(root), calls: 0 };
@@ -79,13 +79,13 @@ pub unsafe fn inline(query: *mut pg_sys::Query) {
     }
 }
 
-/// Owns nothing, as above.
+/// Replaces entries. The function owns nothing, as above.
 unsafe extern "C-unwind" fn inline_entries(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `inline`; tags tell types.
     unsafe {
         let Some(tag) = node.as_ref().map(|node| node.type_) else { return false };
         match tag {
-            // The query that takes an entry's place is walked through next.
+            // The walk goes on into the query that replaces an entry.
             pg_sys::NodeTag::T_RangeTblEntry => {
                 inline_entry(node.cast(), context.cast());
                 false
@@ -106,8 +106,8 @@ unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inli
     if entry.rtekind != pg_sys::RTEKind::RTE_FUNCTION || inlining.calls == MAX_CALLS || !is_in_sql(tree, entry) {
         return;
     }
-    // SAFETY: an entry of a query that is being planned, with its arguments in their places, as the planner has them;
-    // dependencies of the body are noted in `glob`.
+    // SAFETY: an entry of a query that is being planned, with its arguments in place, as the planner has them.
+    // Dependencies of the body are noted in `glob`.
     let (body, collations) = unsafe {
         entry.functions = pg_sys::eval_const_expressions(inlining.root, entry.functions.cast()).cast();
         let body = pg_sys::inline_set_returning_function(inlining.root, entry).as_ref();
@@ -123,8 +123,8 @@ unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inli
     }
 }
 
-/// Whether the columns of a body are ordered like the function's. PostgreSQL orders by either, depending on how far
-/// it inlines the body.
+/// Whether the columns of a body have the collations of the function's columns. PostgreSQL orders by either, depending
+/// on how far it inlines the body.
 fn has_collations(tree: Tree<'_>, body: &pg_sys::Query, collations: &[pg_sys::Oid]) -> bool {
     let targets = tree.list_of::<pg_sys::TargetEntry>(body.targetList).filter(|target| !target.resjunk);
     targets.zip(collations).all(|(target, collation)| {

@@ -1,4 +1,4 @@
-//! INSERT … SELECT: the rows that it inserts, as a query of their own. The INSERT itself stays PostgreSQL's.
+//! INSERT … SELECT: turns the rows that it inserts into a query of their own. The INSERT itself stays with PostgreSQL.
 
 use std::ffi::c_void;
 
@@ -8,20 +8,20 @@ use crate::pg::tree::Tree;
 use crate::pg::{make, symbols};
 use crate::planner::words::reason::{Attempt, Why};
 
-/// Whether a query inserts rows that it reads, which VALUES are not.
+/// Whether a query inserts rows that it reads from somewhere, other than VALUES.
 pub fn reads_rows(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     let mut entries = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
     query.commandType == pg_sys::CmdType::CMD_INSERT
         && entries.any(|entry| entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY)
 }
 
-/// Whether a query, or one within it, says in which order its rows come.
+/// Whether a query, or one within it, has an ORDER BY.
 unsafe fn orders_rows(query: *mut pg_sys::Query) -> bool {
     // SAFETY: the caller's query; the walker needs no context.
     unsafe { !(*query).sortClause.is_null() || symbols::query_tree_walker(query, is_in_order, std::ptr::null_mut(), 0) }
 }
 
-/// Owns nothing: errors jump over it.
+/// Finds ORDER BY. The function owns nothing, so errors may jump over it.
 unsafe extern "C-unwind" fn is_in_order(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called by PostgreSQL's walkers with null or a valid node; the tag tells its type.
     unsafe {
@@ -33,11 +33,12 @@ unsafe extern "C-unwind" fn is_in_order(node: *mut pg_sys::Node, context: *mut c
     }
 }
 
-/// The source of a finished plan's rows: its own plan, or the one whose rows it inserts.
+/// The place in a finished plan that holds the source of its rows. For an INSERT, that is the plan whose rows it
+/// inserts.
 ///
 /// # Safety
 ///
-/// `statement` is a finished plan. The caller may change the node behind the result.
+/// `statement` is a finished plan. The caller may change the node behind the returned pointer.
 pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::Plan {
     // SAFETY: a finished statement has a plan, whose tag tells its type.
     unsafe {
@@ -50,8 +51,8 @@ pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::P
     }
 }
 
-/// The SELECT that returns the rows of an INSERT, with a column for each of the table's. Columns that the INSERT does
-/// not name are as in `planned`, PostgreSQL's plan for the rows.
+/// Turns an INSERT into a SELECT of its rows, with a column for each of the table's. Columns that the INSERT does not
+/// name are taken from `planned`, PostgreSQL's plan for the rows.
 ///
 /// # Safety
 ///
@@ -60,12 +61,12 @@ pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: &pg_sys::Plan) -> Atte
     // SAFETY: the caller owns the INSERT, and the plan of its rows stays as it is.
     unsafe {
         let tree = Tree::new();
-        // Ours would be in any order, and a default may count them.
+        // The engine's rows would come in any order, and a volatile default may number them.
         if pg_sys::contain_volatile_functions((*query).targetList.cast()) && orders_rows(query) {
             return Err(Why::RowOrder.of("volatile function of rows in an order"));
         }
         let target = pg_sys::list_nth((*query).rtable, (*query).resultRelation - 1).cast::<pg_sys::RangeTblEntry>();
-        // Stands for nothing any more, and nobody refers to it.
+        // The entry has no meaning any more, and nothing refers to it.
         (*target).rtekind = pg_sys::RTEKind::RTE_RESULT;
         let mut targets = Vec::new();
         for column in tree.list_of::<pg_sys::TargetEntry>(planned.targetlist).filter(|column| !column.resjunk) {

@@ -1,11 +1,11 @@
-//! Queries in another form, before they are translated.
+//! Changes the form of queries before they are translated.
 //!
-//! - `flag`: `anker.olap()`, looked for and taken out; `own`: the extension's functions, remembered
-//! - `inlined`: functions in FROM whose body is a query
+//! - `flag`: finds and removes `anker.olap()`; `own`: a cache of the extension's functions
+//! - `inlined`: functions in FROM with a query as their body
 //! - `insert`: the rows of INSERT … SELECT as a query of their own
-//! - `pull_up`: simple views and subqueries, merged into the query around them
-//! - `unwrap`: a query that only reads a subquery
-//! - `nested`: DISTINCT and window functions of the query itself, as a subquery
+//! - `pull_up`: merges simple views and subqueries into the query around them
+//! - `unwrap`: replaces a query that only reads a subquery
+//! - `nested`: moves DISTINCT and window functions of the query itself into a subquery
 
 pub mod flag;
 pub mod inlined;

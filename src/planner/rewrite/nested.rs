@@ -1,6 +1,6 @@
-//! DISTINCT and window functions of the top-level query: the engine computes them by reading the query as a subquery.
-//! Rows of window functions without ORDER BY stay PostgreSQL's: it has them in the windows' order, and clients may
-//! count on it.
+//! DISTINCT and window functions of the top-level query. The engine computes them by reading the query as a subquery.
+//! Without ORDER BY, rows with window functions stay with PostgreSQL: it returns them in the windows' order, and
+//! clients may count on that.
 //!
 //! ```text
 //!   SELECT DISTINCT kind, n + 1 FROM t ORDER BY kind LIMIT 3
@@ -13,14 +13,14 @@ use crate::pg::make;
 use crate::pg::tree::Tree;
 use crate::planner::words::query::has_order_of;
 
-/// A query around another one.
+/// A query with the original query as a subquery in FROM.
 pub struct Nested<'a> {
     pub query: &'a pg_sys::Query,
-    /// The other one, in FROM.
+    /// The original query, as an item of FROM.
     pub item: &'a pg_sys::RangeTblEntry,
 }
 
-/// The query in such a form, if that is of use.
+/// The query in this form, if the form helps.
 pub fn nested<'a>(tree: Tree<'a>, query: &pg_sys::Query) -> Option<Nested<'a>> {
     let is_of_use = !query.distinctClause.is_null() || query.hasWindowFuncs && !query.sortClause.is_null();
     if !is_of_use || query.hasTargetSRFs || !query.setOperations.is_null() || !query.rowMarks.is_null() {
@@ -30,7 +30,7 @@ pub fn nested<'a>(tree: Tree<'a>, query: &pg_sys::Query) -> Option<Nested<'a>> {
     let Columns { inner: inner_targets, outer: outer_targets, names } = columns(tree, order, query);
     let inner = pg_sys::Query {
         targetList: inner_targets,
-        // The order decides which of several equal rows is kept.
+        // The order decides which one of several equal rows is kept.
         sortClause: if query.hasDistinctOn { order } else { std::ptr::null_mut() },
         limitCount: std::ptr::null_mut(),
         limitOffset: std::ptr::null_mut(),
@@ -62,7 +62,8 @@ pub fn nested<'a>(tree: Tree<'a>, query: &pg_sys::Query) -> Option<Nested<'a>> {
     Some(Nested { query: tree.placed(outer), item })
 }
 
-/// ORDER BY; where that is how an order of all windows begins, all of it: in this order PostgreSQL has the rows then.
+/// The order of the outer query. It is ORDER BY; if that is the beginning of the windows' common order, it is this
+/// whole order, since PostgreSQL returns rows in it.
 fn order_of(tree: Tree<'_>, query: &pg_sys::Query) -> *mut pg_sys::List {
     let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
     let is_open = query.hasDistinctOn || query.distinctClause.is_null();
@@ -84,14 +85,15 @@ fn order_of(tree: Tree<'_>, query: &pg_sys::Query) -> *mut pg_sys::List {
     make::list(all.into_iter().map(|key| std::ptr::from_ref(key).cast_mut()))
 }
 
-/// The select lists of both queries, and what the inner one's columns are called.
+/// The select lists of both queries, and the names of the inner query's columns.
 struct Columns {
     inner: *mut pg_sys::List,
     outer: *mut pg_sys::List,
     names: *mut pg_sys::List,
 }
 
-/// Moves the computation to the inner query, with columns for the values that the outer one shows or orders by.
+/// Moves computations to the inner query. The inner query gets columns for the values that the outer one shows or
+/// orders by.
 fn columns(tree: Tree<'_>, order: *mut pg_sys::List, query: &pg_sys::Query) -> Columns {
     let is_ordered_by = |target: &pg_sys::TargetEntry| {
         let mut clauses = tree.list_of::<pg_sys::SortGroupClause>(order);

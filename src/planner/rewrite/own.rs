@@ -1,4 +1,4 @@
-//! Functions of the extension that take no arguments, remembered: looking them up scans catalogs.
+//! A cache of the extension's functions without arguments, because a look-up scans catalogs.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -9,14 +9,14 @@ use crate::pg::catalog;
 
 pub struct OwnFunction {
     name: &'static CStr,
-    /// The cached answer, which may be that there is none, and its time.
+    /// The cached answer with its time; the answer may be that there is no such function.
     found: Cell<Option<(u64, Option<pg_sys::Oid>)>>,
 }
 
 // SAFETY: a backend has one thread.
 unsafe impl Sync for OwnFunction {}
 
-/// How often functions or schemas have changed, as far as this backend was told.
+/// A count of changes to functions or schemas that this backend has learned of.
 struct Changes {
     count: Cell<u64>,
     registered: Cell<bool>,
@@ -32,10 +32,10 @@ impl OwnFunction {
         OwnFunction { name, found: Cell::new(None) }
     }
 
-    /// In a transaction.
+    /// The function's oid, if it exists. Needs a transaction.
     pub fn oid(&self) -> Option<pg_sys::Oid> {
         if !CHANGES.registered.replace(true) {
-            // SAFETY: the callback only counts; registered once a process.
+            // SAFETY: the callback only counts; it is registered once per process.
             unsafe {
                 for cache in [pg_sys::SysCacheIdentifier::PROCOID, pg_sys::SysCacheIdentifier::NAMESPACEOID] {
                     pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(count_change), pg_sys::Datum::null());
@@ -45,7 +45,7 @@ impl OwnFunction {
         match self.found.get() {
             Some((at, oid)) if at == CHANGES.count.get() => oid,
             _ => {
-                // If something changes during the look-up, it is repeated.
+                // If the catalog changes during the look-up, the look-up is repeated.
                 let at = CHANGES.count.get();
                 let oid = self.look_up();
                 self.found.set(Some((at, oid)));

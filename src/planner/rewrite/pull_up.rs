@@ -1,4 +1,4 @@
-//! Plain subqueries in FROM, which is what simple views become: merged into the query around them, as the planner does
+//! Merges plain subqueries in FROM, which simple views become, into the query around them. PostgreSQL's planner does so
 //! with its own copy.
 
 use pgrx::prelude::*;
@@ -6,21 +6,22 @@ use pgrx::prelude::*;
 use crate::pg::compat;
 use crate::pg::tree::{Node, Tree};
 
-/// The query with merged what can be merged; what cannot stays, and is a reason later.
+/// The query with subqueries merged as far as possible. A subquery that cannot be merged stays, and may be a reason
+/// later.
 ///
 /// # Safety
 ///
 /// `query` is a rewritten query that the caller owns.
 pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::Query {
-    // SAFETY: the caller owns the query, and no reference into it outlives a change. Entries are appended to the range
-    // table while it is walked, so that subqueries within subqueries have their turn, too.
+    // SAFETY: the caller owns the query, and no reference into it outlives a change. The loop also comes to the entries
+    // that a merge appends to the range table, and so to subqueries within subqueries.
     unsafe {
         let tree = Tree::new();
         let mut index = 1;
         while index <= pg_sys::list_length((*query).rtable) {
             let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
-            // In a grouping set without a key, the key is null in every expression. An expression of the subquery's
-            // would be simplified together with its surroundings, and not found again.
+            // In a grouping set without a key, the key is null in every expression. An expression of the subquery would
+            // be simplified together with its surroundings, and then not be found as the key.
             let may_be_nulled = !(*query).groupingSets.is_null();
             let fits = |sub: &pg_sys::Query| !may_be_nulled || gives_columns_alone(tree, sub);
             if is_plain(tree, &*entry)
@@ -55,7 +56,7 @@ fn is_plain(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
         && !(sub.hasAggs || sub.hasWindowFuncs || sub.hasTargetSRFs || sub.hasSubLinks || sub.hasRowSecurity)
         && lists.iter().all(|list| list.is_null())
         && nodes.iter().all(|node| node.is_null())
-        // A column that is used twice would be computed twice.
+        // A volatile column that is used twice would be computed twice.
         && !tree.node(sub.targetList).is_some_and(Node::is_volatile)
 }
 
@@ -64,8 +65,8 @@ fn gives_columns_alone(tree: Tree<'_>, sub: &pg_sys::Query) -> bool {
     targets.all(|target| tree.required(target.expr).cast::<pg_sys::Var>().is_some())
 }
 
-/// Whether the entry stands where every row of the query has one of its rows: on the far side of an outer join its
-/// expressions are null for some.
+/// Whether every row of the query contains a row of this entry. On the nullable side of an outer join, the entry's
+/// expressions may be null instead.
 fn is_joined_inner(tree: Tree<'_>, item: Node<'_>, index: i32) -> bool {
     if let Some(reference) = item.cast::<pg_sys::RangeTblRef>() {
         reference.rtindex == index

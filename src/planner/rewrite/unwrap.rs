@@ -1,5 +1,5 @@
-//! A query that only reads a subquery, as one of a view does, is replaced by that subquery. PostgreSQL can then do
-//! above the engine for the subquery what it can do for a top-level query, and the order of its rows stays.
+//! Replaces a query that only reads a subquery, as a query on a view does, by that subquery. PostgreSQL can then do
+//! above the engine what it can do for any top-level query, and the order of the rows stays.
 //!
 //! ```text
 //!   SELECT g, names FROM (SELECT g, string_agg(x, ',') AS names, max(y) AS y FROM t GROUP BY g) AS v WHERE y > 3
@@ -15,7 +15,8 @@ use crate::pg::tree::{Node, Tree};
 use crate::pg::{compat, make, walk};
 use crate::planner::words::query::{is_grouped, is_limited, is_true};
 
-/// The query with all merged that can be: plain subqueries in FROM, and the query itself into the one that it reads.
+/// The query with everything merged that can be: plain subqueries in FROM, then the query itself into the subquery that
+/// it reads.
 ///
 /// # Safety
 ///
@@ -34,8 +35,7 @@ pub unsafe fn unwrapped(query: *mut pg_sys::Query) -> *mut pg_sys::Query {
     }
 }
 
-/// Merges subqueries into those below them that sort their rows, so that LIMIT meets the order. The deepest come
-/// first.
+/// Merges subqueries into the sorted subqueries below them, so that LIMIT meets the order. It starts with the deepest.
 ///
 /// # Safety
 ///
@@ -73,12 +73,12 @@ fn has_order(tree: Tree<'_>, query: &pg_sys::Query, index: i32) -> bool {
     entry.and_then(|entry| tree.subquery(entry)).is_some_and(|query| !query.sortClause.is_null())
 }
 
-/// Whether FROM is one subquery, whose rows have an order.
+/// Whether FROM is one subquery with ordered rows.
 pub fn reads_in_order(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     only_item(tree, query).is_some_and(|index| has_order(tree, query, index))
 }
 
-/// The place of the one item that FROM has.
+/// The number of the single item of FROM.
 pub fn only_item(tree: Tree<'_>, query: &pg_sys::Query) -> Option<i32> {
     let from = tree.node(query.jointree)?.cast::<pg_sys::FromExpr>()?;
     let mut items = tree.list(from.fromlist);
@@ -86,7 +86,8 @@ pub fn only_item(tree: Tree<'_>, query: &pg_sys::Query) -> Option<i32> {
     item.cast::<pg_sys::RangeTblRef>().map(|reference| reference.rtindex)
 }
 
-/// Puts the conditions of joins that are none, which merged subqueries leave behind, where those of the query are.
+/// Moves conditions of FROM's nested levels to the query's own WHERE. Merged subqueries leave such levels behind, which
+/// join nothing.
 ///
 /// # Safety
 ///
@@ -105,7 +106,7 @@ unsafe fn flatten(query: *mut pg_sys::Query) {
     }
 }
 
-/// Both conditions, as far as they are there.
+/// The conjunction of two conditions, either of which may be missing.
 fn both(tree: Tree<'_>, one: *mut pg_sys::Node, other: *mut pg_sys::Node) -> *mut pg_sys::Node {
     match (tree.node(one), tree.node(other)) {
         (None, None) => std::ptr::null_mut(),
@@ -113,7 +114,7 @@ fn both(tree: Tree<'_>, one: *mut pg_sys::Node, other: *mut pg_sys::Node) -> *mu
     }
 }
 
-/// The subquery that item `index` is, made into what the query around it returns; `None`: it stays where it is.
+/// Turns the subquery `index` into one that returns the rows of the query around it; `None` if the query must stay.
 ///
 /// # Safety
 ///
@@ -133,10 +134,11 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
             return None;
         }
         let sorts = !(*query).sortClause.is_null();
-        // What it does to its rows in the end it must not do before what the query does to them.
+        // The subquery does these steps last, so the query's own steps must not come before them.
         let finishes =
             !(*inner).distinctClause.is_null() || !(*inner).setOperations.is_null() || !(*inner).groupingSets.is_null();
-        // Nor may what is computed of them meet rows that are not returned, or leave out what the subquery computes.
+        // The query's expressions must not be computed for rows that LIMIT drops. Nor may they skip values that the
+        // subquery computes, since computing them may raise an error.
         if !returns_columns(tree, &*query) && (is_limited(&*inner) || may_leave_out(tree, &*query, &*inner)) {
             return None;
         }
@@ -181,7 +183,7 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
     }
 }
 
-/// A subquery, or a WITH query that nobody else refers to.
+/// The query of a subquery in FROM, or of a WITH query with no other reference.
 fn subquery(tree: Tree<'_>, query: &pg_sys::Query, entry: &pg_sys::RangeTblEntry) -> Option<*mut pg_sys::Query> {
     match entry.rtekind {
         _ if entry.lateral || entry.security_barrier || !entry.securityQuals.is_null() => None,
@@ -197,7 +199,7 @@ fn subquery(tree: Tree<'_>, query: &pg_sys::Query, entry: &pg_sys::RangeTblEntry
     }
 }
 
-/// Whether a query does nothing but compute expressions, look at conditions, sort and limit.
+/// Whether a query only computes expressions, filters, sorts and limits.
 fn is_plain(query: &pg_sys::Query) -> bool {
     query.commandType == pg_sys::CmdType::CMD_SELECT
         && !is_grouped(query)
@@ -207,7 +209,7 @@ fn is_plain(query: &pg_sys::Query) -> bool {
         && query.rowMarks.is_null()
 }
 
-/// Whether a subquery may compute the expressions of the query around it as well.
+/// Whether a subquery may also compute the expressions of the query around it.
 fn can_take_over(tree: Tree<'_>, inner: &pg_sys::Query) -> bool {
     inner.commandType == pg_sys::CmdType::CMD_SELECT
         && !(inner.hasTargetSRFs || inner.hasModifyingCTE || inner.hasForUpdate)
@@ -215,13 +217,13 @@ fn can_take_over(tree: Tree<'_>, inner: &pg_sys::Query) -> bool {
         && !tree.node(inner.targetList).is_some_and(Node::is_volatile)
 }
 
-/// Whether a query computes nothing of the columns that it returns.
+/// Whether a query returns columns as they are, without computing anything from them.
 fn returns_columns(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     let mut entries = tree.list_of::<pg_sys::TargetEntry>(query.targetList);
     entries.all(|entry| tree.required(entry.expr).cast::<pg_sys::Var>().is_some())
 }
 
-/// Whether what a query computes need not look at all the values that it computes it of, some of which may be errors.
+/// Whether the query's expressions may skip some of the values that the subquery computes, and with them their errors.
 fn may_leave_out(tree: Tree<'_>, query: &pg_sys::Query, inner: &pg_sys::Query) -> bool {
     let chooses = |node: Node<'_>| {
         use pg_sys::NodeTag::*;
@@ -233,7 +235,7 @@ fn may_leave_out(tree: Tree<'_>, query: &pg_sys::Query, inner: &pg_sys::Query) -
     outer.any(|node| node.is_volatile() || node.any(chooses)) && !own.all(is_plain)
 }
 
-/// Whether the query returns the subquery's columns as they are.
+/// Whether the query returns all columns of the subquery, unchanged and in their order.
 fn returns_all(tree: Tree<'_>, query: &pg_sys::Query, inner: &pg_sys::Query) -> bool {
     let columns = tree.list_of::<pg_sys::TargetEntry>(inner.targetList).filter(|entry| !entry.resjunk).count();
     let entries: Vec<_> = tree.list_of::<pg_sys::TargetEntry>(query.targetList).collect();
@@ -243,8 +245,8 @@ fn returns_all(tree: Tree<'_>, query: &pg_sys::Query, inner: &pg_sys::Query) -> 
     entries.len() == columns && (1..).zip(&entries).all(is_column)
 }
 
-/// Makes the subquery return the columns of `outer`, with the subquery's expressions in place of its columns, in the
-/// order of `outer` if it has one.
+/// Makes the subquery return the columns of `outer`, with its own expressions in place of its columns. If `outer` has
+/// an order, the subquery gets it.
 fn take_targets(tree: Tree<'_>, inner: &mut pg_sys::Query, outer: &pg_sys::Query) {
     let own: Vec<&pg_sys::TargetEntry> = tree.list_of(inner.targetList).collect();
     let names = own.iter().map(|entry| entry.ressortgroupref).max().unwrap_or(0);

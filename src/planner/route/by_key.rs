@@ -1,5 +1,5 @@
-//! A row that is found by its primary key: what applications ask for most, and nothing for the engine. Seen before the
-//! query is planned, so that nothing is done for it.
+//! A query for one row by its primary key, the most frequent query of applications, never runs in the engine. It is
+//! recognised before it is planned, so that it costs nothing.
 
 use pgrx::prelude::*;
 
@@ -7,9 +7,9 @@ use crate::pg::primary_key::{PrimaryKey, is_equality};
 use crate::pg::relation::KeyColumn;
 use crate::pg::tree::{Node, Tree};
 
-/// Whether the query reads no more than one row of one table.
+/// Whether the query reads at most one row of one table.
 ///
-/// Its relations are locked.
+/// The query's relations are locked.
 pub fn reads_one_row(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     if query.hasSubLinks || !query.cteList.is_null() {
         return false;
@@ -31,7 +31,7 @@ pub fn reads_one_row(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     !key.columns().is_empty() && key.columns().iter().all(is_given)
 }
 
-/// Whether a condition fixes the column to a value.
+/// Whether a condition fixes the column to one value.
 fn gives(tree: Tree<'_>, condition: Node<'_>, column: &KeyColumn) -> bool {
     let Some(comparison) = condition.cast::<pg_sys::OpExpr>() else { return false };
     let mut sides = tree.list(comparison.args);

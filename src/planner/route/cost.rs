@@ -1,6 +1,6 @@
-//! The cost of a query in the engine, from its translation and from the heap's plan, which estimates the numbers of
-//! rows. In contrast to the heap, nothing is done once for each of many rows: the engine reads whole tables, and
-//! joins where PostgreSQL looks rows up.
+//! The cost of a query in the engine. It is computed from the query's translation, and from the heap's plan, which
+//! estimates numbers of rows. The heap may repeat a node for each of many rows; the engine never does: it reads whole
+//! tables, and joins where PostgreSQL looks rows up.
 
 use std::collections::HashMap;
 
@@ -16,25 +16,25 @@ use crate::planner::tree::above::Above;
 use crate::planner::tree::nodes::EngineSide;
 use crate::settings;
 
-/// The share of returned rows that PostgreSQL's filters above the engine keep: its planner's own guess if it knows
-/// nothing.
+/// The share of returned rows that PostgreSQL's filters above the engine keep. The planner, too, guesses this if it
+/// knows nothing.
 const KEPT_ABOVE: f64 = 1.0 / 3.0;
 
-/// The cost of sorting a row, in compared pairs.
+/// The cost of sorting one row, in units of a compared pair.
 const PAIRS_OF_SORTED: f64 = 16.0;
 
-/// The cost of the heap's plan, without the work of an INSERT on its rows.
+/// The cost of the heap's plan, without the work that an INSERT does on its rows.
 ///
 /// # Safety
 ///
-/// A finished plan.
+/// `heap` is a finished plan.
 pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
     // SAFETY: a finished plan, which is only read.
     unsafe { (**insert::source(heap.cast_mut())).total_cost }
 }
 
-/// Whether the heap is cheaper than the engine at its best, which has to read a value of each row, and to return one.
-/// Then the query need not be translated.
+/// Whether the heap is cheaper than the engine can ever be: the engine has to read at least one value of each row, and
+/// to return one row. If so, the query need not be translated.
 ///
 /// # Safety
 ///
@@ -50,7 +50,7 @@ pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
     })
 }
 
-/// The cost of the query in the engine; `for_client`: its rows go to the client.
+/// The cost of the query in the engine; `for_client` says that its rows go to the client.
 ///
 /// # Safety
 ///
@@ -67,8 +67,8 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for
         let flow = Flow { returned, ..heap_plan.flow() };
         let mut work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
         if for_client && side.hands_on() {
-            // The heap's rows have to be written for the client too, which its cost leaves out; the engine's take no
-            // longer.
+            // The heap's rows have to be written for the client, too, but its cost leaves that out. The engine's rows
+            // take no longer.
             work.results = 0.0;
         }
         costs.of(work) + boundary.cost_above + sent(tree, side, &costs)
@@ -84,10 +84,10 @@ fn sent(tree: Tree<'_>, side: &EngineSide, costs: &Costs) -> f64 {
     side.sent().map(cost).sum()
 }
 
-/// The point in the heap's plan where the engine's rows would come in.
+/// The place in the heap's plan that the engine's rows would take.
 struct Boundary {
     returned: f64,
-    /// Cost of the nodes above, which both sides have.
+    /// The cost of the nodes above this place, which is the same on both sides.
     cost_above: f64,
 }
 
@@ -108,7 +108,7 @@ fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited
                 uniques -= 1;
                 cost_above += own;
             }
-            // A limit refers to the rows below; its savings are the heap's alone.
+            // The engine gets the limit itself; only the heap saves work below it.
             T_Limit | T_Material => {}
             T_Gather | T_GatherMerge => times = divisor(tree.of_plan(plan)),
             T_Agg if is_partial(tree, plan) && groups < above.groups => cost_above += own,
@@ -122,13 +122,13 @@ fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited
     }
     let returned = if is_limited { top.plan_rows } else { plan.plan_rows * times };
     if above.sorts && !sorted {
-        // The heap has them in order by an index.
+        // The heap gets the rows in order from an index, so only the engine's side needs a sort.
         cost_above += 2.0 * session::cpu_operator_cost() * returned * returned.max(2.0).log2();
     }
     Boundary { returned, cost_above }
 }
 
-/// The part of a node's cost for queries that are computed before it: the engine does that.
+/// The part of a node's cost that comes from subqueries before it. The engine computes these itself.
 fn of_subqueries(tree: Tree<'_>, plan: &pg_sys::Plan) -> f64 {
     let subqueries = tree.list_of::<pg_sys::SubPlan>(plan.initPlan);
     subqueries.map(|subquery| subquery.startup_cost + subquery.per_call_cost).sum()
@@ -139,7 +139,7 @@ fn is_partial(tree: Tree<'_>, plan: &pg_sys::Plan) -> bool {
     tree.of_plan(plan).cast::<pg_sys::Agg>().is_some_and(skips)
 }
 
-/// How many processes share the rows below a node, as the planner reckons.
+/// The number of processes that share the rows below a node, by the planner's formula.
 fn divisor(gather: Node<'_>) -> f64 {
     let workers = match (gather.cast::<pg_sys::Gather>(), gather.cast::<pg_sys::GatherMerge>()) {
         (Some(gather), _) => gather.num_workers,
@@ -150,7 +150,7 @@ fn divisor(gather: Node<'_>) -> f64 {
     workers + (1.0 - 0.3 * workers).max(0.0)
 }
 
-/// The table that an entry stands for.
+/// The table of an entry, if it is one with rows.
 fn table(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
     let kind = entry.relkind as u8;
     let has_rows = kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_MATVIEW;
@@ -160,12 +160,13 @@ fn table(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
 /// How often a part of the plan is run, and in how many processes.
 #[derive(Clone, Copy)]
 struct Turns {
-    /// With other parameters each time; for each of the rows around it, however many these are, it is infinity.
+    /// The number of runs, each with other parameters; infinity if there is one for each outer row, and their number is
+    /// unknown.
     repeats: f64,
     processes: f64,
 }
 
-/// The heap's plan, looked through for rows that the engine joins or groups.
+/// A walk through the heap's plan that counts the rows to be joined or grouped.
 struct HeapPlan<'a> {
     tree: Tree<'a>,
     statement: &'a pg_sys::PlannedStmt,
@@ -182,14 +183,13 @@ impl<'a> HeapPlan<'a> {
         *self.tables.entry(relid).or_insert_with(|| expected_rows(relid))
     }
 
-    /// Rows that are joined, and grouped.
+    /// The numbers of rows that are joined and grouped.
     fn flow(&mut self) -> Flow {
         let once = Turns { repeats: 1.0, processes: 1.0 };
         self.below(self.statement.planTree, once);
         for subplan in self.tree.pointers(self.statement.subplans) {
             let Some(plan) = self.tree.plan(subplan.cast()) else { continue };
-            // A subquery that reads the rows around it is computed for all of them at once.
-            // SAFETY: a set, or null.
+            // The engine computes a subquery that reads outer rows for all of them at once. SAFETY: a set, or null.
             let reads_outside = unsafe { pg_sys::bms_num_members(plan.extParam) > 0 };
             let repeats = if reads_outside { f64::INFINITY } else { 1.0 };
             self.rows(plan, Turns { repeats, ..once });
@@ -209,7 +209,8 @@ impl<'a> HeapPlan<'a> {
         self.tree.pointers(plans).map(|plan| self.below(plan.cast(), turns)).sum()
     }
 
-    /// How many rows a node gives in all its turns; those that are joined and grouped below it are counted.
+    /// The number of rows that a node returns in all its runs. Rows that are joined and grouped below it are added to
+    /// the count.
     fn rows(&mut self, plan: &'a pg_sys::Plan, turns: Turns) -> f64 {
         use pg_sys::NodeTag::*;
         let expected = plan.plan_rows.max(1.0) * turns.processes * turns.repeats;
@@ -223,7 +224,7 @@ impl<'a> HeapPlan<'a> {
             T_NestLoop => {
                 let outer = self.below(plan.lefttree, turns);
                 let looks_up = self.of::<pg_sys::NestLoop>(plan).is_some_and(|join| !join.nestParams.is_null());
-                // The outer rows are those of all processes.
+                // The outer rows are those of all processes together.
                 let repeats = if looks_up { outer.max(1.0) / turns.processes } else { turns.repeats };
                 let inner = self.below(plan.righttree, Turns { repeats, ..turns });
                 self.flow.paired += self.pairs(plan, outer, inner, looks_up);
@@ -270,19 +271,19 @@ impl<'a> HeapPlan<'a> {
         result
     }
 
-    /// Pairs that the engine has to look at for a nested loop, or what takes as long.
+    /// The number of pairs that the engine has to compare for a nested loop, or the equivalent of its sorting.
     fn pairs(&mut self, plan: &'a pg_sys::Plan, outer: f64, inner: f64, looks_up: bool) -> f64 {
         let Some(join) = self.of::<pg_sys::NestLoop>(plan) else { return 0.0 };
         let found = if looks_up { self.looked_up(plan.righttree) } else { None };
         let others = found.map_or(inner, |(_, rows)| rows);
         let ways = way(compared(self.tree, join.join.joinqual)).into_iter().chain(found.map(|(way, _)| way));
         let way = match ways.min() {
-            // What is looked up by other means has its rows among those that are joined.
+            // The rows of a look-up without usable conditions are counted as joined rows.
             None | Some(Way::Pairs) if looks_up && found.is_none() => return 0.0,
             best => best.unwrap_or(Way::Pairs),
         };
         let sorted = match join.join.jointype {
-            // They look for one partner among the others.
+            // Such joins look for one partner among the rows of the other side.
             pg_sys::JoinType::JOIN_SEMI | pg_sys::JoinType::JOIN_ANTI => others,
             _ => others.min(outer),
         };
@@ -293,8 +294,8 @@ impl<'a> HeapPlan<'a> {
         }
     }
 
-    /// How the engine finds partners in a side that the heap looks up in an index for each row of the other one, and
-    /// among how many rows.
+    /// The way in which the engine finds partners in the inner side of a nested loop, if the heap looks them up in an
+    /// index. The number is how many rows it searches.
     fn looked_up(&mut self, side: *mut pg_sys::Plan) -> Option<(Way, f64)> {
         use pg_sys::NodeTag::*;
         let plan = self.tree.plan(side)?;
@@ -311,7 +312,7 @@ impl<'a> HeapPlan<'a> {
         Some((way(given.filter(|condition| condition.reads_param()))?, self.scanned(plan)))
     }
 
-    /// All rows of the table that a node reads.
+    /// The number of rows of the table that a node reads.
     fn scanned(&mut self, scan: &pg_sys::Plan) -> f64 {
         // SAFETY: nodes of this kind begin with a scan.
         let number = unsafe { (*std::ptr::from_ref(scan).cast::<pg_sys::Scan>()).scanrelid } as usize;

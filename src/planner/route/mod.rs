@@ -1,4 +1,4 @@
-//! Criteria of `anker.route = auto`.
+//! The criteria of `anker.route = auto`.
 //!
 //! - `by_key`: queries for one row, which never run in the engine
 //! - `cost`: the cost of a query in the engine and on the heap; `partners`: how the engine finds the partners of a

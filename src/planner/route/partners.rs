@@ -1,5 +1,5 @@
-//! Joins of the heap's plan that are nested loops: how the engine would find partners for the same conditions. It
-//! uses a hash table or an order, or has to compare all pairs.
+//! Nested loops in the heap's plan: how would the engine find partners by the same conditions? It uses a hash table or
+//! an order, or has to compare all pairs.
 
 use pgrx::prelude::*;
 use plan::CmpOp;
@@ -8,7 +8,7 @@ use crate::pg::compat::ordered_by_bytes;
 use crate::pg::tree::{Node, Tree};
 use crate::planner::words::operators;
 
-/// A comparison among the conditions of a join or of an index.
+/// A comparison that is a condition of a join or of an index.
 pub struct Compared<'a> {
     node: Node<'a>,
     op: CmpOp,
@@ -16,7 +16,7 @@ pub struct Compared<'a> {
     sides: [Node<'a>; 2],
 }
 
-/// The comparisons of a list of conditions; rows are compared by their first values.
+/// The comparisons in a list of conditions. A comparison of rows counts as one of their first values.
 pub fn compared<'a>(tree: Tree<'a>, conditions: *mut pg_sys::List) -> impl Iterator<Item = Compared<'a>> {
     tree.list(conditions).filter_map(move |node| {
         let (operator, collation, sides) = if let Some(call) = node.cast::<pg_sys::OpExpr>() {
@@ -32,23 +32,23 @@ pub fn compared<'a>(tree: Tree<'a>, conditions: *mut pg_sys::List) -> impl Itera
     })
 }
 
-/// How the engine finds the partners of a row, the best way first.
+/// A way in which the engine finds the partners of a row. The best way comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
-    /// By a hash table.
+    /// It looks them up in a hash table.
     Table,
-    /// Among rows that it puts in an order.
+    /// It searches rows that it has sorted.
     Order,
     Pairs,
 }
 
-/// The best one that comparisons allow; `None`: there are none.
+/// The best way that the comparisons allow; `None` if there are no comparisons.
 pub fn way<'a>(comparisons: impl Iterator<Item = Compared<'a>>) -> Option<Way> {
     comparisons.map(|comparison| comparison.way()).min()
 }
 
 impl Compared<'_> {
-    /// Whether it compares with a value of the rows around.
+    /// Whether one side of the comparison is a value of an outer row.
     pub fn reads_param(&self) -> bool {
         self.node.any(|node| node.cast::<pg_sys::Param>().is_some())
     }
@@ -61,12 +61,13 @@ impl Compared<'_> {
         }
     }
 
-    /// Text has ranks where it is ordered by its bytes.
+    /// Whether the engine can sort the values. It can sort text only by bytes.
     fn has_ranks(&self) -> bool {
         self.collation == pg_sys::InvalidOid || ordered_by_bytes(self.collation)
     }
 
-    /// Whether each of the values compared is one side's. An index compares its own with others.
+    /// Whether each side of the comparison reads one side of the join. An index always compares its own column with a
+    /// value from outside.
     fn is_between_sides(&self) -> bool {
         let is_of = |node: Node<'_>, side: fn(Node<'_>) -> bool| node.any(side);
         let [left, right] = self.sides.map(|side| (is_of(side, is_outer), is_of(side, is_inner)));

@@ -1,12 +1,12 @@
-//! A query as an analytic plan ([`plan::Plan`]), or the reason why not.
+//! Translates a query into an analytic plan ([`plan::Plan`]), or finds the reason why not.
 //!
-//! SQL is recursive: levels hold expressions, these hold subqueries, which are levels. So the rooms call each other,
-//! like PostgreSQL's own parse_expr.c and parse_clause.c; all are methods of [`Translator`].
+//! SQL is recursive: levels contain expressions, and these contain subqueries, which are levels. So the rooms call each
+//! other, like PostgreSQL's own parse_expr.c and parse_clause.c. All are methods of [`Translator`].
 //!
-//! - `translator`: what a translation has come to so far, and expressions of every kind
-//! - `scope`: what the expressions of a level may refer to
+//! - `translator`: the state of a translation, and expressions of every kind
+//! - `scope`: the names that the expressions of a level may use
 //! - `columns`: the engine's result as PostgreSQL sees it
-//! - `level`: SELECT levels, be they the query or a subquery
+//! - `level`: SELECT levels: the query or a subquery
 //! - `expr`: the kinds of expressions
 //! - `aggregate`: aggregates and window functions
 

@@ -1,5 +1,5 @@
-//! Names that the expressions of a SELECT level may refer to: the items of its FROM, by their place in the range
-//! table.
+//! The names that the expressions of a SELECT level may use. They are the items of its FROM, by their places in the
+//! range table.
 
 use pgrx::prelude::*;
 
@@ -14,21 +14,21 @@ use crate::planner::words::reason::{Attempt, Why, type_reason};
 use crate::spec::RelationNames;
 use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
 
-/// A level; those around it come before it in [`Translator`]'s list.
+/// The scope of one level. In [`Translator`]'s list, the scopes around it come before it.
 pub struct Scope<'a> {
     pub query: &'a pg_sys::Query,
-    /// Its only item stands for the computed columns of the query's level.
+    /// Whether the only item stands for the computed columns of the query's level.
     is_above: bool,
     items: Vec<Item>,
     /// Whether the order in which the rows of the only item come matters.
     pub order_matters: bool,
     /// The order of the only item's rows, if a subquery has ordered them and the order matters.
     pub order: Option<Vec<SortKey>>,
-    /// Whether the level is translated a second time too, and must give the same rows.
+    /// Whether the level is translated a second time, and must return the same rows both times.
     pub is_repeated: bool,
-    /// The window functions of the level, as far as they are computed.
+    /// The window functions of the level that are computed already.
     pub windows: Vec<Computed<'a>>,
-    /// The compared values of the simple CASEs that are being translated, innermost last.
+    /// The compared values of the simple CASE expressions that are being translated, innermost last.
     pub case_values: Vec<Typed>,
     /// The columns of the subquery whose comparison is being translated.
     pub compared: Vec<Attempt<Typed>>,
@@ -42,26 +42,26 @@ struct Item {
 
 enum Rows {
     Table(Table),
-    /// The columns of a subquery, or why there is none.
+    /// The columns of a subquery; an error says why a column does not exist.
     Subquery(Vec<Attempt<Typed>>),
-    /// PostgreSQL computes them.
+    /// Rows that PostgreSQL computes.
     Sent {
-        /// Its place in the plan's list.
+        /// The relation's place in the plan's list.
         relation: u16,
-        /// As for a table.
+        /// As for a table below.
         keyed: Option<pg_sys::Oid>,
     },
 }
 
 struct Table {
     name: String,
-    /// The table whose primary key no two of the rows have in common: none where others inherit from it.
+    /// The table whose primary key is unique among the rows. `None` if other tables inherit from it.
     keyed: Option<pg_sys::Oid>,
     columns: Vec<MirrorColumn>,
     excluded: Vec<Excluded>,
-    /// Its place in the plan's list.
+    /// The relation's place in the plan's list.
     relation: u16,
-    /// How each of the mirrored tables that its rows are in calls its columns: for each of `columns` a number.
+    /// For each mirrored table with rows of the relation, the numbers that it gives to the columns in `columns`.
     numbers: Vec<Vec<i16>>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Scope<'a> {
         scope
     }
 
-    /// The query, if it is the one that columns refer to.
+    /// The query, if columns can refer to its items.
     pub fn own_query(&self) -> Option<&'a pg_sys::Query> {
         (!self.is_above).then_some(self.query)
     }
@@ -105,7 +105,8 @@ impl<'a> Scope<'a> {
         self.items.retain(|item| item.index != index);
     }
 
-    /// Whether a column of a grouped query needs no grouping: its table's primary key is among the keys.
+    /// Whether a column of a grouped query may stand outside of aggregates, because its table's primary key is among
+    /// the keys.
     pub fn depends_on(&self, column: &pg_sys::Var, keys: &[Node<'_>]) -> bool {
         let item = self.items.iter().find(|item| item.index == column.varno && column.varlevelsup == 0);
         match item.map(|item| &item.rows) {
@@ -117,13 +118,13 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The query's name for an item of FROM.
+/// The name of an item of FROM in the query.
 pub fn alias(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> String {
     tree.name_of_item(entry).map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 impl<'a> Translator<'a> {
-    /// Makes a table of FROM part of the innermost scope; its number in the plan.
+    /// Adds a table in FROM to the innermost scope, and returns its number in the plan.
     pub fn open_table(&mut self, index: i32, entry: &pg_sys::RangeTblEntry) -> Attempt<u16> {
         let name = relation_name(entry.relid);
         if !entry.tablesample.is_null() {
@@ -133,7 +134,7 @@ impl<'a> Translator<'a> {
         let open = OpenRelation::locked(entry.relid);
         let (columns, excluded) = layout::columns(&open);
         let relids = self.family(entry)?;
-        // A key of a partitioned table has its partition key in it.
+        // A unique key of a partitioned table contains its partition key.
         let key = if open.is_partitioned() { open.identity_attributes() } else { Vec::new() };
         let mut apart = !key.is_empty() || relids.len() == 1;
         let (mut tables, mut numbers) = (Vec::new(), Vec::new());
@@ -164,7 +165,8 @@ impl<'a> Translator<'a> {
         Ok(relation)
     }
 
-    /// A table and its parts: as they were when the query's translation first looked, whatever others attach or detach.
+    /// A table and its partitions or children. They stay as the translation first found them, even if others are
+    /// attached or detached.
     pub fn family(&mut self, entry: &pg_sys::RangeTblEntry) -> Attempt<Vec<pg_sys::Oid>> {
         if !entry.inh {
             return Ok(vec![entry.relid]);
@@ -172,7 +174,7 @@ impl<'a> Translator<'a> {
         if let Some((_, known)) = self.families.iter().find(|(whole, _)| *whole == entry.relid) {
             return Ok(known.clone());
         }
-        // The heap's plan has locked those that it reads. It need not read the one that others are altering.
+        // The heap's plan has locked the tables that it reads. It need not read one that another process is altering.
         let found = relation::family_at_hand(entry.relid).map_err(|locked| {
             let (part, whole) = (relation_name(locked), relation_name(entry.relid));
             Why::Definition.of(match locked == entry.relid {
@@ -184,7 +186,7 @@ impl<'a> Translator<'a> {
         Ok(found)
     }
 
-    /// Some column of a table of the innermost scope.
+    /// Any column of a table of the innermost scope.
     pub fn any_column(&mut self, index: i32) -> Attempt<Expr> {
         let item = self.scope_mut().items.iter().find(|item| item.index == index);
         let attnum = item.and_then(|item| match &item.rows {
@@ -196,7 +198,7 @@ impl<'a> Translator<'a> {
         Ok(self.variable(column, Ask::default())?.expr)
     }
 
-    /// The value of a column of this level, or of one around it.
+    /// The value of a column of this level, or of an outer level.
     pub fn variable(&mut self, var: &pg_sys::Var, ask: Ask) -> Attempt<Typed> {
         match var.varattno {
             0 => return Err(Why::Expression.of("whole row")),
@@ -253,8 +255,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// An outer column as a subquery sees it. It may get any of several equal values, which shows if two zeros are
-/// equal.
+/// An outer column as a subquery sees it. The subquery may be computed with any one of several equal values, and the
+/// difference would show for 0 and -0.
 fn seen_by(ask: Ask, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
     if var.varlevelsup > 0 && typed.ty.is_float() && !ask.only_compared {
         return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));
@@ -262,7 +264,7 @@ fn seen_by(ask: Ask, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
     Ok(typed)
 }
 
-/// The table of an entry if its primary key is one of all the entry's rows.
+/// The table of an entry, if its primary key is unique among all rows of the entry.
 pub fn keyed(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
     let is_partitioned = entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
     (is_partitioned || !entry.inh || !has_children(entry.relid)).then_some(entry.relid)

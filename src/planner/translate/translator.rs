@@ -1,7 +1,7 @@
-//! Expressions: PostgreSQL's into [`plan::Expr`], or the reason why not.
+//! Translates PostgreSQL's expressions into [`plan::Expr`], or finds the reason why not.
 //!
-//! An expression without columns that is not volatile is a value: a literal, or a parameter that the backend evaluates
-//! when the query starts. Everything else must be on the whitelist of [`crate::planner::words::operators`].
+//! An expression that has no columns and is not volatile becomes a value: a literal, or a parameter that the backend
+//! evaluates when the query starts. Everything else must be on the whitelist of [`crate::planner::words::operators`].
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
@@ -16,7 +16,7 @@ use crate::planner::words::operators::{self, Called};
 use crate::planner::words::reason::{Attempt, Reason, Why, function_reason, operator_reason, type_reason};
 use crate::spec::{RelationNames, Source};
 
-/// The order of joins knows no more; a query of WITH counts for each reference.
+/// The greatest number of relations that the join order can handle. A WITH query counts for each reference.
 const MAX_RELATIONS: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -26,23 +26,23 @@ pub struct Typed {
     pub scale: Scale,
 }
 
-/// How many digits a numeric shows behind its point. For values that are only compared it does not matter.
+/// The number of digits that a numeric shows behind the point. It does not matter for values that are only compared.
 #[derive(Clone, Debug)]
 pub enum Scale {
-    /// The digits of its type.
+    /// The scale of the type.
     OfType,
-    /// Fewer than its type has.
+    /// A scale below the type's that is not known.
     Unknown,
-    /// As many digits as this expression says, an integer that is null where the value is.
+    /// The scale is the value of this integer expression, which is null if the value is null.
     Varies(Expr),
-    /// As many digits as this numeric, which is equal to it.
+    /// The scale of this numeric, which is equal to the value.
     Shown(Expr),
-    /// As many digits as the value of this expression, of which it is a parameter.
+    /// The scale of this expression's value, whose parameter the value is.
     Parameter(*mut pg_sys::Node),
 }
 
 impl Scale {
-    /// The scale with the expressions in it replaced by `name`, which gets their types.
+    /// The same scale with its expressions replaced by the results of `name`, which also gets their types.
     pub fn named(self, mut name: impl FnMut(Expr, Type) -> Attempt<Expr>) -> Attempt<Scale> {
         Ok(match self {
             Scale::Varies(digits) => Scale::Varies(name(digits, Type::Int32)?),
@@ -58,24 +58,24 @@ impl Typed {
     }
 }
 
-/// Puts a plan together, level by level.
+/// The state of a translation, which builds a plan level by level.
 pub struct Translator<'a> {
     pub tree: Tree<'a>,
     pub relations: Vec<Relation>,
-    /// The query's name for each relation.
+    /// The names of each relation in the query.
     pub names: Vec<RelationNames>,
-    /// For each relation, the columns of it that were asked for.
+    /// The columns that are needed of each relation.
     scanned: Vec<Vec<Scanned>>,
     /// Rows that PostgreSQL computes for the engine.
     pub sent: Vec<Sent<'a>>,
-    /// Tables that were looked at, with their parts.
+    /// The tables that were looked at, with their partitions or children.
     pub families: Vec<(pg_sys::Oid, Vec<pg_sys::Oid>)>,
     columns: Vec<Type>,
     params: Vec<Type>,
-    /// The parameters' expressions.
+    /// The expressions of the parameters.
     param_exprs: Vec<Node<'a>>,
     sources: Vec<Source>,
-    /// The level that is being translated, behind those around it.
+    /// The scope of the level that is being translated, after those of the levels around it.
     pub scopes: Vec<Scope<'a>>,
     /// Joins that must be made before the translated expressions can be computed.
     pub pending: Vec<Pending>,
@@ -92,25 +92,26 @@ pub struct Finished<'a> {
     pub names: Vec<RelationNames>,
 }
 
-/// A column of a relation that a scan gives.
+/// A column of a relation that a scan returns.
 struct Scanned {
     asked: Asked,
     id: ColumnId,
 }
 
-/// A column of a relation, by its number in the query, or the number of digits that its values show.
+/// A column of a relation, by its number in the query; or the number of digits that its values show.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Asked {
     Column(i16),
     ScaleOf(i16),
 }
 
-/// A reader's demand on an expression, which may be less than its value. It does not hold for the operands.
+/// A reader's demand on an expression, if less than the exact value will do. It does not apply to the expression's
+/// operands.
 #[derive(Clone, Copy, Default)]
 pub struct Ask {
-    /// It may as well be false where it is null.
+    /// The value may be false where it should be null.
     pub null_may_be_false: bool,
-    /// It is only compared, so that of equal values any will do.
+    /// The value is only compared, so that any one of several equal values will do.
     pub only_compared: bool,
 }
 
@@ -165,7 +166,7 @@ impl<'a> Translator<'a> {
         Ok(Finished { plan, params, sources, sent, names })
     }
 
-    /// Goes into a level, which is translated as often as the one around it.
+    /// Enters a level. It is translated again if the level around it is.
     pub fn enter(&mut self, mut scope: Scope<'a>) {
         scope.is_repeated |= self.scopes.last().is_some_and(|around| around.is_repeated);
         self.scopes.push(scope);
@@ -186,7 +187,7 @@ impl<'a> Translator<'a> {
         Ok(ColumnId(id))
     }
 
-    /// Translates something that may be translated once more.
+    /// Translates with `translate`; `repeated` says that it may be translated once more.
     pub fn repeating<T>(&mut self, repeated: bool, translate: impl FnOnce(&mut Self) -> T) -> T {
         let own = self.scope().is_repeated;
         self.scope_mut().is_repeated |= repeated;
@@ -195,7 +196,7 @@ impl<'a> Translator<'a> {
         translated
     }
 
-    /// A parameter: the one that there is for such a value already, or a new one.
+    /// The parameter for a value: an existing one, or a new one.
     pub fn parameter(&mut self, ty: Type, source: Source, expr: *mut pg_sys::Node) -> Expr {
         let node = self.tree.required(expr);
         let is_known = |(at, known): (usize, &Node<'_>)| {
@@ -212,7 +213,7 @@ impl<'a> Translator<'a> {
         Expr::Param { index }
     }
 
-    /// The parameter that is there already for the session's time zone.
+    /// The existing parameter for the session's time zone, if there is one.
     pub fn session_zone_so_far(&self) -> Option<Expr> {
         let index = self.sources.iter().position(|source| *source == Source::SessionZone)?;
         Some(Expr::Param { index: index as u16 })
@@ -225,8 +226,8 @@ impl<'a> Translator<'a> {
         self.param_exprs.truncate(known);
     }
 
-    /// Tries a translation. If it fails, everything is as before, except that outer columns it has asked for stay
-    /// asked for.
+    /// Tries a translation. If it fails, the state is restored, except that outer columns which it has requested remain
+    /// requested.
     pub fn attempt<T>(&mut self, translate: impl FnOnce(&mut Self) -> Attempt<T>) -> Attempt<T> {
         let (relations, sent, params) = (self.relations.len(), self.sent.len(), self.params.len());
         let pending = self.pending.len();
@@ -242,7 +243,7 @@ impl<'a> Translator<'a> {
         translated
     }
 
-    /// A new table; columns are added when they are needed.
+    /// Adds a relation; its columns are added when they are needed.
     pub fn add_relation(&mut self, relation: Relation, names: RelationNames) -> Attempt<u16> {
         if self.relations.len() == MAX_RELATIONS {
             return Err(Why::TooLarge.of(format!("more than {MAX_RELATIONS} tables")));
@@ -253,7 +254,7 @@ impl<'a> Translator<'a> {
         Ok(self.relations.len() as u16 - 1)
     }
 
-    /// A column of a relation; `numbers`: of mirrored tables, how each calls it.
+    /// A column of a relation. `numbers` are its numbers in the mirrored tables that belong to the relation.
     pub fn scanned_column(&mut self, relation: u16, asked: Asked, ty: Type, numbers: &[i16]) -> Attempt<ColumnId> {
         let known = self.scanned[relation as usize].iter().find(|scanned| scanned.asked == asked);
         if let Some(scanned) = known {
@@ -269,7 +270,7 @@ impl<'a> Translator<'a> {
         Ok(id)
     }
 
-    /// The columns of an operator's rows, those of tables as far as they were asked for.
+    /// The columns of an operator's rows. A table has only the columns that were requested so far.
     pub fn columns_of(&self, rel: &Rel) -> Vec<ColumnId> {
         match rel {
             Rel::Scan { relation, .. } => ids(&self.scanned[*relation as usize]),
@@ -298,7 +299,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The rows with all that was found to be needed beside them.
+    /// The rows, joined with everything that the translated expressions need.
     pub fn with_pending(&mut self, rel: Rel, from: usize) -> Rel {
         let pending = self.pending.split_off(from);
         pending
@@ -306,7 +307,7 @@ impl<'a> Translator<'a> {
             .fold(rel, |rel, Pending { kind, rel: right, conditions }| self.join(rel, kind, right, conditions))
     }
 
-    /// A join, whether or not the right side reads columns of the left one.
+    /// A join, which is dependent if the right side reads columns of the left side.
     pub fn join(&self, left: Rel, kind: JoinKind, right: Rel, conditions: Vec<Expr>) -> Rel {
         let visible = self.columns_of(&left);
         let reads = |e: &Expr| e.columns().iter().any(|id| visible.contains(id));
@@ -325,7 +326,7 @@ impl<'a> Translator<'a> {
         agg.aggregate().row().output_types(argument).collect()
     }
 
-    /// A condition on rows: only rows for which it is true count.
+    /// A condition on rows, which keeps only rows for which it is true.
     pub fn row_condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
         self.condition_for(node, Ask { null_may_be_false: true, ..Ask::default() })
     }
@@ -388,7 +389,7 @@ impl<'a> Translator<'a> {
                 let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
                 comparison.between(self, left, right)
             }
-            // Of an operator that simplification has put there the function may not be known yet.
+            // The function of an operator that simplification has inserted may not be known yet.
             _ => self.function(catalog::function_of_operator(op.opno), op.inputcollid, &arguments, || {
                 operator_reason(op.opno)
             }),
@@ -416,8 +417,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A call of a function. That of a cast may return another type, of which the cast's own only has the bytes:
-    /// `smallint::oid` is `int4(smallint)`.
+    /// A call of a function. A cast's function may return another type with the same bytes: `smallint::oid` calls
+    /// `int4(smallint)`.
     fn function_call(&mut self, call: &'a pg_sys::FuncExpr) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
         let result = self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))?;
@@ -425,7 +426,7 @@ impl<'a> Translator<'a> {
     }
 
     fn logic(&mut self, logic: &'a pg_sys::BoolExpr, ask: Ask) -> Attempt<Typed> {
-        // NOT makes true of false, but null of null.
+        // NOT turns false into true, but null into null.
         let is_not = logic.boolop == pg_sys::BoolExprType::NOT_EXPR;
         let of_operands = Ask { null_may_be_false: ask.null_may_be_false && !is_not, ..Ask::default() };
         let mut args = Vec::new();
@@ -448,13 +449,13 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::IsNull { arg: Box::new(arg), negated }))
     }
 
-    /// Between text and varchar, a domain and its type, and collations: the bytes are the same, and what they mean.
+    /// A change of type without a change of value: between text and varchar, a domain and its base type, or collations.
     fn relabelled(&mut self, relabel: &'a pg_sys::RelabelType) -> Attempt<Typed> {
         let arg = self.expression(self.tree.required(relabel.arg))?;
         if is_value_of(&arg, relabel.resulttype) { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
     }
 
-    /// Columns, aggregates and the like at this node or below.
+    /// Whether the expression contains columns, aggregates or other nodes that make it more than a value.
     pub fn contains_more_than_values(&self, node: Node<'_>) -> bool {
         let reads = |node: Node<'_>| {
             use pg_sys::NodeTag::*;
@@ -475,8 +476,7 @@ impl<'a> Translator<'a> {
         }
         let sql_type = node.sql_type();
         if let Some(constant) = node.cast::<pg_sys::Const>().filter(|_| sql_type == pg_sys::UNKNOWNOID) {
-            // What a function takes that takes anything.
-            // SAFETY: a constant of type unknown.
+            // An argument of a function that takes any type. SAFETY: a constant of type unknown.
             let text = (!constant.constisnull).then(|| unsafe { types::unknown(constant.constvalue) });
             let value = text.transpose().map_err(|what| Why::Value.of(what))?.map(Literal::Text);
             return Ok(exact(Expr::Literal { ty: Type::Text, value }, Type::Text));
@@ -508,7 +508,7 @@ impl<'a> Translator<'a> {
         let mut operands = operands.into_iter();
         let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
         match (called, second) {
-            // An oid's casts are those of every type that has its bytes: regclass is kept without being known.
+            // An oid's casts apply to every type with the same bytes: the engine keeps regclass without knowing it.
             (Called::CastTo(ty), None) if first.ty == ty || catalogue::cast(first.ty, ty).is_some() => {
                 Ok(exact(cast(first, ty), ty))
             }
@@ -553,7 +553,7 @@ pub fn cast(typed: Typed, to: Type) -> Expr {
     }
 }
 
-/// A constant of the tree; a numeric has the scale that it shows.
+/// A literal for a constant of the tree; a numeric has the scale that it shows.
 pub fn constant_literal(constant: &pg_sys::Const) -> Attempt<Typed> {
     let ty = types::type_of(constant.consttype).ok_or_else(|| type_reason(constant.consttype))?;
     if constant.constisnull {
@@ -573,7 +573,7 @@ pub fn constant_literal(constant: &pg_sys::Const) -> Attempt<Typed> {
     Ok(exact(Expr::Literal { ty, value: Some(literal(ty)?) }, ty))
 }
 
-/// Whether what the engine computes means the same as a value of an SQL type.
+/// Whether the engine's value has the meaning of a value of this SQL type.
 fn is_value_of(typed: &Typed, sql_type: pg_sys::Oid) -> bool {
     match types::type_of(sql_type) {
         Some(Type::Decimal128 { .. }) => matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric),
@@ -582,7 +582,7 @@ fn is_value_of(typed: &Typed, sql_type: pg_sys::Oid) -> bool {
     }
 }
 
-/// Whether it stands for a column of a subquery that something is compared with.
+/// Whether the node stands for a column of a subquery with which something is compared.
 fn is_compared(param: &pg_sys::Param) -> bool {
     param.paramkind == pg_sys::ParamKind::PARAM_SUBLINK
 }

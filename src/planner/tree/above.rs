@@ -1,4 +1,4 @@
-//! The kinds of PostgreSQL's nodes above the engine's scan.
+//! The kinds of PostgreSQL's plan nodes above the engine's scan.
 
 use crate::pg::tree::Tree;
 use pgrx::pg_sys::{self, NodeTag::*};
@@ -7,15 +7,15 @@ use pgrx::pg_sys::{self, NodeTag::*};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Above {
     pub groups: usize,
-    /// Nodes that leave one of rows that are alike.
+    /// Nodes that keep one of several equal rows.
     pub uniques: usize,
     pub windows: usize,
-    /// Rows are put in order, here or by the engine.
+    /// Whether rows are sorted, by a node here or by the engine.
     pub sorts: bool,
 }
 
 impl Above {
-    /// Counts the nodes of a plan that have no child but the left one.
+    /// Counts the nodes along the chain of left children.
     pub fn of(tree: Tree<'_>, mut plan: *mut pg_sys::Plan) -> Above {
         let mut above = Above::default();
         while let Some(node) = tree.plan(plan) {

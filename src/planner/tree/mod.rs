@@ -1,9 +1,9 @@
-//! The plan tree that comes out.
+//! The plan tree that results from planning.
 //!
-//! - `split`: what the engine computes of a query and what stays above it; `placeholder`: the function in FROM that
-//!   stands for the engine's result while PostgreSQL plans what stays above
-//! - `nodes`: PostgreSQL's nodes over our scan, both sides under the node that chooses; `above`: those between
-//! - `unplanned`: what is said of a heap that is not planned yet; `modifiers`: those of its columns
+//! - `split`: divides a query into the engine's part and PostgreSQL's part above it; `placeholder`: the function in
+//! FROM that stands for the engine's result while PostgreSQL plans its part
+//! - `nodes`: PostgreSQL's nodes over our scan, both sides under the node that chooses; `above`: the nodes between
+//! - `unplanned`: a statement whose heap plan is not made yet; `modifiers`: the modifiers of its columns
 
 pub mod above;
 mod modifiers;

@@ -1,8 +1,8 @@
-//! The modifiers of a result's columns, char(4) or numeric(7,2), as they are when PostgreSQL has planned the query.
+//! The modifiers of a result's columns, as in char(4) or numeric(7,2), after PostgreSQL has planned the query.
 //!
-//! A choice has the modifier that all its branches have in common. Planning may leave but one branch: then there is a
-//! modifier where the query as it was written has none. And where a subquery is pulled up, its expressions take the
-//! place of its columns, with their modifiers.
+//! A choice has a modifier if all its branches have the same one. Planning may leave only one branch, so that the
+//! choice gets a modifier that the written query does not have. If a subquery is pulled up, its expressions replace its
+//! columns, with their modifiers.
 
 use pgrx::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::pg::make;
 use crate::pg::tree::{Node, Tree};
 use crate::planner::translate::expr::origins::{self, Judge, Verdict};
 
-/// Whether they are known before the query is planned: those of [`planned_columns`].
+/// Whether the modifiers are known before the query is planned. They are then those of [`planned_columns`].
 pub fn are_known(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     let mut targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|entry| !entry.resjunk);
     targets.all(|entry| {
@@ -19,7 +19,7 @@ pub fn are_known(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     })
 }
 
-/// The columns of a query's result with their expressions as they are planned, as far as that can change a modifier.
+/// The columns of a query's result, with their expressions planned as far as that can change a modifier.
 pub fn planned_columns(tree: Tree<'_>, query: &pg_sys::Query) -> *mut pg_sys::List {
     let targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|entry| !entry.resjunk);
     make::list(targets.map(|entry| {
@@ -35,13 +35,13 @@ fn planned(expr: Node<'_>) -> Node<'_> {
     }
 }
 
-/// Whether its modifier is one that its parts have in common.
+/// Whether the expression's modifier is the one that its parts have in common.
 fn is_choice(expr: Node<'_>) -> bool {
     use pg_sys::NodeTag::*;
     matches!(expr.tag(), T_ArrayExpr | T_CaseExpr | T_CoalesceExpr | T_CollateExpr | T_MinMaxExpr | T_NullIfExpr)
 }
 
-/// Whether an expression has the modifier that it will have when it is planned.
+/// The test whether an expression already has the modifier that it will have after planning.
 struct Settled;
 
 impl<'a> Judge<'a> for Settled {
@@ -57,7 +57,7 @@ impl<'a> Judge<'a> for Settled {
     }
 }
 
-/// Whether a type is one of the usual ones that have none.
+/// Whether a type is one of the common types without modifiers.
 fn has_no_modifiers(sql_type: pg_sys::Oid) -> bool {
     matches!(
         sql_type,

@@ -1,8 +1,8 @@
-//! The plan tree: PostgreSQL's nodes over our scan, both sides under the node that chooses.
+//! The nodes of the plan tree: PostgreSQL's nodes over our scan, and the node that chooses between both sides.
 //!
-//! The statement stays the one that PostgreSQL made for the heap: range table, permissions, locks and invalidation
-//! come from it. If the heap is not planned yet, they come from [`super::unplanned`]. Two entries are added to its
-//! range table that stand for nothing but names in EXPLAIN.
+//! The statement is the one that PostgreSQL has made for the heap, with its range table, permissions, locks and
+//! invalidation. If the heap is not planned yet, these come from [`super::unplanned`]. Two entries are added to the
+//! range table, whose only purpose is to name things in EXPLAIN.
 
 use std::ffi::CStr;
 
@@ -25,18 +25,18 @@ use crate::planner::words::reason::{Reason, Why};
 use crate::settings;
 use crate::spec::{CHOOSER, ChooserSpec, ENGINE, HeapSide, Unasked, to_node};
 
-/// The plan of the upper query, its function scan replaced by the engine's.
+/// The plan of the upper query, with the engine's scan in place of its function scan.
 pub struct EngineSide {
-    /// The upper query's statement. If there is one for the heap, only its plan is used.
+    /// The upper query's statement. If the heap has a statement, only the plan of this one is used.
     statement: *mut pg_sys::PlannedStmt,
     plan: *mut pg_sys::Plan,
     leaf: *mut pg_sys::CustomScan,
     columns: Vec<ScanColumn>,
-    /// The mirrored tables that it reads, and the statements for rows that it is sent.
+    /// The mirrored tables that the engine reads; the next field holds the statements for rows that are sent along.
     relids: Vec<pg_sys::Oid>,
     sent: Vec<*mut pg_sys::PlannedStmt>,
     demand: Demand,
-    /// Whether it is so for a reason that another transaction need not have.
+    /// Whether rows are sent along for a reason that may not hold in another transaction.
     is_momentary: bool,
 }
 
@@ -45,25 +45,25 @@ impl EngineSide {
         &self.demand
     }
 
-    /// PostgreSQL's plans of the rows sent along.
+    /// PostgreSQL's plans for the rows that are sent along.
     pub fn sent(&self) -> impl Iterator<Item = &pg_sys::Plan> {
         // SAFETY: finished plans, each with its tree.
         self.sent.iter().map(|statement| unsafe { &*(**statement).planTree })
     }
 
-    /// PostgreSQL's nodes above the engine's scan, which itself may sort in place of one.
+    /// PostgreSQL's nodes above the engine's scan. The scan itself may sort in place of a node.
     pub fn above(&self) -> Above {
         // SAFETY: a finished plan, which is left as it is.
         let above = Above::of(unsafe { Tree::new() }, self.plan);
         Above { sorts: above.sorts || self.demand.is_sorted, ..above }
     }
 
-    /// Whether PostgreSQL takes away some of the rows that the engine returns.
+    /// Whether PostgreSQL removes some of the rows that the engine returns.
     pub fn filters_above(&self) -> bool {
         !self.scan().qual.is_null()
     }
 
-    /// Whether PostgreSQL does nothing with the engine's rows but to hand them on.
+    /// Whether PostgreSQL only passes the engine's rows on.
     pub fn hands_on(&self) -> bool {
         // SAFETY: a finished plan, whose tree is left as it is.
         let tree = unsafe { Tree::new() };
@@ -72,8 +72,8 @@ impl EngineSide {
         std::ptr::eq(self.plan, self.scan()) && !self.filters_above() && targets.all(is_column)
     }
 
-    /// Whether its rows have the types of these columns, of a query or plan. Modifiers may differ: no value shows them,
-    /// and those of the columns are taken.
+    /// Whether the rows have the types of these columns of a query or plan. Modifiers may differ: no value shows them,
+    /// and the modifiers of these columns are used.
     pub fn has_columns(&self, targets: *mut pg_sys::List) -> bool {
         // SAFETY: columns of a valid query or plan, and of the side's own.
         let (tree, own) = unsafe { (Tree::new(), (*self.plan).targetlist) };
@@ -92,7 +92,7 @@ impl EngineSide {
     }
 }
 
-/// The comparison by `anker.route = auto` for a query that asks for no side itself.
+/// The costs that `anker.route = auto` compares for a query that does not name a side.
 #[derive(Clone, Copy)]
 pub struct Compared {
     pub engine: f64,
@@ -104,8 +104,8 @@ const CHOOSER_NUMBERS: i32 = 1 << 25;
 
 /// # Safety
 ///
-/// `upper` is a plan, owned by the caller, for the upper query of [`super::split`], `sent` those for what it has to
-/// send.
+/// `upper` is a plan, owned by the caller, for the upper query of [`super::split`]. `sent` holds the plans for the rows
+/// that are sent along.
 pub unsafe fn engine_side(
     upper: *mut pg_sys::PlannedStmt,
     split: Split<'_>,
@@ -160,17 +160,17 @@ pub unsafe fn engine_side(
     }
 }
 
-/// The methods that the scan has registered under the name.
+/// The methods that the scan has registered under this name.
 fn methods(name: &CStr) -> *const pg_sys::CustomScanMethods {
     // SAFETY: both names are registered when the library is loaded.
     unsafe { pg_sys::GetCustomScanMethods(name.as_ptr(), false) }
 }
 
-/// Our scan in the place of a function scan on the placeholder.
+/// Our scan, in place of a function scan on the placeholder.
 ///
 /// # Safety
 ///
-/// The function scan is the caller's to change.
+/// The caller may change the function scan.
 unsafe fn leaf(
     tree: Tree<'_>,
     function_scan: &pg_sys::Plan,
@@ -194,11 +194,11 @@ unsafe fn leaf(
     make::placed(scan)
 }
 
-/// Both sides under the node that chooses; `compared` if the query did not ask for the engine.
+/// Both sides under the node that chooses. `compared` is given if the query did not ask for the engine.
 ///
 /// # Safety
 ///
-/// `heap` is a finished plan that the caller owns; `side` was made of the same query.
+/// `heap` is a finished plan that the caller owns; `side` was made from the same query.
 pub unsafe fn with_engine(
     heap: *mut pg_sys::PlannedStmt,
     side: EngineSide,
@@ -219,7 +219,7 @@ pub unsafe fn with_engine(
         }
         let mut node = engine_first(tree, heap, &side, rows.targetlist, rows);
         node.custom_plans = make::list([side.plan, std::ptr::from_ref(rows).cast_mut()]);
-        // The cost of the heap's plan is no reason to compile the nodes above the engine.
+        // The cost of the heap's plan must not make the executor compile (JIT) the nodes above the engine.
         let planned = HeapSide::Planned { jit_flags: std::mem::take(&mut (*heap).jitFlags) };
         let unasked = compared.map(|compared| Unasked { other_cost: Some(compared.heap) });
         node.custom_private = make::list([to_node(&ChooserSpec { heap: planned, unasked })]);
@@ -231,7 +231,7 @@ pub unsafe fn with_engine(
     }
 }
 
-/// The engine's side alone; the heap's plan is made from the query if it is needed. Without a statement that lists
+/// The engine's side alone; the heap's plan is made from the query if it is needed. If there is no statement that lists
 /// the relations, the upper query's list is used.
 ///
 /// # Safety
@@ -257,7 +257,7 @@ pub unsafe fn with_unplanned(
     }
 }
 
-/// A node that chooses, of which the engine's side is to be the first, with as many rows as `rows` says.
+/// A node that chooses, with the engine's side as its first child. `rows` supplies the estimated number of rows.
 unsafe fn engine_first(
     tree: Tree<'_>,
     statement: *mut pg_sys::PlannedStmt,
@@ -275,13 +275,13 @@ unsafe fn engine_first(
     }
 }
 
-/// Why a side of a query cannot take the place of the other.
+/// The reason that the two sides of a query have different columns.
 pub fn other_columns() -> Reason {
     Why::PlanShape.of("the engine's side has other result columns")
 }
 
-/// Adds relations that the engine's side reads and the heap's plan does not, such as pruned partitions. Executing the
-/// plan again locks them first, and changes to them invalidate the plan.
+/// Adds relations that the engine's side reads but the heap's plan does not, such as pruned partitions. Executing the
+/// plan again then locks them first, and changes to them invalidate the plan.
 unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &EngineSide) {
     // SAFETY: the caller's plan, which it owns.
     unsafe {
@@ -316,7 +316,7 @@ unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &E
     }
 }
 
-/// The heap plan alone under the node that chooses, so that EXPLAIN names the reason.
+/// The heap plan alone under the node that chooses, so that EXPLAIN shows the reason.
 ///
 /// # Safety
 ///
@@ -330,8 +330,8 @@ pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &Reason, optio
     }
 }
 
-/// The heap's plan of a query that did not ask for the engine, as it is; EXPLAIN alone is told why, and what the engine
-/// would cost.
+/// The heap's plan, unchanged, for a query that did not ask for the engine. Only EXPLAIN learns the reason, and the
+/// engine's cost.
 ///
 /// # Safety
 ///
@@ -363,9 +363,9 @@ unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason, unasked: O
     }
 }
 
-/// The node that chooses, with these columns. Its costs matter only for the choice between generic and custom plans.
-/// The engine's costs do not depend on parameters, so a prepared statement gets its generic plan. With the heap's
-/// plan alone, its own costs are right.
+/// The node that chooses, with these columns. Its costs matter only for PostgreSQL's choice between generic and custom
+/// plans. The engine's costs do not depend on parameters, so a prepared statement gets its generic plan. If there is
+/// only the heap's plan, its own costs are right.
 unsafe fn chooser(
     tree: Tree<'_>,
     statement: *mut pg_sys::PlannedStmt,
@@ -403,7 +403,7 @@ unsafe fn chooser(
     node
 }
 
-/// Puts the node where the statement's rows come from; above it what makes a cursor scroll, if that is wanted.
+/// Puts the node at the source of the statement's rows. If a cursor must scroll, a node above it makes that possible.
 unsafe fn finish(
     heap: *mut pg_sys::PlannedStmt,
     mut node: pg_sys::CustomScan,
@@ -426,7 +426,7 @@ unsafe fn finish(
     heap
 }
 
-/// For a dropped column of the table that an INSERT fills the executor wants to see a constant.
+/// Keeps constants for dropped columns: if an INSERT fills a table with one, the executor expects a constant there.
 fn keep_constants(tree: Tree<'_>, node: &mut pg_sys::CustomScan, rows: &pg_sys::Plan) {
     let columns = tree.list_of::<pg_sys::TargetEntry>(node.scan.plan.targetlist);
     let originals = tree.list_of::<pg_sys::TargetEntry>(rows.targetlist).filter(|entry| !entry.resjunk);
@@ -437,7 +437,8 @@ fn keep_constants(tree: Tree<'_>, node: &mut pg_sys::CustomScan, rows: &pg_sys::
     node.scan.plan.targetlist = make::list(columns);
 }
 
-/// A cursor scrolls if it was declared so, or, unless it was declared not to, if its heap plan can run backwards.
+/// Whether a cursor must scroll: it was declared so, or it was not declared otherwise and its heap plan can run
+/// backwards.
 unsafe fn must_scroll(heap: &pg_sys::PlannedStmt, options: i32) -> bool {
     let has = |option: u32| options & option as i32 != 0;
     // SAFETY: the heap's finished plan.
@@ -446,7 +447,7 @@ unsafe fn must_scroll(heap: &pg_sys::PlannedStmt, options: i32) -> bool {
     has(pg_sys::CURSOR_OPT_SCROLL) || declared && may_scroll()
 }
 
-/// A node that keeps the rows below it.
+/// A node that stores the rows of the node below it.
 fn material(tree: Tree<'_>, below: &pg_sys::Plan) -> *mut pg_sys::Plan {
     let columns = tree.list_of::<pg_sys::TargetEntry>(below.targetlist).map(|entry| {
         let column = make::column(pg_sys::OUTER_VAR, entry.resno, tree.required(entry.expr).shape());
@@ -462,7 +463,7 @@ fn material(tree: Tree<'_>, below: &pg_sys::Plan) -> *mut pg_sys::Plan {
     make::placed(node).cast()
 }
 
-/// The scan's own columns, over a range table entry that gives them names.
+/// Adds a range table entry that names the scan's columns, and makes the scan refer to it.
 unsafe fn name_columns(leaf: *mut pg_sys::CustomScan, heap: *mut pg_sys::PlannedStmt, columns: &[ScanColumn]) {
     let names = make::strings(columns.iter().map(|column| &column.name));
     // SAFETY: the caller's plans, which it owns; new nodes.
@@ -477,7 +478,7 @@ unsafe fn name_columns(leaf: *mut pg_sys::CustomScan, heap: *mut pg_sys::Planned
     }
 }
 
-/// A range table entry as the planner leaves it of a function: nothing but names.
+/// A range table entry, as the planner leaves one for a function: it holds only names.
 fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEntry {
     make::placed(pg_sys::RangeTblEntry {
         rtekind: pg_sys::RTEKind::RTE_FUNCTION,
@@ -487,7 +488,8 @@ fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEn
     })
 }
 
-/// Numbers of nodes must differ within a statement: those of the heap plan stay, ours begin far behind.
+/// Numbers the nodes of a chain. Numbers must be unique in a statement: those of the heap plan stay, and ours begin far
+/// behind them.
 fn number_from(start: i32, top: *mut pg_sys::Plan) {
     let mut next = start;
     let mut plan = top;

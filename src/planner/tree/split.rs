@@ -1,4 +1,4 @@
-//! Splits a SELECT into the engine's part and PostgreSQL's part above it.
+//! Divides a SELECT into the engine's part and PostgreSQL's part above it.
 //!
 //! ```text
 //!   SELECT d, avg(x) + 1 FROM t WHERE y > 2 GROUP BY d HAVING count(*) > 3 ORDER BY 2
@@ -9,14 +9,15 @@
 //!
 //! The upper query keeps everything else of the original: ORDER BY, LIMIT, and window functions and DISTINCT if the
 //! engine cannot do them ([`crate::planner::rewrite::nested`]). It also keeps conditions of HAVING that the engine
-//! cannot compute, and grouping if the engine can compute only the rows. [`super::nodes`] replaces its one function
-//! scan by ours. If nothing above removes rows, the engine returns no more than LIMIT asks for, or sorts all rows
-//! ([`crate::planner::translate::level::ordered`]).
+//! cannot compute. If the engine can compute only the rows, it keeps the grouping. [`super::nodes`] replaces the upper
+//! query's only function scan by ours. If nothing above removes rows, the engine returns no more rows than LIMIT asks
+//! for, or sorts all rows ([`crate::planner::translate::level::ordered`]).
 //!
-//! Keys and aggregates are found in select list and HAVING in their written form, for only that is certain to be
-//! found. The parser has ensured that every column outside of aggregates is part of an expression that equals a key,
-//! or depends on a primary key among them. Simplified, `NOT (x < 5)` is `x >= 5`, and the key `x < 5` is not in it.
-//! Expressions for the engine are simplified after that; the upper query is simplified when it is planned.
+//! Keys and aggregates are searched for in select list and HAVING in their written form, since only this form is
+//! certain to match. The parser has ensured that every column outside of aggregates is part of an expression that
+//! equals a key, or depends on a primary key among them. After simplification, `NOT (x < 5)` is `x >= 5`, which no
+//! longer contains the key `x < 5`. Expressions for the engine are simplified after the search; the upper query is
+//! simplified when it is planned.
 
 use pgrx::prelude::*;
 use plan::{Rel, Relation};
@@ -40,7 +41,7 @@ use crate::spec::ScanSpec;
 
 pub struct Split<'a> {
     pub spec: ScanSpec,
-    /// Rows that PostgreSQL computes below the engine.
+    /// Rows that PostgreSQL computes and sends along.
     pub sent: Vec<Sent<'a>>,
     /// Expressions of the plan's parameters.
     pub params: Vec<Node<'a>>,
@@ -50,7 +51,7 @@ pub struct Split<'a> {
     pub columns: Vec<ScanColumn>,
 }
 
-/// Splits a rewritten SELECT of the tree, whose relations are locked; `function` is the placeholder's.
+/// Divides a rewritten SELECT of the tree, whose relations are locked. `function` is the placeholder.
 pub fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
     let mut translator = Translator::new(tree);
     let functions = tree.functions_of(query);
@@ -80,11 +81,11 @@ pub fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid
     Ok(Split { spec, sent, params, upper: make::placed(upper), columns })
 }
 
-/// The level that is nearest to PostgreSQL.
+/// The level whose columns go to PostgreSQL.
 struct Top<'a> {
     query: &'a pg_sys::Query,
     level: Opened<'a>,
-    /// PostgreSQL makes its groups.
+    /// Whether PostgreSQL makes the groups.
     ungrouped: bool,
 }
 
@@ -93,7 +94,7 @@ fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt
     if let Some(Nested { query, item }) = nested(translator.tree, query) {
         let level = translator.attempt(|translator| {
             let level = open_level(translator, query, Use::Top)?;
-            // It is not to be PostgreSQL that computes all of it.
+            // PostgreSQL must not compute the whole query.
             let sent = translator.sent.iter().find(|sent| sent.relation_of(item).is_some());
             if has_windows && !fits_into_memory(&translator.relations) {
                 return Err(Why::TooLarge.of("window functions of too many rows"));
@@ -113,8 +114,7 @@ fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt
     }
 }
 
-/// Whether the engine has memory for all columns that the relations are read for; PostgreSQL has files for its window
-/// functions.
+/// Whether the engine has enough memory for all columns that are read. PostgreSQL uses files for its window functions.
 fn fits_into_memory(relations: &[Relation]) -> bool {
     let bytes = relations.iter().map(|relation| {
         let rows: f64 = relation.tables().iter().map(|table| expected_rows(table.relid.into())).sum();
@@ -123,7 +123,7 @@ fn fits_into_memory(relations: &[Relation]) -> bool {
     bytes.sum::<f64>() * 2.0 <= f64::from(settings::QUERY_MEMORY_MB.get()) * f64::from(1 << 20)
 }
 
-/// Has the engine leave out the groups that HAVING does not want, as far as it can tell.
+/// Makes the engine drop the groups that HAVING excludes, as far as it can compute the condition.
 fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, level: &mut Opened<'a>) {
     let columns = level.columns.read_by_engine(translator);
     translator.enter(Scope::above(query, columns));
@@ -142,7 +142,7 @@ fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
     level.quals = if left.is_empty() { None } else { translator.tree.node(make::all_of(left)) };
 }
 
-/// The rest of the query, over the placeholder; `groups`: with its groups.
+/// The rest of the query, over the placeholder. `groups` says that it also groups the rows.
 fn upper_query(
     query: &pg_sys::Query,
     placeholder: *mut pg_sys::RangeTblEntry,
@@ -168,7 +168,7 @@ fn upper_query(
     upper
 }
 
-/// Removes ORDER BY, and columns that are computed only for it.
+/// Removes ORDER BY, and the columns that exist only for it.
 fn without_order(tree: Tree<'_>, upper: &mut pg_sys::Query) {
     upper.sortClause = std::ptr::null_mut();
     let returned = tree.list_of::<pg_sys::TargetEntry>(upper.targetList).filter(|entry| !entry.resjunk);

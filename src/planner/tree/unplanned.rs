@@ -1,8 +1,8 @@
-//! A query whose heap plan is made only if it is needed: PostgreSQL may take longer to plan a short query than the
-//! engine to answer it.
+//! Queries whose heap plan is made only if it is needed: PostgreSQL may take longer to plan a short query than the
+//! engine takes to answer it.
 //!
-//! The statement still says what it would say with that plan: which relations it reads and as which user. So rights
-//! are checked, locks taken and changes noticed.
+//! The statement says the same as it would with that plan: which relations it reads, and as which user. So permissions
+//! are checked, locks are taken, and changes are noticed.
 
 use std::ffi::{c_char, c_void};
 
@@ -18,11 +18,11 @@ use crate::pg::tree::Tree;
 use crate::pg::walk;
 use crate::shared::{self, TableState};
 
-/// Whether the plan can wait.
+/// Whether the heap's plan can be made later.
 ///
 /// # Safety
 ///
-/// `query` is a rewritten query, the others are what its planner was given.
+/// `query` is a rewritten query; the other arguments are those of its planner.
 pub unsafe fn can_wait(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -40,8 +40,8 @@ pub unsafe fn can_wait(
         {
             return false;
         }
-        // Statements that are kept are planned once, for all the times that they may run on the heap, if they can be
-        // recognised. These are statements with parameters, those of functions, and those of PREPARE.
+        // Statements that are kept are planned at once, for all later runs on the heap, if they can be recognised. They
+        // are statements with parameters, statements of functions, and those of PREPARE.
         let mut is_general = params.is_null();
         (!is_general || session::is_clients(source))
             && !walk::walk(query.cast(), binds_planner, (&raw mut is_general).cast())
@@ -49,9 +49,10 @@ pub unsafe fn can_wait(
     }
 }
 
-/// Whether a node, or one below it, must be seen by PostgreSQL's planner. One kind is a parameter without a value, if
-/// the plan is to be a general one. The other is a node that the planner replaces and records a dependency for: an
-/// expression of a function's body, or a domain without conditions. Owns nothing: errors jump over it.
+/// Whether PostgreSQL's planner has to see a node, or one below it. One kind is a parameter without a value, if the
+/// plan is to be general. The other is a node that the planner replaces, and for which it records a dependency: the
+/// call of a function with an SQL body, or a domain without conditions. The function owns nothing, so errors may jump
+/// over it.
 unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `can_wait`; tags tell types.
     unsafe {
@@ -61,13 +62,13 @@ unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *
                 return symbols::query_tree_walker(node.cast(), binds_planner, is_general, 0);
             }
             pg_sys::NodeTag::T_CoerceToDomain => return true,
-            // Others are what a subquery is compared with.
+            // Other parameters stand for values that a subquery is compared with.
             pg_sys::NodeTag::T_Param
                 if (*node.cast::<pg_sys::Param>()).paramkind == pg_sys::ParamKind::PARAM_EXTERN =>
             {
                 return *is_general.cast::<bool>();
             }
-            // Neither of a type's functions has a body that could take its place.
+            // The input and output functions of a type have no body that the planner could inline.
             pg_sys::NodeTag::T_CoerceViaIO => {}
             _ if symbols::check_functions_in_node(node, Some(has_body_in_sql), std::ptr::null_mut()) => return true,
             _ => {}
@@ -78,7 +79,7 @@ unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *
 
 #[pg_guard]
 unsafe extern "C-unwind" fn has_body_in_sql(function: pg_sys::Oid, _context: *mut c_void) -> bool {
-    // Those of the server itself never change.
+    // The server's own functions never change.
     function.to_u32() >= pg_sys::FirstUnpinnedObjectId && catalog::is_written_in_sql(function)
 }
 
@@ -100,8 +101,8 @@ impl Reads {
         reads
     }
 
-    /// Whether all its mirrored relations can be asked for at present, as far as this process knows. If not, the heap
-    /// will be needed, again and again for a statement that is kept.
+    /// Whether all mirrored relations can be read from the engine now, as far as this process knows. If not, the heap
+    /// will be needed, repeatedly for a statement that is kept.
     pub fn are_there(&self) -> bool {
         // SAFETY: entries of ours.
         let entries = unsafe { Tree::new() }.list_of::<pg_sys::RangeTblEntry>(self.entries);
@@ -112,8 +113,8 @@ impl Reads {
             && entries.filter_map(|entry| shared::table(database, entry.relid)).all(is_there)
     }
 
-    /// Whether the user may read all of it. PostgreSQL's planner leaves out relations that a condition makes
-    /// superfluous, and nobody needs a right to these.
+    /// Whether the user may read all relations. PostgreSQL's planner removes relations that a condition makes
+    /// superfluous, and nobody needs a permission for those.
     pub fn are_permitted(&self) -> bool {
         // SAFETY: complete entries with their permissions.
         unsafe { compat::are_permitted(self.entries, self.permissions) }
@@ -139,11 +140,11 @@ impl Reads {
         }
     }
 
-    /// Has a statement read all of it.
+    /// Makes a statement read all these relations.
     ///
     /// # Safety
     ///
-    /// A finished statement that the caller owns, and that reads no relation yet; the query is as it was.
+    /// The caller owns `statement`, which is finished and reads no relation yet; the query has not changed since.
     pub unsafe fn hand_to(self, statement: &mut pg_sys::PlannedStmt) {
         let (mut relations, mut others) = (std::ptr::null_mut(), std::ptr::null_mut());
         let mut has_policies = false;
@@ -156,13 +157,14 @@ impl Reads {
             statement.rtable = pg_sys::list_concat(statement.rtable, self.entries);
             (first..).take(Tree::new().list(self.entries).len()).for_each(|n| compat::is_always_read(statement, n));
             compat::set_permissions(statement, self.permissions);
-            // Another role may lack a right that this one has, and that PostgreSQL's planner finds superfluous.
+            // Another role may lack a permission that this role has, for a relation that PostgreSQL's planner finds
+            // superfluous.
             statement.dependsOnRole = true;
         }
     }
 }
 
-/// Owns nothing: errors jump over it.
+/// Collects the relations of a query. The function owns nothing, so errors may jump over it.
 unsafe extern "C-unwind" fn collect(node: *mut pg_sys::Node, reads: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `Reads::of`; tags tell types.
     unsafe {
@@ -172,7 +174,7 @@ unsafe extern "C-unwind" fn collect(node: *mut pg_sys::Node, reads: *mut c_void)
                 add_query(node.cast(), reads);
                 symbols::query_tree_walker(node.cast(), collect, reads, 0)
             }
-            // Nobody reads it.
+            // Nothing refers to this WITH query.
             pg_sys::NodeTag::T_CommonTableExpr if (*node.cast::<pg_sys::CommonTableExpr>()).cterefcount == 0 => false,
             _ => symbols::expression_tree_walker(node, collect, reads),
         }

@@ -1,8 +1,8 @@
-//! Ground floor of the planner.
+//! The ground floor of the planner.
 //!
 //! - `operators`: the whitelist of operators, functions and aggregates
-//! - `query`: questions about a Query
-//! - `reason`: why a query, or a part of it, stays on the heap
+//! - `query`: tests of a Query's form
+//! - `reason`: the reasons why a query, or a part of it, stays on the heap
 
 pub mod operators;
 pub mod query;

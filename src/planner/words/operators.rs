@@ -8,7 +8,7 @@ use crate::pg::tree::Node;
 use crate::pg::types::family::{DATETIME, FLOAT, INTEGER, NUMERIC, TEXT};
 use crate::pg::{catalog, compat, types};
 
-// Operator families of types of which no more is known than that equal values have equal bytes.
+// Operator families of types about which the engine knows only that equal values have equal bytes.
 const BIT_FAMILY: u32 = 423;
 const CHAR_FAMILY: u32 = 429;
 const LSN_FAMILY: u32 = 3253;
@@ -18,12 +18,12 @@ const MONEY_FAMILY: u32 = 2099;
 const NETWORK_FAMILY: u32 = 1974;
 const VARBIT_FAMILY: u32 = 2002;
 
-// Whatever has "oid" in its name is an oid to pgrx, be it the oid of a function.
+// pgrx gives the type Oid to every constant with "oid" in its name, this function among them.
 const INT8_OID: u32 = pg_sys::F_INT8_OID.to_u32();
 
 /// The meaning of an operator, if it is a comparison of a family that the engine knows.
 pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
-    // Operators made by users may join a family: their meaning is theirs.
+    // Users may add operators of their own to a family, with any meaning.
     if operator.to_u32() >= pg_sys::FirstNormalObjectId {
         return None;
     }
@@ -46,7 +46,7 @@ fn is_known(family: u32) -> bool {
     types::has_family(family) || has_one_image(family)
 }
 
-/// Whether values are equal if their bytes are.
+/// Whether values of a family are equal exactly if their bytes are.
 fn has_one_image(family: u32) -> bool {
     matches!(
         family,
@@ -61,7 +61,8 @@ fn has_one_image(family: u32) -> bool {
     )
 }
 
-/// The type to which both sides of a comparison are brought; for decimals, which are compared by value, their own.
+/// The type to which both sides of a comparison are converted. Decimals keep their own types, since they are compared
+/// by value.
 pub fn common_type(family: u32, left: Type, right: Type) -> Option<(Type, Type)> {
     use Type::*;
     let both = |ty| Some((ty, ty));
@@ -85,10 +86,10 @@ fn wider(a: Type, b: Type) -> Type {
     if a.slot_bytes() >= b.slot_bytes() { a } else { b }
 }
 
-/// The catalogue's entry for a function behind an operator or cast.
+/// An entry of the catalogue for the function behind an operator or cast.
 #[derive(Clone, Copy, Debug)]
 pub enum Called {
-    /// Both operands are cast to the type first, if there is one.
+    /// Arithmetic. Both operands are first cast to the type, if one is given.
     Arith(ArithOp, Option<Type>),
     Negate,
     CastTo(Type),
@@ -211,7 +212,7 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
     })
 }
 
-/// The list aggregate of this oid: it looks at all values of a group.
+/// The list aggregate with this oid. It needs all values of a group.
 pub fn listing(oid: pg_sys::Oid) -> Option<Listing> {
     Some(match oid.to_u32() {
         pg_sys::F_STRING_AGG_TEXT_TEXT | pg_sys::F_STRING_AGG_BYTEA_BYTEA => Listing::Joined,
@@ -223,7 +224,7 @@ pub fn listing(oid: pg_sys::Oid) -> Option<Listing> {
     })
 }
 
-/// Variance or standard deviation, and whether it is one of floats.
+/// The variance or standard deviation with this oid, and whether it is one of floats.
 pub fn spread(oid: pg_sys::Oid) -> Option<(Spread, bool)> {
     Some(match oid.to_u32() {
         pg_sys::F_VAR_POP_FLOAT4 | pg_sys::F_VAR_POP_FLOAT8 => (Spread::VarPop, true),
@@ -263,12 +264,13 @@ pub fn spread(oid: pg_sys::Oid) -> Option<(Spread, bool)> {
     })
 }
 
-/// Aggregates of floats that the engine does not know: a sum of reals is rounded to a real with each of them.
+/// Aggregates of floats that the engine does not compute. For example, a sum of reals is rounded to a real after each
+/// value.
 pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
     oid.to_u32() == pg_sys::F_SUM_FLOAT4
 }
 
-/// Calls of functions whose result is not a matter of the value alone.
+/// Calls of functions whose result depends on how the value is stored, not only on the value.
 pub fn looks_at_storage(node: Node<'_>) -> bool {
     let call = node.cast::<pg_sys::FuncExpr>().map(|call| call.funcid.to_u32());
     matches!(call, Some(pg_sys::F_PG_COLUMN_SIZE | pg_sys::F_PG_COLUMN_COMPRESSION))

@@ -1,10 +1,10 @@
-//! Questions about a Query.
+//! Tests of a Query's form.
 
 use pgrx::prelude::*;
 
 use crate::pg::tree::{Node, Tree};
 
-/// Whether it has groups, be it that all rows are one.
+/// Whether the query has groups; one group of all rows counts, too.
 pub fn is_grouped(query: &pg_sys::Query) -> bool {
     query.hasAggs || !query.groupClause.is_null() || !query.groupingSets.is_null()
 }
@@ -14,7 +14,7 @@ pub fn is_limited(query: &pg_sys::Query) -> bool {
     !query.limitCount.is_null() || !query.limitOffset.is_null()
 }
 
-/// Whether a condition is the constant that no conditions leave.
+/// Whether a condition is the constant true, which remains if all conditions are removed.
 pub fn is_true(condition: Node<'_>) -> bool {
     condition.cast::<pg_sys::Const>().is_some_and(|value| !value.constisnull && value.constvalue.value() != 0)
 }

@@ -1,4 +1,4 @@
-//! Why a query, or a part of it, stays on the heap: what EXPLAIN says then.
+//! The reasons why a query, or a part of it, stays on the heap, as EXPLAIN shows them.
 
 use pgrx::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Aggregates: what the engine computes, and how it becomes PostgreSQL's result.
+//! Aggregates: the engine's computation, and the conversion of its result into PostgreSQL's.
 
 use pgrx::prelude::*;
 use plan::catalogue::{Aggregate, Extreme};
@@ -15,14 +15,13 @@ use crate::planner::words::reason::{Attempt, Reason, Why};
 use crate::settings::{self, FloatAggregates};
 use crate::spec::Conversion;
 
-/// AGGKIND_NORMAL: not an ordered-set aggregate.
+/// AGGKIND_NORMAL, the kind of aggregates without WITHIN GROUP.
 const NORMAL_AGGREGATE: u8 = b'n';
 
 /// The engine's computation for an aggregate.
 pub enum Translated {
     Column(Agg, Distinct, Conversion),
-    /// The sum of numerics, or with a count their average, that shows as many digits as that one of them which shows
-    /// most.
+    /// A sum of numerics or, with a count, their average. The result has as many digits as the value with most digits.
     Scaled {
         sum: Agg,
         ty: Type,
@@ -38,7 +37,7 @@ pub enum Translated {
 }
 
 impl<'a> Translator<'a> {
-    /// `arrival`: the order in which the rows come, where it may show.
+    /// Translates an aggregate. `arrival` is the order in which the rows come, if the result may depend on it.
     pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref, arrival: Vec<SortKey>) -> Attempt<Translated> {
         if let Some(listing) = operators::listing(aggref.aggfnoid) {
             return self.listed(aggref, listing, arrival);
@@ -64,7 +63,7 @@ impl<'a> Translator<'a> {
             return self.pair(aggref, aggregate, argument, x, filter.as_ref());
         }
         let typed = match (self.expression(argument)?, aggregate) {
-            // PostgreSQL adds up reals as doubles.
+            // PostgreSQL adds reals in double precision.
             (typed @ Typed { ty: Type::Float32, .. }, Aggregate::Float(_)) => {
                 exact(cast(typed, Type::Float64), Type::Float64)
             }
@@ -73,7 +72,7 @@ impl<'a> Translator<'a> {
             (typed, _) => self.shown(typed)?,
         };
         let is_extreme = matches!(aggregate, Aggregate::Min | Aggregate::Max);
-        // The least of all intervals is one of the least of each once.
+        // DISTINCT makes no difference to a least or greatest interval.
         let indifferent = is_extreme && typed.ty == Type::Interval;
         let distinct = !aggref.aggdistinct.is_null() && !indifferent;
         match (&typed.scale, aggregate) {
@@ -137,7 +136,7 @@ impl<'a> Translator<'a> {
             },
         };
         let agg = agg.ok_or_else(|| unknown(aggref))?;
-        // The least of all is that of each once.
+        // DISTINCT makes no difference to an extreme in a locale's order.
         let once = distinct && !matches!(agg, Agg::InLocale(..));
         Ok(Translated::Column(agg, Distinct(once), conversion))
     }
@@ -156,7 +155,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// An aggregate of pairs (y, x).
+    /// An aggregate of pairs (y, x), such as `corr`.
     fn pair(
         &mut self,
         aggref: &pg_sys::Aggref,
@@ -189,7 +188,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The value, or null where the filter is not true: aggregates pass over nulls.
+/// The value, or null if the filter is not true. Aggregates ignore nulls.
 pub fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
     match filter {
         None => value,
@@ -223,7 +222,7 @@ fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
     aggregate.ok_or_else(|| unknown(aggref))
 }
 
-/// Whether PostgreSQL may compute an aggregate of rows that come in another order than the heap's.
+/// Checks whether PostgreSQL's result may depend on the order of the rows, which the engine does not keep.
 pub fn check_row_order(aggref: &pg_sys::Aggref) -> Attempt<()> {
     let is_float = matches!(operators::aggregate(aggref.aggfnoid), Some(Aggregate::Float(_) | Aggregate::Pair(_)));
     let depends = is_float || operators::depends_on_row_order(aggref.aggfnoid);
@@ -233,7 +232,7 @@ pub fn check_row_order(aggref: &pg_sys::Aggref) -> Attempt<()> {
     }
 }
 
-/// Whether an aggregate that says no order of its own may make something else of the same rows in another one.
+/// Whether an aggregate without an order of its own may return something else if the same rows come in another order.
 pub fn may_show_row_order(aggref: &pg_sys::Aggref) -> bool {
     let is_sorted = !aggref.aggdistinct.is_null() && operators::listing(aggref.aggfnoid).is_some();
     let says_order = !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE;
@@ -248,7 +247,7 @@ pub fn unknown(aggref: &pg_sys::Aggref) -> Reason {
     Why::Aggregate.of(format!("aggregate {}", catalog::function_name(aggref.aggfnoid)))
 }
 
-/// How an aggregate's result is made of the engine's.
+/// The conversion of the engine's result into the aggregate's.
 fn result<'a>(
     translator: &Translator<'a>,
     aggregate: Aggregate,

@@ -20,7 +20,7 @@ impl<'a> Translator<'a> {
         let filter = filter.as_ref();
         let targets = Targets::of(self.tree.node(aggref.args));
         let distinct = !aggref.aggdistinct.is_null();
-        // DISTINCT sorts by all arguments, those of ORDER BY first.
+        // DISTINCT sorts by all arguments, beginning with those of ORDER BY.
         let clauses = if distinct { aggref.aggdistinct } else { aggref.aggorder };
         let mut order = if clauses.is_null() { arrival } else { self.sort_keys(clauses, &targets, None)? };
         for key in order.iter_mut().filter(|key| !is_constant(&key.expr)) {
@@ -40,7 +40,7 @@ impl<'a> Translator<'a> {
                     return Err(unknown(aggref));
                 }
                 let conversion = plain(value.ty);
-                // A delimiter is looked at only where there is a value.
+                // The delimiter is evaluated only where there is a value.
                 let delimiter = if is_constant(&delimiter.expr) { delimiter.expr } else { where_true(delimiter) };
                 (vec![where_true(value), delimiter], None, conversion)
             }
@@ -70,7 +70,7 @@ impl<'a> Translator<'a> {
         Ok(Translated::Column(Agg::Listed(Box::new(listed)), Distinct(distinct), conversion))
     }
 
-    /// The share of a percentile: the same for all groups.
+    /// The fraction of a percentile, which must be the same for all groups.
     fn share(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Expr> {
         let share = self.tree.list(aggref.aggdirectargs).next().ok_or_else(|| unknown(aggref))?;
         match self.expression(share)?.expr {
@@ -81,7 +81,7 @@ impl<'a> Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// `ARRAY(SELECT …)`: an array of all rows, in their order; an empty one of none.
+    /// `ARRAY(SELECT …)`: an array of all rows in their order, empty if there are no rows.
     pub fn array_of_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
         let query = self
             .tree
@@ -118,12 +118,12 @@ fn all() -> Expr {
     Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(true)) }
 }
 
-/// A value in the form from which elements are made.
+/// A value in the form in which it becomes an element of an array.
 fn in_array(value: Typed) -> Expr {
     if value.ty == Type::Numeric { stored(value).expr } else { value.expr }
 }
 
-/// A numeric as PostgreSQL keeps it.
+/// A numeric in PostgreSQL's stored form.
 fn stored(value: Typed) -> Typed {
     let expr = Expr::Call { function: Named::ToStored, ty: Type::Opaque, args: vec![value.expr] };
     Typed { expr, ty: Type::Opaque, scale: value.scale }

@@ -1,8 +1,8 @@
 //! Aggregates and window functions.
 //!
-//! - `call`: what the engine computes for an aggregate, and how it becomes PostgreSQL's result
+//! - `call`: the engine's computation for an aggregate, and the conversion of its result
 //! - `listed`: aggregates over a group's values in an order
-//! - `window_function`: what a window function is in the engine; `range_frame`: frames of a range of values
+//! - `window_function`: window functions in the engine's plan; `range_frame`: frames of a range of values
 
 mod call;
 pub mod listed;

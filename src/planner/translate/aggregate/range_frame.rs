@@ -1,7 +1,7 @@
 //! Window frames of a range of values: `RANGE BETWEEN x PRECEDING AND y FOLLOWING`.
 //!
-//! PostgreSQL's `in_range` functions ask whether a value is at least, or at most, the current row's moved by the
-//! offset. Here the latter is computed for each row, the edge of its frame.
+//! PostgreSQL's `in_range` functions compare a value with the current row's value moved by the offset. That moved value
+//! is the edge of the row's frame. The engine computes the edge for each row.
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
@@ -13,7 +13,7 @@ use crate::planner::translate::level::ordered::Targets;
 use crate::planner::translate::{Translator, Typed, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
-/// How far a frame reaches, and whether edges may go back where values do not.
+/// The edges of a frame. `goes_back`: an edge may decrease from one row to the next although the values increase.
 #[derive(Clone)]
 pub struct RangeFrame {
     reach: Reach,
@@ -21,13 +21,13 @@ pub struct RangeFrame {
 }
 
 impl RangeFrame {
-    /// Whether there may be no such edge.
+    /// Whether computing an edge may raise an error.
     pub fn may_raise(&self) -> bool {
         [&self.reach.start, &self.reach.end].into_iter().flatten().any(Expr::can_raise)
     }
 
-    /// The reach for this function. PostgreSQL does not look for both ends of the frame at each row if only its last
-    /// row is used. If edges go back, that makes a difference.
+    /// The edges for a function. If a function uses only the last row of a frame, PostgreSQL does not compute both ends
+    /// of the frame for each row. This makes a difference if edges go back.
     pub fn for_function(&self, function: &WindowFunction) -> Attempt<Box<Reach>> {
         match function {
             WindowFunction::Last(_) if self.goes_back => {
@@ -38,18 +38,18 @@ impl RangeFrame {
     }
 }
 
-/// An offset, and where it leads.
+/// The offset of a frame's end, and its direction.
 #[derive(Clone, Copy)]
 struct Offset<'a> {
     node: Node<'a>,
-    /// To lower values.
+    /// Whether the offset leads to lower values.
     minus: bool,
-    /// Whether it is the highest of the frame's values that it is about.
+    /// Whether it determines the frame's highest value.
     upper: bool,
 }
 
 impl<'a> Translator<'a> {
-    /// `None`: no bound of the frame counts values.
+    /// The edges of a frame; `None` if neither of its ends is an offset of values.
     pub fn range_frame(
         &mut self,
         clause: &'a pg_sys::WindowClause,
@@ -95,7 +95,7 @@ impl<'a> Translator<'a> {
         frame.map(Some)
     }
 
-    /// Integers and decimals, in decimals that hold any sum.
+    /// A frame over integers and decimals, computed in decimals that hold any sum.
     fn range_of_numbers(
         &mut self,
         column: Node<'a>,
@@ -129,7 +129,7 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value, start, end }, goes_back: false })
     }
 
-    /// Reals too, whose edges are doubles.
+    /// A frame over floats. For reals, too, the edges are doubles.
     fn range_of_floats(
         &mut self,
         column: Node<'a>,
@@ -150,7 +150,7 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value, start, end }, goes_back: false })
     }
 
-    /// Points in time, dates among them as timestamps.
+    /// A frame over points in time; dates are treated as timestamps.
     fn range_of_times(
         &mut self,
         column: Node<'a>,
@@ -177,8 +177,8 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value: value.expr, start, end }, goes_back })
     }
 
-    /// Intervals, by their spans; or times of the day, which do not move round the clock, and move only by the time
-    /// of the offset.
+    /// A frame over intervals, compared by their spans, or over times of day. A time of day does not wrap around
+    /// midnight, and moves only by the time part of the offset.
     fn range_of_intervals(
         &mut self,
         column: Node<'a>,
@@ -210,7 +210,7 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value: comparable(&exact(value, ty)), start, end }, goes_back: false })
     }
 
-    /// An offset that is a constant, and not negative: otherwise PostgreSQL raises an error.
+    /// An offset that is constant and not negative. PostgreSQL raises an error for a negative one.
     fn number_of(&mut self, offset: Offset<'a>) -> Attempt<Typed> {
         let typed = match offset.node.tag() {
             pg_sys::NodeTag::T_Const => self.expression(offset.node)?,
@@ -225,7 +225,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The types that a function of `in_range` compares.
+/// The types that an `in_range` function compares.
 #[derive(Clone, Copy)]
 enum Family {
     Numbers,

@@ -1,4 +1,4 @@
-//! Window functions in the engine's plan, and their value from the engine's columns.
+//! Window functions in the engine's plan, and their values, computed from the engine's columns.
 
 use pgrx::prelude::*;
 use plan::catalogue::{Kind, Spread};
@@ -13,13 +13,13 @@ use crate::planner::translate::{Scale, Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 use crate::spec::Conversion;
 
-/// How the columns that a function has in the plan become its value.
+/// The way in which the columns of a function in the plan become its value.
 pub enum Value {
-    /// The only one is it.
+    /// The only column is the value.
     Column(Type, Scale),
-    /// A sum of this type, and a count.
+    /// The value is a sum of this type, divided by a count.
     Average(Type),
-    /// See [`Agg::Spread`]; `scale` is the argument's.
+    /// See [`Agg::Spread`]; `scale` belongs to the argument.
     Spread { of: Spread, scale: u8 },
 }
 
@@ -79,7 +79,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// `lag`, or `lead`.
+    /// `lag` or `lead`.
     fn shifted(
         &mut self,
         func: &pg_sys::WindowFunc,
@@ -102,7 +102,7 @@ impl<'a> Translator<'a> {
                 Some(match other {
                     _ if is_null => Expr::Literal { ty: value.ty, value: None },
                     other if other.ty == value.ty && other.has_exact_scale() => other.expr,
-                    // Each shows its own digits.
+                    // Each of the two values shows its own digits.
                     other if are_numeric([&value, &other]) => {
                         value = self.numeric(value)?;
                         self.numeric(other)?.expr
@@ -115,7 +115,7 @@ impl<'a> Translator<'a> {
         Ok((WindowFunction::Shifted { value: expr, by, back, otherwise }, Value::Column(ty, scale)))
     }
 
-    /// How many rows, or buckets.
+    /// A number of rows, or of buckets.
     fn count(&mut self, node: Node<'a>) -> Attempt<Expr> {
         let count = self.expression(node)?;
         match count.ty.kind() {
@@ -124,7 +124,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// An aggregate over a frame.
+    /// An aggregate over a window's frame.
     fn window_aggregate(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Value)> {
         let arguments = (1..).zip(self.tree.list(func.args));
         let aggref = self.tree.placed(pg_sys::Aggref {

@@ -1,4 +1,4 @@
-//! Comparisons, and what text must be so that bytes decide them.
+//! Comparisons, and the conditions under which texts can be compared by their bytes.
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
@@ -25,7 +25,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// `None`: the operator means something else, or nothing that the engine knows.
+    /// The comparison of an operator; `None` if the engine does not know the operator as one.
     pub fn of(operator: pg_sys::Oid, collation: pg_sys::Oid, left: Node<'_>) -> Option<Comparison> {
         let (family, op) = operators::comparison(operator)?;
         Some(Comparison { operator, family, op, collation, operand: left.sql_type() })
@@ -73,14 +73,15 @@ impl Comparison {
 }
 
 impl Comparison {
-    /// The same with another operator of its family.
+    /// The same comparison with another operator of its family.
     fn with(&self, op: CmpOp) -> Comparison {
         Comparison { op, ..*self }
     }
 }
 
 impl<'a> Translator<'a> {
-    /// `(a, b) < (c, d)`: the first values that differ decide; where one of them is null nothing is known.
+    /// `(a, b) < (c, d)`. The first pair of values that differ decides; if one of its values is null, the result is
+    /// null.
     pub fn row_comparison(&mut self, node: &'a pg_sys::RowCompareExpr) -> Attempt<Typed> {
         let (lefts, rights) = (self.tree.list(node.largs), self.tree.list(node.rargs));
         let operators = self.tree.oids(node.opnos).zip(self.tree.oids(node.inputcollids));
@@ -99,7 +100,7 @@ impl<'a> Translator<'a> {
                 Some(behind) => {
                     let decided = comparison.with(strict).between(self, left.clone(), right.clone())?.expr;
                     let equal = comparison.with(CmpOp::Eq).between(self, left, right)?.expr;
-                    // Columns after a null are not compared, so they raise no error.
+                    // PostgreSQL does not evaluate columns after a null, so they raise no error there.
                     let then = match behind.can_raise() {
                         true => Expr::Case { branches: vec![(equal.clone(), behind)], otherwise: Box::new(equal) },
                         false => Expr::Bool { op: BoolOp::And, args: vec![equal, behind] },
@@ -112,7 +113,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// `IS [NOT] TRUE | FALSE | UNKNOWN`, which are never null.
+/// `IS [NOT] TRUE | FALSE | UNKNOWN`; the result is never null.
 pub fn truth_test(test: pg_sys::BoolTestType::Type, arg: Expr) -> Expr {
     let is_null = |negated| Expr::IsNull { arg: Box::new(arg.clone()), negated };
     let not = || Expr::Not(Box::new(arg.clone()));
@@ -127,7 +128,7 @@ pub fn truth_test(test: pg_sys::BoolTestType::Type, arg: Expr) -> Expr {
     }
 }
 
-/// Equality by bytes.
+/// Requires a collation whose texts are equal only if their bytes are.
 pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
     match catalog::is_deterministic(collation) {
         true => Ok(()),
@@ -135,7 +136,7 @@ pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
     }
 }
 
-/// The locale of the C library by which letters change their case; `None`: only ASCII's do.
+/// The C library's locale that decides the upper and lower case of letters; `None` if only ASCII letters have a case.
 pub fn letters_of(collation: pg_sys::Oid) -> Attempt<Option<String>> {
     if collation == pg_sys::C_COLLATION_OID {
         return Ok(None);
@@ -145,10 +146,10 @@ pub fn letters_of(collation: pg_sys::Oid) -> Attempt<Option<String>> {
     Ok((!matches!(&locale.letters[..], "C" | "POSIX")).then_some(locale.letters))
 }
 
-/// How text is ordered.
+/// The order of texts.
 pub enum TextOrder {
     ByBytes,
-    /// The C library's order in this locale; equal texts by their bytes.
+    /// The C library's order in this locale. Texts that are equal in it are ordered by their bytes.
     InLocale(String),
 }
 
@@ -190,8 +191,8 @@ pub fn named_locale(locale: &str) -> Expr {
     Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) }
 }
 
-/// Requires that rows are alike by the type's own equality: ORDER BY … USING an operator brings along that of its
-/// operator class.
+/// Requires that rows are compared by the type's own equality. ORDER BY … USING an operator would bring the equality of
+/// that operator's class.
 pub fn require_own_equality(clause: &pg_sys::SortGroupClause, node: Node<'_>) -> Attempt<()> {
     match catalog::equality(node.sql_type()) == clause.eqop {
         true => Ok(()),
@@ -199,7 +200,7 @@ pub fn require_own_equality(clause: &pg_sys::SortGroupClause, node: Node<'_>) ->
     }
 }
 
-/// Equal values are those that are equal to the engine.
+/// Requires that the engine knows which values of the type are equal.
 pub fn require_known_equality(ty: Type, node: Node<'_>) -> Attempt<()> {
     match ty {
         Type::Opaque if types::has_one_image(node.sql_type()) => Ok(()),

@@ -1,7 +1,8 @@
-//! CASE, COALESCE, NULLIF, GREATEST, LEAST, IS DISTINCT FROM, and where comparisons of rows are found.
+//! CASE, COALESCE, NULLIF, GREATEST, LEAST, IS DISTINCT FROM, and the entry to row comparisons.
 //!
-//! They bring several values to one type. For numerics PostgreSQL does not: each shows its own digits behind the point.
-//! Here such values get the largest scale among them, and an expression goes along that says whose scale it is.
+//! All of them choose one of several values, and need one type for all. PostgreSQL lets each numeric keep its own
+//! digits behind the point. Here such values get the largest scale among them, and a second expression says which scale
+//! is shown.
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
@@ -14,7 +15,8 @@ use crate::pg::tree::Node;
 use crate::planner::translate::{Scale, Translator, Typed, boolean, cast, exact};
 use crate::planner::words::reason::{Attempt, Why, node_reason, operator_reason};
 
-/// The most nodes of an expression that is repeated: it must not double with every level that repeats it.
+/// The greatest number of nodes in an expression that is repeated. Without a limit, the size could double with every
+/// nested level.
 const MAX_REPEATED: usize = 1000;
 
 impl<'a> Translator<'a> {
@@ -63,12 +65,12 @@ impl<'a> Translator<'a> {
         Ok(self.unified(values)?.made_by(|values| {
             let mut values = values.into_iter();
             let branches = conditions.iter().cloned().zip(values.by_ref()).collect();
-            // One value more than there are conditions.
+            // There is one value more than conditions.
             Expr::Case { branches, otherwise: Box::new(values.next().expect("the value of ELSE")) }
         }))
     }
 
-    /// Conditions, and values, of which the last is for when no condition holds.
+    /// The conditions and the values. The last value is the one of ELSE.
     fn branches(&mut self, case: &'a pg_sys::CaseExpr) -> Attempt<(Vec<Expr>, Vec<Typed>)> {
         let (mut conditions, mut values) = (Vec::new(), Vec::new());
         for when in self.tree.list_of::<pg_sys::CaseWhen>(case.args) {
@@ -98,7 +100,7 @@ impl<'a> Translator<'a> {
             (_, Some(_)) => Named::LeastIn,
         };
         let ty = unified.ty;
-        // Which of two equal values it is depends on their place, and so does what it shows.
+        // Which one of several equal values is returned depends on their places, and so do the digits that are shown.
         let scale = match unified.scale {
             Mix::OfType => Scale::OfType,
             Mix::Unknown => Scale::Unknown,
@@ -118,8 +120,8 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr, ty, scale })
     }
 
-    /// The greatest or least value, for types that are not compared as they are: the first one, replaced by each that
-    /// is beyond it.
+    /// The greatest or least value, for types that are compared by another form of their values. It begins with the
+    /// first value, and replaces it by each one that exceeds it.
     fn extreme_of_images(&mut self, node: &pg_sys::MinMaxExpr, unified: Unified) -> Attempt<Typed> {
         let ty = unified.ty;
         let op = if node.op == pg_sys::MinMaxOp::IS_GREATEST { CmpOp::Gt } else { CmpOp::Lt };
@@ -139,7 +141,7 @@ impl<'a> Translator<'a> {
         Ok(exact(extreme, ty))
     }
 
-    /// Null only where both sides are: `(a <> b)`, and where that is null, whether one side alone is.
+    /// `(a <> b)` or, if that is null, whether exactly one side is null.
     fn distinct(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
         let (left, right, equal) = self.equality(op)?;
         let Expr::Cmp { op: CmpOp::Eq, left: l, right: r } = equal.expr else {
@@ -165,7 +167,7 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr: case(value.expr, value.ty), ty: value.ty, scale })
     }
 
-    /// Both sides, and their comparison.
+    /// Both sides, and their equality.
     fn equality(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<(Typed, Typed, Typed)> {
         let arguments = self.all(op.args)?;
         let [left, right] = <[Typed; 2]>::try_from(arguments).map_err(|_| operator_reason(op.opno))?;
@@ -193,7 +195,7 @@ fn check_repeated(typed: &Typed, times: usize) -> Attempt<()> {
     }
 }
 
-/// Values of one type.
+/// Several values of one common type.
 struct Unified {
     exprs: Vec<Expr>,
     ty: Type,
@@ -203,12 +205,12 @@ struct Unified {
 enum Mix {
     OfType,
     Unknown,
-    /// The values' own scales.
+    /// Each value has its own scale.
     Of(Vec<Expr>),
 }
 
 impl Unified {
-    /// One of the values, chosen by what `choice` makes of them; their scales are chosen alike.
+    /// The value that `choice` selects; its scale is selected in the same way.
     fn made_by(self, choice: impl Fn(Vec<Expr>) -> Expr) -> Typed {
         let scale = match self.scale {
             Mix::OfType => Scale::OfType,
@@ -220,7 +222,7 @@ impl Unified {
 }
 
 impl<'a> Translator<'a> {
-    /// Values of one common type. If one of them is a numeric that shows its own digits, all become numerics.
+    /// Converts values to one common type. If one of them is a numeric that shows its own digits, all become numerics.
     fn unified(&mut self, values: Vec<Typed>) -> Attempt<Unified> {
         let is_numeric =
             |value: &Typed| value.ty == Type::Numeric || matches!(value.scale, Scale::Shown(_) | Scale::Parameter(_));
@@ -272,7 +274,7 @@ fn retyped(value: Typed, ty: Type) -> Expr {
     if is_null(&value) { Expr::Literal { ty, value: None } } else { cast(value, ty) }
 }
 
-/// The digits that a value shows, as an integer; null where it is null.
+/// The number of digits that a value shows, as an integer; null if the value is null.
 fn own_scale(value: &Typed) -> Expr {
     let integer = |digits| Expr::Literal { ty: Type::Int32, value: digits };
     let digits = || integer(Some(Literal::Int(value.ty.scale() as i64)));

@@ -1,4 +1,4 @@
-//! Conversions by the types' own output and input functions: to text, and from it.
+//! Conversions to and from text by the types' own output and input functions.
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
@@ -24,7 +24,7 @@ impl<'a> Translator<'a> {
         converted.ok_or_else(|| node_reason(node))
     }
 
-    /// A text as a value of this type.
+    /// The value of this type that a text stands for.
     fn read(&mut self, ty: pg_sys::Oid, text: Typed) -> Option<Typed> {
         let mut args = vec![text];
         let function = match ty {
@@ -46,7 +46,7 @@ impl<'a> Translator<'a> {
         apply(function, args)
     }
 
-    /// As PostgreSQL shows it. `None`: a value of a type that the engine does not write.
+    /// The value as PostgreSQL shows it; `None` if the engine does not print values of the type.
     pub fn as_text(&mut self, typed: Typed, sql_type: pg_sys::Oid) -> Option<Typed> {
         let mut args = vec![match typed.ty {
             Type::Decimal64 { .. } | Type::Decimal128 { .. } => self.numeric(typed).ok()?,
@@ -72,7 +72,7 @@ impl<'a> Translator<'a> {
         apply(function, args)
     }
 
-    /// The value of a setting when the query starts.
+    /// The value that a setting has when the query starts.
     fn setting(&mut self, name: &str) -> Typed {
         let (function, name) = (pg_sys::F_CURRENT_SETTING_TEXT.into(), make::text_constant(name));
         let call = make::placed(make::call(function, pg_sys::TEXTOID, pg_sys::InvalidOid, [name]));

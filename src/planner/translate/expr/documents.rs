@@ -9,13 +9,13 @@ use crate::pg::types;
 use crate::planner::translate::{Translator, Typed, constant_literal};
 use crate::planner::words::reason::{Attempt, Reason};
 
-/// The operation of PostgreSQL's function.
+/// The meaning of a function of PostgreSQL.
 enum Asked {
     Call(Named),
-    /// Along a path, step by step.
+    /// Follows a path, step by step.
     Path(Document),
     PathText(Document),
-    /// The number that a jsonb is, as one of this type.
+    /// Converts a jsonb number to this type.
     Number(Named),
 }
 
@@ -50,7 +50,7 @@ fn asked(function: pg_sys::Oid) -> Option<Asked> {
 }
 
 impl<'a> Translator<'a> {
-    /// `None`: no such function.
+    /// Translates a call of a function of documents; `None` if the function is none of these.
     pub fn of_document(
         &mut self,
         function: pg_sys::Oid,
@@ -101,7 +101,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The steps of a path that is constant and has no null in it.
+/// The steps of a path that is constant and contains no null.
 fn steps(path: Node<'_>) -> Option<Vec<Typed>> {
     let constant = path.cast::<pg_sys::Const>().filter(|constant| !constant.constisnull)?;
     let text = |step: &pg_sys::Const| {

@@ -1,5 +1,5 @@
-//! Enums: their order, and their labels. Both come from the catalog. They travel as parameters, with their values
-//! when the query starts. No row can have a label that is newer, and labels never change their places.
+//! The order and the labels of enums. Both come from the catalog, and travel as parameters, whose values are determined
+//! when the query starts. No row can have a newer label, and labels never change their places.
 
 use pgrx::prelude::*;
 use plan::{Agg, Expr, Listed, Listing, Literal, Named, SortKey, Type};
@@ -8,11 +8,11 @@ use crate::pg::{catalog, make, types};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::spec::Source;
 
-/// A separator that labels hardly contain; a query with a label that does runs on the heap.
+/// A separator that labels hardly ever contain. A query with a label that contains it runs on the heap.
 const BETWEEN_LABELS: &str = "\u{1}";
 
 impl Translator<'_> {
-    /// The place of an enum's value among all.
+    /// The place of an enum's value in the order of its type.
     pub fn rank(&mut self, value: Typed, ty: pg_sys::Oid) -> Typed {
         let all = self.parameter(Type::Opaque, Source::Value, all_values(ty));
         exact(Expr::Call { function: Named::Rank, ty: Type::Int32, args: vec![value.expr, all] }, Type::Int32)
@@ -27,7 +27,7 @@ impl Translator<'_> {
         exact(Expr::Call { function: Named::Label, ty: Type::Text, args }, Type::Text)
     }
 
-    /// The first of all values, or the last.
+    /// The first of all values in the enum's order, or the last.
     pub fn first_label(&mut self, value: Typed, ty: pg_sys::Oid, last: bool) -> Agg {
         let rank = self.rank(value.clone(), ty);
         let order = vec![SortKey { descending: last, ..SortKey::ascending(rank.expr) }];

@@ -1,4 +1,4 @@
-//! The whitelist of functions that the plan calls by their name, and of the operators behind which they stand.
+//! The whitelist of functions that the plan calls by their name, including the functions behind some operators.
 
 use std::cmp::Ordering;
 
@@ -11,21 +11,22 @@ use crate::pg::tree::Node;
 use crate::planner::translate::{Translator, Typed, boolean, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
-/// Its name in C has the type in it from PostgreSQL 18 on.
+/// `reverse`. From PostgreSQL 18 on, its C name contains the type.
 const REVERSE: u32 = 3062;
 
-/// The meaning of a function of PostgreSQL, beyond a call with the same arguments.
+/// The meaning of a PostgreSQL function. Most are a call of the engine's function with the same arguments.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
     Call(Named),
-    /// Compares parts of texts: by bytes, if the collation is deterministic. Otherwise PostgreSQL raises an error.
+    /// A comparison of parts of texts by bytes. The collation must be deterministic; PostgreSQL raises an error
+    /// otherwise.
     ByBytes(Named),
     NotLike,
-    /// LIKE of a char(n), which is matched with its blanks.
+    /// LIKE on a char(n), which is matched with its blanks.
     PaddedLike {
         negated: bool,
     },
-    /// Capital and small letters are the same.
+    /// ILIKE, which does not distinguish capital from small letters.
     AnyCaseLike {
         negated: bool,
     },
@@ -36,25 +37,25 @@ enum Meaning {
     /// The part of a text that matches a regular expression.
     MatchedPart,
     Replaced,
-    /// Knows the letters of the collation.
+    /// A function that needs the letters of the collation.
     Letters(Named),
     /// Rounds or cuts a numeric to a number of digits.
     ToDigits(Named),
     /// A function of numerics.
     Numeric(Named),
-    /// To numeric(precision, scale).
+    /// A cast to numeric(precision, scale).
     ToPrecision,
-    /// One text of all that is not null.
+    /// `concat`: one text of all arguments that are not null.
     Together,
-    /// The same with the first between them.
+    /// `concat_ws`: the same with the first argument as delimiter.
     TogetherBy,
-    /// A varchar cut to a length.
+    /// A cast to varchar(n), which cuts the text.
     Cut,
-    /// A date or time parsed by a pattern.
+    /// `to_date`: a date parsed by a pattern.
     DateBy,
-    /// The part of a range that a numeric lies in.
+    /// `width_bucket`: the part of a range in which a numeric lies.
     Bucket,
-    /// The first argument names a part of the second.
+    /// A function whose first argument names a field of the second.
     OfField(fn(Field) -> Named),
 }
 
@@ -195,7 +196,7 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
 }
 
 impl<'a> Translator<'a> {
-    /// `None`: no such function.
+    /// Translates a call; `None` if the function is not on the whitelist.
     pub fn named(
         &mut self,
         function: pg_sys::Oid,
@@ -220,7 +221,7 @@ impl<'a> Translator<'a> {
             args.push(self.shown(arg)?);
         }
         match meaning {
-            // What the smallest integer means to it differs between PostgreSQL's minor versions.
+            // PostgreSQL's minor versions differ in the meaning of the smallest integer here.
             Meaning::Call(Named::Right) if !is_usual_number(args.get(1)) => {
                 Err(Why::Function.of(format!("{} of a number of characters that is not constant", reason())))
             }
@@ -236,7 +237,7 @@ impl<'a> Translator<'a> {
                     Expr::Literal { value: Some(Literal::Bool(truth)), .. } => Some(i64::from(*truth)),
                     _ => None,
                 };
-                // One that is not explicit raises an error where it would cut something.
+                // A cast that is not explicit raises an error if it would cut something off.
                 let length = number(1).zip(number(2)).filter(|(_, explicit)| *explicit == 1).map(|(length, _)| length);
                 let length = length.map(|length| length - pg_sys::VARHDRSZ as i64).filter(|length| *length > 0);
                 let length = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(length.ok_or_else(&reason)?)) };
@@ -249,7 +250,7 @@ impl<'a> Translator<'a> {
                 let Some(Expr::Literal { value: Some(Literal::Text(pattern)), .. }) = pattern else {
                     return Err(reason());
                 };
-                // What is written otherwise the engine does not read.
+                // The engine reads no other pattern.
                 match pattern.eq_ignore_ascii_case("YYYY-MM-DD") {
                     true => apply(Named::ReadDate, args).ok_or_else(reason),
                     false => Err(reason().and(format!(" with pattern \"{pattern}\""))),
@@ -332,7 +333,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// All that is not null as one text, with `delimiter` between them. `None`: something else than text is among it.
+    /// All arguments that are not null as one text, with `delimiter` between them. `None` if the text of one of them is
+    /// not known.
     fn together(&mut self, nodes: &[Node<'a>], args: Vec<Typed>, delimiter: Option<Typed>) -> Option<Typed> {
         let empty = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(String::new())) };
         let mut all = exact(empty.clone(), Type::Text);
@@ -340,7 +342,7 @@ impl<'a> Translator<'a> {
             let text = match arg.ty {
                 Type::Text => arg,
                 Type::Char => self.padded(*node, arg)?,
-                // Here it is `t` or `f`.
+                // `concat` writes a truth value as `t` or `f`, unlike a cast to text.
                 Type::Bool => return None,
                 _ => self.as_text(arg, node.sql_type())?,
             };
@@ -352,14 +354,14 @@ impl<'a> Translator<'a> {
             all = apply(Named::Concat, vec![all, present])?;
         }
         let Some(delimiter) = delimiter else { return Some(all) };
-        // Without the one in front of the first.
+        // The delimiter in front of the first text is dropped.
         let length = apply(Named::Length, vec![delimiter])?;
         let one = Box::new(Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(1)) });
         let behind = Expr::Arith { op: ArithOp::Add, ty: Type::Int32, left: Box::new(length.expr), right: one };
         apply(Named::Substring, vec![all, exact(behind, Type::Int32)])
     }
 
-    /// A char(n) with its blanks, as text.
+    /// A char(n) as text, with its blanks.
     pub fn padded(&self, node: Node<'a>, arg: Typed) -> Option<Typed> {
         let length = self.char_length(node)?;
         let integer = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(length.into())) };
@@ -369,7 +371,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// As the parser writes it; PostgreSQL knows more names.
+/// The field with this name, as the parser writes names; PostgreSQL knows more names.
 pub fn field(name: &str) -> Option<Field> {
     Some(match name {
         "millennium" => Field::Millennium,
@@ -395,7 +397,7 @@ pub fn field(name: &str) -> Option<Field> {
     })
 }
 
-/// `None`: there is none for such arguments.
+/// A call of the engine's function; `None` if there is none for such arguments.
 pub fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
     if args.iter().any(|arg| !arg.has_exact_scale()) {
         return None;
@@ -406,8 +408,8 @@ pub fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
     Some(exact(Expr::Call { function, ty, args }, ty))
 }
 
-/// The decimal that rounding or cutting to a constant number of digits gives. `None`: it may be wider than decimals
-/// are, or the argument is none.
+/// The decimal that results from rounding or cutting to a constant number of digits. `None` if the result may not fit a
+/// decimal, or if the argument is no decimal.
 fn to_digits(function: Named, args: &[Typed]) -> Option<Typed> {
     let [value, Typed { expr: Expr::Literal { value: Some(Literal::Int(digits)), .. }, .. }] = args else {
         return None;
@@ -432,7 +434,7 @@ pub fn negation(condition: Typed) -> Typed {
     boolean(Expr::Not(Box::new(condition.expr)))
 }
 
-/// Whether it is a constant beyond the smallest integer.
+/// Whether the argument is a constant above the smallest integer.
 fn is_usual_number(argument: Option<&Typed>) -> bool {
     let constant = argument.map(|argument| &argument.expr);
     matches!(constant, Some(Expr::Literal { value: Some(Literal::Int(n)), .. }) if *n > i32::MIN.into())

@@ -1,4 +1,4 @@
-//! Comparisons with the elements of an array: `x = ANY (array)`, which is what `x IN (…)` becomes, and `x <> ALL
+//! Comparisons with the elements of an array: `x = ANY (array)`, into which the parser turns `x IN (…)`, and `x <> ALL
 //! (array)`.
 
 use pgrx::prelude::*;
@@ -13,11 +13,11 @@ use crate::planner::translate::{Ask, Translator, Typed, boolean, constant_litera
 use crate::planner::words::reason::{Attempt, Why, operator_reason, type_reason};
 use crate::spec::Source;
 
-/// Longer lists are rows that something is looked up in.
+/// The longest list of comparisons. Values are looked up in a longer list as in the rows of a subquery.
 const MAX_LIST: usize = 1000;
 
 impl<'a> Translator<'a> {
-    /// OR, or AND, of the comparisons with each of a few elements.
+    /// The comparisons with each element of a short list, combined by OR or AND.
     pub fn list_comparison(&mut self, node: &'a pg_sys::ScalarArrayOpExpr, ask: Ask) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = self.tree.list(node.args).collect();
         let &[left, array] = &arguments[..] else {
@@ -36,7 +36,8 @@ impl<'a> Translator<'a> {
                     let compared = comparison.between(self, left.clone(), right)?.expr;
                     match raises {
                         false => args.push(compared),
-                        // PostgreSQL makes the whole array first; here only what comes first is computed of every row.
+                        // PostgreSQL evaluates the whole array first. The engine evaluates only the first comparison
+                        // for every row, so the one that may raise an error comes first.
                         true if raising.is_none() => raising = Some(compared),
                         true => return Err(Why::Expression.of("array of several elements that may raise errors")),
                     }
@@ -77,7 +78,8 @@ impl<'a> Translator<'a> {
         Ok(joined(node.useOr, args))
     }
 
-    /// `x = ANY (array)` of a row's own array, or `x <> ALL (array)`, of values that are equal if their bytes are.
+    /// `x = ANY (array)` or `x <> ALL (array)`, where the array is a value of the row. Equal values must have equal
+    /// bytes.
     fn is_element(
         &mut self,
         node: &pg_sys::ScalarArrayOpExpr,
@@ -107,8 +109,8 @@ impl<'a> Translator<'a> {
         Ok(if negated { negation(found) } else { found })
     }
 
-    /// An array that is known when the query starts, as the rows of its `unnest`. A null array has no rows, although
-    /// the comparison is null.
+    /// A comparison with an array that is known when the query starts, looked up in the rows of its `unnest`. A null
+    /// array has no rows, but the comparison with it is null.
     fn looked_up(
         &mut self,
         node: &'a pg_sys::ScalarArrayOpExpr,
@@ -127,7 +129,7 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::Case { branches: vec![(is_null, unknown)], otherwise: Box::new(found.expr) }))
     }
 
-    /// `left operator ANY (SELECT * FROM unnest(array))`, or ALL.
+    /// The comparison as a subquery: `left operator ANY (SELECT * FROM unnest(array))`, or ALL.
     fn link_to_elements(
         &self,
         node: &'a pg_sys::ScalarArrayOpExpr,
@@ -162,7 +164,8 @@ impl<'a> Translator<'a> {
         Ok(self.link(node, left, shape, make::placed(query).cast()))
     }
 
-    /// `left operator ANY (list)`, or ALL, of a list whose column is of this type and collation.
+    /// The comparison with a subquery that has one column of this type and collation: `left operator ANY (list)`, or
+    /// ALL.
     fn link(
         &self,
         node: &'a pg_sys::ScalarArrayOpExpr,
@@ -195,7 +198,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// `ARRAY(SELECT …)`.
+/// Whether the expression is `ARRAY(SELECT …)`.
 fn is_array(link: &pg_sys::SubLink) -> bool {
     link.subLinkType == pg_sys::SubLinkType::ARRAY_SUBLINK
 }
@@ -206,7 +209,7 @@ fn make_null_test(node: Node<'_>) -> *mut pg_sys::Node {
     make::placed(pg_sys::NullTest { arg: node.as_ptr(), nulltesttype, ..make::blank() }).cast()
 }
 
-/// Checks an operand that is compared with an empty list: PostgreSQL evaluates it nevertheless.
+/// Checks an operand that is compared with an empty list, because PostgreSQL evaluates the operand nevertheless.
 fn compared_with_nothing(left: &Typed) -> Attempt<()> {
     match left.expr.can_raise() {
         true => Err(Why::Expression.of("comparison with nothing of what may raise an error")),

@@ -12,7 +12,7 @@ use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
 impl<'a> Translator<'a> {
-    /// `ILIKE`: LIKE of both in small letters, as PostgreSQL does it.
+    /// `ILIKE`, computed as PostgreSQL does: LIKE with both sides in small letters.
     pub fn like_in_any_case(
         &mut self,
         collation: pg_sys::Oid,
@@ -37,14 +37,14 @@ impl<'a> Translator<'a> {
         apply(Named::Like, lowered).ok_or_else(reason)
     }
 
-    /// A constant text in small letters, by PostgreSQL itself.
+    /// A constant text in small letters, converted by PostgreSQL.
     fn lower_constant(&mut self, node: Node<'a>, collation: pg_sys::Oid) -> Attempt<Typed> {
         let arguments = [node.as_ptr::<pg_sys::Node>()];
         let lower = make::placed(make::call(pg_sys::F_LOWER_TEXT.into(), pg_sys::TEXTOID, collation, arguments));
         self.expression(self.tree.required(lower).simplified())
     }
 
-    /// `~` and its like.
+    /// `~`, `~*` and their negations.
     pub fn regular(
         &mut self,
         any_case: bool,
@@ -82,7 +82,7 @@ impl<'a> Translator<'a> {
         apply(Named::MatchedPart, args).ok_or_else(reason)
     }
 
-    /// `regexp_replace`, of the first match or, with the flag `g`, of all.
+    /// `regexp_replace` of the first match or, with the flag `g`, of all matches.
     pub fn replaced(
         &mut self,
         collation: pg_sys::Oid,
@@ -91,7 +91,7 @@ impl<'a> Translator<'a> {
     ) -> Attempt<Typed> {
         self.require_known_place(&args, &reason)?;
         let text = |at: usize| args.get(at).map(|arg| constant_text(arg).ok_or_else(&reason)).transpose();
-        // A backslash refers to what was matched.
+        // A backslash in the replacement refers to a part of the match.
         let is_plain = text(2)?.is_some_and(|by| !by.contains('\\'));
         let function = match text(3)? {
             _ if !is_plain => {
@@ -106,7 +106,7 @@ impl<'a> Translator<'a> {
         apply(function, args).ok_or_else(reason)
     }
 
-    /// Requires that the place of the match, and of its wanted part, is known.
+    /// Requires that the engine can tell the place of the match, and of the wanted part of it.
     fn require_known_place(&self, args: &[Typed], reason: &impl Fn() -> Reason) -> Attempt<()> {
         let expression = args.get(1).and_then(constant_text);
         let expression = expression.ok_or_else(|| reason().and(" with an expression that is not constant"))?;
@@ -116,7 +116,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A char(n) is matched with its blanks.
+    /// Restores the blanks of a char(n), with which it is matched.
     pub fn pad_first(&self, arguments: &[Node<'a>], args: &mut [Typed]) -> Attempt<()> {
         if let (Some(node), Some(arg)) = (arguments.first(), args.first_mut())
             && arg.ty == Type::Char
@@ -128,7 +128,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The rule for letters and their case.
+/// The locale that decides the case of letters, as an argument.
 fn letters(collation: pg_sys::Oid) -> Attempt<Typed> {
     require_deterministic(collation)?;
     let ascii = collation == pg_sys::DEFAULT_COLLATION_OID;

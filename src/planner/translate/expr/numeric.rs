@@ -1,7 +1,7 @@
 //! Numbers that show their own digits behind the point, and arithmetic with them.
 //!
-//! Decimals of one scale are scaled integers. Where the scale varies from row to row, or there are more than 38
-//! digits, a number becomes a [`Type::Numeric`], once its digits matter.
+//! Decimals of one scale are scaled integers. If the scale varies from row to row, or if there are more than 38 digits,
+//! a number becomes a [`Type::Numeric`] as soon as its digits matter.
 
 use plan::catalogue::{self, Call, Kind};
 use plan::{ArithOp, CmpOp, Expr, Literal, Named, Type};
@@ -64,8 +64,8 @@ impl<'a> Translator<'a> {
         Ok(exact(expr, Type::Numeric))
     }
 
-    /// `width_bucket` of a constant range and number of parts: a quotient of the value's distance from the lower end,
-    /// as in PostgreSQL.
+    /// `width_bucket` with a constant range and a constant number of parts. As in PostgreSQL, it divides the value's
+    /// distance from the lower end.
     pub fn bucket(&mut self, args: Vec<Typed>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
         let [value, low, high, parts] = <[Typed; 4]>::try_from(args).map_err(|_| reason())?;
         let (Some(first), Some(last)) = (constant(&low), constant(&high)) else { return Err(reason()) };
@@ -75,7 +75,7 @@ impl<'a> Translator<'a> {
         };
         let (low_scale, high_scale) = (u32::from(low.ty.scale()), u32::from(high.ty.scale()));
         let scaled = |number: i128, by: u32| 10i128.checked_pow(by).and_then(|power| number.checked_mul(power));
-        // Bounds that are no numbers are an error, and a decimal is always a number.
+        // Bounds that are not finite are an error in PostgreSQL; a decimal is always finite.
         let ascends = scaled(first, high_scale).zip(scaled(last, low_scale)).is_some_and(|(a, b)| a < b);
         if value.ty.kind() != Kind::Decimal || !ascends {
             return Err(reason());
@@ -98,7 +98,7 @@ impl<'a> Translator<'a> {
         let quotient = self.numeric_arithmetic(ArithOp::Div, exact(part, Type::Numeric), whole)?;
         let floor = Expr::Call { function: Named::Floor, ty: Type::Numeric, args: vec![quotient] };
         let number = Expr::Call { function: Named::ToInt32, ty: Type::Int32, args: vec![floor] };
-        // Rounded up it would be one too many.
+        // Rounding up could give one part too many.
         let number = Expr::Call { function: Named::Least, ty: Type::Int32, args: vec![number, integer(count - 1)] };
         let one_more =
             Expr::Arith { op: ArithOp::Add, ty: Type::Int32, left: Box::new(number), right: Box::new(integer(1)) };
@@ -107,13 +107,13 @@ impl<'a> Translator<'a> {
         Ok(exact(Expr::Case { branches, otherwise: Box::new(one_more) }, Type::Int32))
     }
 
-    /// A value that is shown.
+    /// A value in a form that shows the right digits.
     pub fn shown(&mut self, typed: Typed) -> Attempt<Typed> {
         if typed.has_exact_scale() { Ok(typed) } else { self.numeric(typed) }
     }
 }
 
-/// A decimal that is written down.
+/// The unscaled integer of a constant decimal.
 fn constant(typed: &Typed) -> Option<i128> {
     match typed.expr {
         Expr::Literal { value: Some(Literal::Decimal(number)), .. } => Some(number),
@@ -132,7 +132,7 @@ pub fn comparable(typed: &Typed) -> Expr {
     }
 }
 
-/// The type of that.
+/// The type of a value in that form.
 pub fn comparable_type(ty: Type) -> Type {
     match ty {
         Type::Interval => Type::Decimal128 { scale: 6 },
@@ -140,7 +140,7 @@ pub fn comparable_type(ty: Type) -> Type {
     }
 }
 
-/// Whether equal values of a type may look different, so that groups of them are shown as one of theirs.
+/// Whether equal values of a type may look different. A group of such values shows one of them.
 pub fn has_images(ty: Type) -> bool {
     matches!(ty, Type::Numeric | Type::Interval)
 }

@@ -1,32 +1,32 @@
-//! The origins of an expression's values: through choices, subqueries, WITH and set operations down to what is computed
-//! or stored.
+//! The sources of an expression's values. The search goes through choices, subqueries, WITH and set operations down to
+//! stored or computed values.
 
 use pgrx::prelude::*;
 
 use crate::pg::tree::{Node, Tree};
 use crate::planner::translate::level::subquery::named_query;
 
-/// A level whose columns are known by its query.
+/// A query level, if the query behind its columns is known.
 pub type Level<'a> = Option<&'a pg_sys::Query>;
 
-/// A judge's opinion of an expression.
+/// A verdict on one expression.
 pub enum Verdict {
-    /// It is as wanted, wherever its values come from.
+    /// The expression passes, whatever its sources are.
     Fine,
     Wrong,
-    /// It is as wanted if all expressions are that its values come from.
+    /// The expression passes if all its sources pass.
     Follow,
 }
 
-/// A test of expressions.
+/// A test of expressions and their sources.
 pub trait Judge<'a> {
     fn judge(&mut self, node: Node<'a>) -> Verdict;
 
-    /// Whether values are as wanted that cannot be followed further: of a table, a function, or arithmetic.
+    /// Whether a source passes that cannot be followed further: a table's column, a function's result, arithmetic.
     const OTHERS: bool;
 }
 
-/// Whether all expressions that a value may come from are as wanted. `levels` are around it, the innermost last.
+/// Whether all sources of an expression pass. `levels` are the levels around it, the innermost last.
 pub fn follow<'a>(tree: Tree<'a>, judge: &mut impl Judge<'a>, node: Node<'a>, levels: &[Level<'a>]) -> bool {
     Origins { tree, judge }.follow(node, levels)
 }
@@ -76,7 +76,7 @@ impl<'a, J: Judge<'a>> Origins<'a, '_, J> {
         self.column(var, levels).unwrap_or(J::OTHERS)
     }
 
-    /// `None`: it cannot be followed.
+    /// Follows a column; `None` if it cannot be followed.
     fn column(&mut self, var: &pg_sys::Var, levels: &[Level<'a>]) -> Option<bool> {
         let level = levels.len().checked_sub(var.varlevelsup as usize + 1)?;
         let (query, levels) = (levels[level]?, &levels[..=level]);
@@ -118,7 +118,7 @@ impl<'a, J: Judge<'a>> Origins<'a, '_, J> {
         followed.unwrap_or(J::OTHERS)
     }
 
-    /// Follows one operand of the query's set operations.
+    /// Follows one operand of a query's set operations.
     fn operand(
         &mut self,
         operand: Node<'a>,
@@ -141,7 +141,7 @@ impl<'a, J: Judge<'a>> Origins<'a, '_, J> {
     }
 }
 
-/// The query whose one value a subquery in an expression is.
+/// The query of a subquery in an expression that returns one value.
 fn value_of<'a>(tree: Tree<'a>, node: Node<'a>) -> Option<&'a pg_sys::Query> {
     let link = node.cast::<pg_sys::SubLink>().filter(|link| link.subLinkType == pg_sys::SubLinkType::EXPR_SUBLINK)?;
     tree.required(link.subselect).cast::<pg_sys::Query>()

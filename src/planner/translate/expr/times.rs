@@ -1,6 +1,6 @@
-//! Functions and operators of points in time: of a time zone, of intervals, of patterns.
+//! Functions and operators on points in time, time zones, intervals, and date patterns.
 //!
-//! A zone is a parameter: the session's is that of when the query starts.
+//! A time zone is a parameter. The session's zone is the one that is set when the query starts.
 
 use pgrx::prelude::*;
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Field, Interval, Literal, Named, Type, pattern};
@@ -12,38 +12,38 @@ use crate::planner::translate::{Translator, Typed, boolean, cast, constant_liter
 use crate::planner::words::reason::{Attempt, Reason, Why};
 use crate::spec::Source;
 
-/// The operation of PostgreSQL's function.
+/// The meaning of a function of PostgreSQL.
 #[derive(Clone, Copy)]
 enum Asked {
-    /// A part of a timestamptz, as a numeric or as a float.
+    /// A field of a timestamptz, as a numeric or as a float.
     Part {
         float: bool,
     },
-    /// Perhaps in a zone that is said.
+    /// `date_trunc`, perhaps in a named zone.
     Begin,
-    /// A timestamptz to a date, a timestamp; a date or timestamp to a timestamptz.
+    /// A cast of a timestamptz to a date or timestamp, or of a date or timestamp to a timestamptz.
     ToDate,
     ToTimestamp,
     ToTimestampTz,
-    /// With the zone in front.
+    /// A function whose first argument is the zone.
     AtZone(Named),
-    /// A date or timestamp, or a timestamptz, and an interval, which may stand in front.
+    /// The sum of a point in time and an interval, in either order.
     Moved {
         minus: bool,
     },
     ToTime,
-    /// A time of the day as an interval, and its parts.
+    /// A time of day as an interval, and fields of it.
     SinceMidnight,
     PartOfTime {
         float: bool,
     },
-    /// A date and a time of that day.
+    /// The sum of a date and a time of day.
     AtTime,
-    /// A part of an interval.
+    /// A field of an interval.
     PartOfInterval {
         float: bool,
     },
-    /// The age of points in time, in the session's zone or in any.
+    /// The age of a point in time, in the session's zone or without one.
     Age,
     OfIntervals(Named),
     ToChar,
@@ -94,7 +94,7 @@ fn asked(function: pg_sys::Oid) -> Option<Asked> {
 }
 
 impl<'a> Translator<'a> {
-    /// `None`: no such function.
+    /// Translates a call of a function on times; `None` if the function is none of these.
     pub fn of_time(
         &mut self,
         function: pg_sys::Oid,
@@ -203,7 +203,7 @@ impl<'a> Translator<'a> {
 
     fn part(&mut self, float: bool, name: Node<'a>, time: Node<'a>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
         let ty = if float { Type::Float64 } else { Type::Decimal64 { scale: 0 } };
-        // In seconds, and the parts of that.
+        // Fields that are seconds, or fractions of them.
         let divided = match self.text(name).as_deref() {
             Some("timezone") => Some((1, None)),
             Some("timezone_hour") => Some((3600, None)),
@@ -220,7 +220,7 @@ impl<'a> Translator<'a> {
         }
         let field = self.field_name(name, &reason)?;
         let function = if float { Named::DatePart(field) } else { Named::Extract(field) };
-        // A count of seconds is the same everywhere.
+        // A count of seconds does not depend on the zone.
         let time = if field == Field::Epoch { self.expression(time)? } else { self.local_time(time)? };
         apply(function, vec![time]).ok_or_else(reason)
     }
@@ -272,7 +272,7 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::Bool { op: BoolOp::And, args: ends.map(differs).into() }))
     }
 
-    /// The local time of the session.
+    /// A point in time as local time of the session.
     fn local_time(&mut self, time: Node<'a>) -> Attempt<Typed> {
         self.in_session(Named::LocalTime, time, || Why::TimeZone.of("time zone of no point in time"))
     }
@@ -283,7 +283,7 @@ impl<'a> Translator<'a> {
         apply(function, vec![time, zone]).ok_or_else(reason)
     }
 
-    /// A date or time as one of another type, which it is compared with.
+    /// A date or time as a value of another type, with which it is compared.
     pub fn comparable(&mut self, typed: Typed, to: Type) -> Expr {
         let function = match (typed.ty, to) {
             (Type::Date, Type::Timestamp) => Named::Comparable,
@@ -300,13 +300,13 @@ impl<'a> Translator<'a> {
     pub fn session_zone(&mut self) -> Typed {
         let known = self.session_zone_so_far();
         let zone = known.unwrap_or_else(|| {
-            // Nobody looks at its value.
+            // The parameter's own expression is never evaluated.
             self.parameter(Type::Text, Source::SessionZone, make::null(pg_sys::TEXTOID).cast())
         });
         exact(zone, Type::Text)
     }
 
-    /// A zone that is known when the query starts.
+    /// A time zone that is known when the query starts.
     fn zone(&mut self, name: Node<'a>) -> Attempt<Typed> {
         if self.contains_more_than_values(name) || name.is_volatile() || name.sql_type() != pg_sys::TEXTOID {
             return Err(Why::TimeZone.of("time zone that is not constant"));
@@ -314,7 +314,7 @@ impl<'a> Translator<'a> {
         Ok(exact(self.parameter(Type::Text, Source::Zone, name.as_ptr()), Type::Text))
     }
 
-    /// `None`: it is not constant, or null.
+    /// A constant interval; `None` if the expression is not constant, or null.
     pub fn constant_interval(&mut self, node: Node<'a>) -> Option<Attempt<Interval>> {
         let constant = node.cast::<pg_sys::Const>()?;
         let is_value = constant.consttype == pg_sys::INTERVALOID && !constant.constisnull;

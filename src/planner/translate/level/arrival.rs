@@ -1,5 +1,5 @@
-//! Arrival order: the order in which rows come out of a subquery in FROM. In SQL there is none, but PostgreSQL keeps
-//! it, and queries rely on it: `string_agg(x, ',') FROM (SELECT … ORDER BY …)`.
+//! Arrival order is the order in which rows come out of a subquery in FROM. SQL does not promise any, but PostgreSQL
+//! keeps it, and queries rely on it: `string_agg(x, ',') FROM (SELECT … ORDER BY …)`.
 
 use pgrx::prelude::*;
 use plan::SortKey;
@@ -12,7 +12,7 @@ use crate::planner::words::query::{is_grouped, is_limited};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
 impl<'a> Translator<'a> {
-    /// By which a level's rows are sorted, if it says so; its columns have become `columns`.
+    /// The order by which a level's rows are sorted, if it has an ORDER BY. `columns` are the translated columns.
     pub fn arrival(
         &mut self,
         query: &'a pg_sys::Query,
@@ -32,7 +32,7 @@ impl<'a> Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// The order in which the rows of the innermost level, `query`, come; empty if any order will do.
+    /// The order in which the rows of the innermost level, `query`, come; empty if the order does not matter.
     pub fn order_of_rows(&mut self, query: &pg_sys::Query) -> Attempt<Vec<SortKey>> {
         match self.scope_mut().order.clone() {
             Some(order) => Ok(order),
@@ -41,7 +41,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The order in which PostgreSQL has the rows of a level, unless window functions or DISTINCT ON change it.
+    /// The order in which PostgreSQL returns the rows of a level, unless window functions or DISTINCT ON change it.
     pub fn kept_order(&mut self, query: &'a pg_sys::Query) -> Attempt<Vec<SortKey>> {
         if !query.hasWindowFuncs && !query.hasDistinctOn || is_grouped(query) {
             return Ok(Vec::new());
@@ -52,8 +52,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Whether the level reads rows in an order: FROM is a subquery with ORDER BY, refers to such a one in WITH, or
-    /// is a subquery that passes such rows on as they come.
+    /// Whether the level reads rows in an order. FROM must be a subquery or a WITH query that has an ORDER BY, or that
+    /// passes on such rows unchanged.
     fn reads_sorted_item(&self, query: &'a pg_sys::Query) -> bool {
         let mut levels: Vec<&pg_sys::Query> = self.scopes.iter().map(|scope| scope.query).collect();
         let mut query = query;
@@ -69,7 +69,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The query that is the one item of FROM. `levels`: those around it, the query's own last; its own are added.
+    /// The query that is the single item of FROM. `levels` are the levels around that item, innermost last; its own
+    /// levels are added to them.
     fn read_subquery(&self, query: &pg_sys::Query, levels: &mut Vec<&'a pg_sys::Query>) -> Option<&'a pg_sys::Query> {
         let at = usize::try_from(only_item(self.tree, query)? - 1).ok()?;
         let entry = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).nth(at)?;
@@ -87,7 +88,7 @@ impl<'a> Translator<'a> {
         Some(found)
     }
 
-    /// The same of a level that may refer to queries of WITH around it.
+    /// As the function [`has_sorted_rows`], for a level that may refer to WITH queries around it.
     pub fn has_sorted_rows(&self, query: &pg_sys::Query) -> bool {
         let is_with = |entry: &pg_sys::RangeTblEntry| entry.rtekind == pg_sys::RTEKind::RTE_CTE;
         let refers = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).any(is_with);
@@ -105,7 +106,7 @@ pub fn reads_one_item(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     only_item(tree, query).is_some()
 }
 
-/// A reason if the query's result depends on the order of rows in a subquery.
+/// The reason for the heap, if the query's result depends on the order of rows in a subquery.
 pub fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason> {
     if !reads_in_order(tree, query) {
         return None;
@@ -118,7 +119,7 @@ pub fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason>
     takes_first.then(|| Why::Limit.of("LIMIT of rows that a subquery has put in order"))
 }
 
-/// Whether rows come out of an item of FROM in an order, which PostgreSQL happens to keep.
+/// Whether rows come out of an item of FROM in an order that PostgreSQL happens to keep.
 pub fn has_sorted_rows(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
     let items = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).filter_map(|entry| tree.subquery(entry));
     let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList);

@@ -1,6 +1,6 @@
-//! FROM and WHERE of a SELECT level: which rows, joined how, restricted by what.
+//! FROM and WHERE of a SELECT level.
 //!
-//! Whether the tables are mirrored right now is asked when the query runs: a plan may live longer than that.
+//! Whether the tables are mirrored is asked again when the query runs, since a plan may live longer than that state.
 
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
@@ -11,14 +11,14 @@ use crate::pg::tree::{Node, Tree};
 use crate::planner::translate::{Pending, Translator};
 use crate::planner::words::reason::{Attempt, Why};
 
-/// The rows of FROM, and the conditions on them.
+/// The rows of FROM, with the conditions on them.
 pub struct From<'a> {
     pub rel: Rel,
-    /// The conditions of WHERE and of inner joins, simplified as the planner does.
+    /// The conditions of WHERE and of inner joins, simplified as the planner simplifies them.
     pub conjuncts: Vec<Node<'a>>,
 }
 
-/// Adds the items of FROM to the innermost scope, which is that of `query`.
+/// Adds the items of FROM to the innermost scope, which belongs to `query`.
 pub fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<From<'a>> {
     let tree = translator.tree;
     let entries = tree.list_of(query.rtable).collect();
@@ -29,13 +29,13 @@ pub fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> At
 struct Reader<'a, 't> {
     query: &'a pg_sys::Query,
     entries: Vec<&'a pg_sys::RangeTblEntry>,
-    /// The relations that PostgreSQL computes, among those of the part that is being read.
+    /// The relations of this part of the join tree whose rows PostgreSQL computes.
     sent: Vec<u16>,
     translator: &'t mut Translator<'a>,
 }
 
 impl<'a> Reader<'a, '_> {
-    /// A part of the join tree with the conditions of its own inner joins.
+    /// A part of the join tree, with the conditions of its own inner joins.
     fn closed(&mut self, item: Node<'a>) -> Attempt<From<'a>> {
         let mut quals = Vec::new();
         let around = std::mem::take(&mut self.sent);
@@ -46,7 +46,7 @@ impl<'a> Reader<'a, '_> {
         Ok(From { rel, conjuncts })
     }
 
-    /// The same, with all of them applied.
+    /// The same part, with all these conditions applied.
     fn restricted(&mut self, item: Node<'a>) -> Attempt<Rel> {
         let From { mut rel, conjuncts } = self.closed(item)?;
         for conjunct in subqueries_last(&conjuncts) {
@@ -55,7 +55,7 @@ impl<'a> Reader<'a, '_> {
         Ok(rel)
     }
 
-    /// `None`: an empty FROM.
+    /// The rows of an item; `None` for an empty FROM.
     fn item(&mut self, item: Node<'a>, quals: &mut Vec<Node<'a>>) -> Attempt<Option<Rel>> {
         let tree = self.translator.tree;
         if let Some(from) = item.cast::<pg_sys::FromExpr>() {
@@ -113,7 +113,7 @@ impl<'a> Reader<'a, '_> {
         if kind == JoinKind::Full {
             let of_neither;
             (left, right, of_neither) = self.with_pending_of_sides(left, right, waiting)?;
-            // PostgreSQL raises an error for any other one.
+            // PostgreSQL raises an error for a full join with any other condition.
             if !are_constant && !self.is_looked_up(&left, &right, &of_neither, &conditions) {
                 return Err(Why::FromItem.of("full join that PostgreSQL has no way for"));
             }
@@ -121,13 +121,14 @@ impl<'a> Reader<'a, '_> {
         if self.translator.pending.len() == waiting {
             return Ok(self.translator.join(left, kind, right, conditions));
         }
-        // A partner is a row of the right side for which the condition holds with all that it needs.
+        // The rows that the condition needs are joined to the right side, so that a partner is a right row for which
+        // the condition holds.
         let partners = self.translator.with_pending(right, waiting).filter(conditions);
         Ok(self.translator.join(left, kind, partners, Vec::new()))
     }
 
-    /// The sides of a full join, each with the rows that its condition needs for that side alone; and the columns of
-    /// those that read neither.
+    /// The two sides of a full join. Rows that the condition needs for one side alone are joined to that side. The
+    /// columns returned belong to rows that are needed for neither side.
     fn with_pending_of_sides(
         &mut self,
         mut left: Rel,
@@ -157,7 +158,7 @@ impl<'a> Reader<'a, '_> {
         Ok((left, right, of_neither))
     }
 
-    /// Whether a condition equates the two sides.
+    /// Whether one of the conditions is an equality between the two sides.
     fn is_looked_up(&self, left: &Rel, right: &Rel, of_neither: &[ColumnId], conditions: &[Expr]) -> bool {
         let (left, right) = (self.translator.columns_of(left), self.translator.columns_of(right));
         let is_of = |side: &[ColumnId], expr: &Expr| {
@@ -193,7 +194,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// The engine's rows for an item that is no table.
+/// The rows of an item that is no table, as far as the engine can compute them.
 fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
     match entry.rtekind {
         _ if !entry.securityQuals.is_null() => Err(Why::RowSecurity.of("row-level security")),
@@ -212,7 +213,7 @@ fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::Rang
     }
 }
 
-/// The conjunction of conditions of a query, as the planner sees it.
+/// The single conditions that AND combines in a query's condition, simplified as the planner simplifies them.
 pub fn conjuncts<'a>(
     tree: Tree<'a>,
     query: &'a pg_sys::Query,

@@ -1,4 +1,4 @@
-//! GROUPING SETS, ROLLUP and CUBE: which of the keys of GROUP BY make groups together.
+//! GROUPING SETS, ROLLUP and CUBE: the sets of keys by which rows are grouped.
 
 use std::ffi::c_void;
 
@@ -10,19 +10,19 @@ use crate::pg::walk::{mutate, mutate_children};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Why};
 
-/// More sets than this read their input too often.
+/// The limit for the number of sets; more of them would read the input too often.
 const MOST_SETS: i32 = 64;
 
 pub struct Sets {
-    /// The keys of each set, as GROUP BY numbers them.
+    /// The keys of each set, by their numbers in GROUP BY.
     sets: Vec<Vec<u32>>,
-    /// All keys, in the order of the columns that they have become.
+    /// The numbers of all keys, in the order of their columns.
     clauses: Vec<u32>,
     number: ColumnId,
 }
 
 impl Sets {
-    /// `None`: all keys make groups together.
+    /// The grouping sets of a query; `None` if it groups by all keys together.
     pub fn of<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Option<Sets>> {
         if query.groupingSets.is_null() {
             return Ok(None);
@@ -35,7 +35,7 @@ impl Sets {
         Ok(Some(Sets { sets, clauses, number: translator.column(Type::Int32)? }))
     }
 
-    /// The groups. Keys behind those of GROUP BY depend on some that are in every set.
+    /// The groups. Additional keys behind those of GROUP BY depend on keys that are in every set.
     pub fn groups(&self, rel: Rel, keys: Vec<Computed>, aggregates: Vec<Aggregation>) -> Rel {
         let positions = |set: &Vec<u32>| {
             let own = (0..keys.len()).filter(|at| self.clauses.get(*at).is_none_or(|clause| set.contains(clause)));
@@ -46,7 +46,7 @@ impl Sets {
         Rel::GroupingSets { input: Box::new(rel), grouping: Box::new(grouping) }
     }
 
-    /// GROUPING(): a bit for each of its arguments, 1 if the row's set does not have it.
+    /// GROUPING(): one bit per argument, which is 1 if the row's set does not contain that key.
     pub fn grouping(&self, tree: Tree<'_>, node: Node<'_>) -> Attempt<Typed> {
         let function =
             node.cast::<pg_sys::GroupingFunc>().ok_or_else(|| Why::Grouping.of("GROUPING of an unknown form"))?;
@@ -65,7 +65,7 @@ impl Sets {
 }
 
 impl Sets {
-    /// A value of the groups of those sets that have a key; null in the others.
+    /// A value in groups of the sets that contain a key; null in all other groups.
     pub fn where_set_has(&self, clause: u32, value: Expr, ty: Type) -> Expr {
         let is_number = |(number, _): (i64, &Vec<u32>)| Expr::Cmp {
             op: CmpOp::Eq,
@@ -78,15 +78,15 @@ impl Sets {
     }
 }
 
-/// Whether PostgreSQL finds the simplified keys wherever an expression above the groups reads their columns. It
-/// simplifies the expression first. Keys that it does not find then are not null in the sets without them.
+/// Whether PostgreSQL will recognise every key in an expression above the groups. PostgreSQL simplifies the expression
+/// first. A key that it then does not recognise would not be null in the sets without it.
 pub fn reads_keys_alone(node: Node<'_>, keys: &[Node<'_>]) -> bool {
     let context = (&raw const keys).cast_mut().cast();
     // SAFETY: an expression, which is copied; the context is what `without_keys` expects.
     unsafe { !pg_sys::contain_var_clause(mutate(node.as_ptr(), without_keys, context)) }
 }
 
-/// A copy with nulls for the keys, and for what is computed of the rows of a group.
+/// A copy of an expression with nulls in place of the keys, and of values computed from a group's rows.
 ///
 /// # Safety
 ///

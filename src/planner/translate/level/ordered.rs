@@ -1,7 +1,7 @@
-//! ORDER BY; with LIMIT and OFFSET, or with DISTINCT ON, the first rows.
+//! ORDER BY. With LIMIT and OFFSET, or with DISTINCT ON, only the first rows are kept.
 //!
-//! In a subquery the engine must know which rows are first. For the top-level query PostgreSQL orders and counts the
-//! rows, but the engine may drop all others before it returns them. Without LIMIT the engine sorts all rows.
+//! In a subquery, the engine must know which rows are first. For the top-level query, PostgreSQL orders and counts the
+//! rows, but the engine may drop all others before it returns them. Without LIMIT, the engine sorts all rows.
 
 use pgrx::pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
 use pgrx::prelude::*;
@@ -20,32 +20,32 @@ use crate::planner::words::operators;
 use crate::planner::words::query::is_true;
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
-/// Numerics have the operators of decimals.
+/// The type that stands for numerics, which have the operators of decimals.
 const DECIMAL: Type = Type::Decimal128 { scale: 0 };
 
-/// Sorting more rows than this twice is no gain.
+/// The greatest number of rows that LIMIT may keep for the engine to sort them; PostgreSQL sorts them again.
 const MOST_ROWS: i64 = 100_000;
 
-/// Characters of a text that the engine sorts all rows with.
+/// The greatest length of a text column, in characters, if the engine sorts all rows.
 const LONGEST_SORTED: i32 = 1024;
 
 /// The engine's part of a query's ORDER BY, OFFSET and LIMIT.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Arranged {
     Not,
-    /// All rows come in their order.
+    /// All rows, sorted.
     Sorted,
-    /// Rows behind OFFSET, no more than LIMIT asks for, in any order.
+    /// The rows behind OFFSET in any order, at most as many as LIMIT says.
     Limited,
 }
 
-/// The entries of a target list, by what ORDER BY and DISTINCT call them.
+/// The entries of a target list, which ORDER BY and DISTINCT refer to by number.
 pub struct Targets<'a> {
     entries: Vec<&'a pg_sys::TargetEntry>,
 }
 
 impl<'a> Targets<'a> {
-    /// The entries of a target list; `None`: it is empty.
+    /// The entries of a target list; `None` stands for an empty list.
     pub fn of(list: Option<Node<'a>>) -> Targets<'a> {
         Targets { entries: list.into_iter().flat_map(Node::elements_of).collect() }
     }
@@ -58,7 +58,7 @@ impl<'a> Targets<'a> {
         self.entries.iter().map(|entry| entry.expr)
     }
 
-    /// An entry, and its place among the columns unless it is there for the order alone.
+    /// The entry of a clause, with its place among the columns, unless it exists only for the order.
     pub fn find(&self, clause: &pg_sys::SortGroupClause) -> Attempt<(&'a pg_sys::TargetEntry, Option<usize>)> {
         let mut columns = 0;
         for &entry in &self.entries {
@@ -72,7 +72,7 @@ impl<'a> Targets<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// The rows of a subquery that its LIMIT leaves. `columns`: what its select list has become.
+    /// The rows of a subquery that its LIMIT keeps. `columns` are the translated columns of its select list.
     pub fn first_rows(
         &mut self,
         rel: Rel,
@@ -90,7 +90,7 @@ impl<'a> Translator<'a> {
         Ok(Rel::Top { input: Box::new(rel), keys: Vec::new(), order, range: Box::new(range) })
     }
 
-    /// The first row of each group of DISTINCT ON, in the order of the subquery, then in the order of arrival.
+    /// The first row of each group of DISTINCT ON: first by the subquery's order, then by the order of arrival.
     pub fn first_of_each(
         &mut self,
         rel: Rel,
@@ -105,7 +105,7 @@ impl<'a> Translator<'a> {
         order.extend(arrival);
         self.break_ties(&mut order, &columns)?;
         let rel = self.with_pending(rel, waiting);
-        // PostgreSQL computes them for all rows.
+        // PostgreSQL computes these expressions for all rows, so an error in them must not be skipped.
         let mut computed = Vec::new();
         let columns = columns.into_iter().map(|column| match column {
             Ok(typed) if typed.expr.can_raise() => self.as_column(typed, &mut computed),
@@ -118,7 +118,7 @@ impl<'a> Translator<'a> {
         Ok((Rel::Top { input: Box::new(rel), keys, order, range: Box::new(range) }, columns))
     }
 
-    /// Each row once.
+    /// The rows, with each distinct row once.
     pub fn distinct_rows<'b>(
         &mut self,
         rel: Rel,
@@ -152,7 +152,7 @@ impl<'a> Translator<'a> {
         Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates }, distinct))
     }
 
-    /// Rows that are computed twice must be the same ones.
+    /// Makes the order unique if the rows are computed twice, because both times must return the same rows.
     fn break_ties(&self, order: &mut Vec<SortKey>, columns: &[Attempt<Typed>]) -> Attempt<()> {
         if self.scope().is_repeated {
             for column in columns {
@@ -179,7 +179,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The keys of an order. An entry that is one of the columns reads the computed column.
+    /// The keys of an order. A key that is one of the columns reads the computed column.
     pub fn sort_keys(
         &mut self,
         clauses: *mut pg_sys::List,
@@ -195,7 +195,7 @@ impl<'a> Translator<'a> {
                 None => self.expression(node.simplified())?,
             };
             if typed.ty == Type::Opaque {
-                // That equal values have equal bytes is all that may be known of them.
+                // The engine knows only that equal values of such a type have equal bytes, not their order.
                 return Err(Why::Type.of(format!("order of {}", catalog::type_name(node.sql_type()))));
             }
             let descending = match typed.ty {
@@ -215,8 +215,8 @@ impl<'a> Translator<'a> {
         Ok(keys)
     }
 
-    /// Has the engine sort the top-level query's rows, and return no more of them than LIMIT asks for. Nodes above
-    /// the engine may neither remove rows nor need more of them.
+    /// Makes the engine sort the top-level query's rows, and return no more of them than LIMIT asks for. Nodes above
+    /// the engine must neither remove rows nor need more of them.
     pub fn arrange(&mut self, query: &'a pg_sys::Query, opened: &mut Opened<'a>) -> Arranged {
         let filtered = opened.quals.is_some_and(|quals| !is_true(quals));
         let rows_change = query.hasWindowFuncs || query.hasTargetSRFs || !query.distinctClause.is_null() || filtered;
@@ -231,7 +231,7 @@ impl<'a> Translator<'a> {
             true => Err(Why::Limit.of("no LIMIT")),
             false => self.attempt(|translator| translator.top_of_query(query, &targets)),
         };
-        // PostgreSQL's node for ties has to know the order.
+        // WITH TIES needs PostgreSQL's own sort.
         let may_sort = !query.sortClause.is_null() && query.limitOption != LIMIT_OPTION_WITH_TIES;
         if top.is_err() && may_sort && opened.columns.described().iter().all(is_short) {
             top = self
@@ -249,7 +249,8 @@ impl<'a> Translator<'a> {
 
     fn order_of_all(&mut self, query: &'a pg_sys::Query, targets: &Targets<'a>) -> Attempt<Vec<SortKey>> {
         let order = self.sort_keys(query.sortClause, targets, None)?;
-        // An average of more digits than the engine has, say: PostgreSQL would not have had an error.
+        // The engine's value may raise an error that PostgreSQL would not raise, for example an average with more
+        // digits than the engine has.
         match order.iter().any(|key| key.expr.can_raise()) {
             true => Err(Why::Expression.of("ORDER BY what may be an error")),
             false => Ok(order),
@@ -270,8 +271,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Whether the values of a column are short. To sort long ones the engine would have all in memory, while PostgreSQL
-/// uses a file.
+/// Whether the values of a column are short. To sort long ones, the engine would hold all of them in memory, while
+/// PostgreSQL uses a file.
 fn is_short(column: &ScanColumn) -> bool {
     let (ty, modifier) = types::without_domain(column.shape.ty, column.shape.modifier);
     match ty {
@@ -281,12 +282,12 @@ fn is_short(column: &ScanColumn) -> bool {
     }
 }
 
-/// An order of rows that leaves none but equal ones in any order.
+/// An order in which only equal rows have no fixed places.
 pub fn by_columns(columns: &[ColumnId]) -> Vec<SortKey> {
     columns.iter().map(|id| SortKey::ascending(Expr::column(*id))).collect()
 }
 
-/// Whether an order is that of a type's own values, or its reverse.
+/// Whether an operator orders values downwards. It must be the order of the type's own values, or its reverse.
 fn is_descending(operator: pg_sys::Oid, typed: &Typed) -> Attempt<bool> {
     let (family, op) =
         operators::comparison(operator).ok_or_else(|| Why::Operator.of("ORDER BY an operator that is not known"))?;

@@ -1,8 +1,9 @@
-//! Rows that the user may not see: those that a policy hides, or a view that is a security barrier.
+//! Rows that the user may not see: those that a policy hides, or a security barrier view.
 //!
-//! No condition of the query may raise an error for such a row. Wherever conditions are placed, those of a table that
-//! cannot raise an error come before those that can. So it suffices that the conditions that hide a table's rows
-//! cannot raise errors, need no other table, and read its columns; conditions without columns can be placed anywhere.
+//! No condition of the query may raise an error for a hidden row. Wherever conditions are placed, those of a table that
+//! cannot raise an error come before those that can. So the conditions that hide a table's rows must not raise errors,
+//! must not need another table, and must read that table's columns. Conditions without columns could be placed
+//! anywhere.
 
 use pgrx::prelude::*;
 use plan::{ColumnId, Expr, Rel};
@@ -13,8 +14,8 @@ use crate::planner::translate::Translator;
 use crate::planner::words::reason::{Attempt, Why};
 
 impl<'a> Translator<'a> {
-    /// The rows of a table, item `index` of the innermost scope, which is that of `query`, without those that its
-    /// policies hide.
+    /// The rows of a table that its policies do not hide. The table is item `index` of the innermost scope, which
+    /// belongs to `query`.
     pub fn unhidden(
         &mut self,
         query: &'a pg_sys::Query,
@@ -43,7 +44,7 @@ impl<'a> Translator<'a> {
         Ok(Rel::Scan { relation, columns: Vec::new() }.filter(conditions))
     }
 
-    /// The rows of a view that is a security barrier.
+    /// The rows of a security barrier view.
     pub fn behind_barrier(&mut self, index: i32, view: &'a pg_sys::Query) -> Attempt<Rel> {
         let rel = self.subquery(index, view)?;
         let mut conditions = Vec::new();
@@ -61,20 +62,20 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The same condition, which belongs to the column's table.
+/// The same condition with a column in it, so that it belongs to the column's table.
 fn bound_to(condition: Expr, column: Expr) -> Expr {
     let is_null = Expr::IsNull { arg: Box::new(column), negated: false };
     Expr::Case { branches: vec![(is_null, condition.clone())], otherwise: Box::new(condition) }
 }
 
-/// The table that a view shows, and its conditions; `None`: an outer condition could be evaluated on rows that the
-/// view leaves out.
+/// The table behind a view, whose conditions are added to `conditions`. `None` if an outer condition could be evaluated
+/// on rows that the view leaves out.
 fn guarded(view: &Rel, conditions: &mut Vec<Expr>) -> Option<u16> {
     match view {
         Rel::Scan { relation, .. } => Some(*relation),
         Rel::Filter { input, conditions: own } => {
             let relation = guarded(input, conditions)?;
-            // What is computed below would be computed of hidden rows.
+            // Values that the view computes would be computed for hidden rows, too.
             let computed = computed(input);
             let reads_table = |condition: &Expr| {
                 let columns = condition.columns();

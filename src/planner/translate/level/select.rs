@@ -1,7 +1,7 @@
 //! One SELECT level: its FROM and WHERE, its groups, and the rest of its expressions above them.
 //!
 //! The expressions of select list and HAVING are rewritten so that they read [`Columns`], which the engine computes.
-//! For the top-level query PostgreSQL computes the rest ([`crate::planner::tree::split`]); for a subquery the engine
+//! For the top-level query, PostgreSQL computes the rest ([`crate::planner::tree::split`]). For a subquery, the engine
 //! does ([`whole_level`]).
 
 use std::ffi::c_void;
@@ -30,11 +30,11 @@ use crate::planner::words::reason::{Attempt, Reason, Why};
 pub enum Use {
     /// The query itself.
     Top,
-    /// The query itself, of whose groups the engine only knows the rows.
+    /// The query itself, if PostgreSQL makes its groups, and the engine only returns the rows.
     TopUngrouped,
-    /// A subquery in FROM or behind WITH, whose reader may ask for the order of its rows.
+    /// A subquery in FROM or behind WITH; `ordered` says that the order of its rows may be needed.
     Rows { ordered: bool },
-    /// A list that something is looked up in, by EXISTS or IN.
+    /// A list in which EXISTS or IN looks something up.
     List,
     /// A single value.
     Value,
@@ -52,24 +52,24 @@ impl Use {
     }
 }
 
-/// A level whose own scope reads what the engine computes.
+/// A level with a scope of its own, whose expressions read the engine's columns.
 pub struct Opened<'a> {
     pub rel: Rel,
     pub columns: Columns<'a>,
-    /// Select list and conditions, over the columns.
+    /// The select list, over the columns; the conditions follow.
     pub targets: Option<Node<'a>>,
     pub quals: Option<Node<'a>>,
-    /// HAVING, where the groups are PostgreSQL's.
+    /// HAVING, if PostgreSQL makes the groups.
     pub having: Option<Node<'a>>,
-    /// The order of its rows, if a subquery has ordered them and window functions or DISTINCT ON depend on it.
+    /// The order of the input rows, if a subquery has ordered them and window functions or DISTINCT ON depend on it.
     pub arrival: Vec<SortKey>,
 }
 
-/// A subquery's rows and what its columns are. They may read columns of the levels around it.
+/// The rows of a subquery, and its translated columns. Both may read columns of the levels around it.
 pub struct Level {
     pub rel: Rel,
     pub columns: Vec<Attempt<Typed>>,
-    /// The order in which PostgreSQL has the rows, if it was asked for and is known.
+    /// The order in which PostgreSQL returns the rows, if it was needed and is known.
     pub order: Option<Vec<SortKey>>,
 }
 
@@ -78,34 +78,34 @@ struct Reader<'a, 't> {
     query: &'a pg_sys::Query,
     /// The purpose of the level.
     purpose: Use,
-    /// Whether the engine makes groups of the rows.
+    /// Whether the engine groups the rows.
     grouped: bool,
     /// Whether an aggregate's argument is being rewritten.
     in_aggregate: bool,
     columns: Columns<'a>,
     /// The expressions of GROUP BY.
     keys: Vec<Node<'a>>,
-    /// The keys whose equal values may look different, with the value that a group shows for each.
+    /// Keys whose equal values may look different, each with the value that a group shows for it.
     shown: Vec<(Expr, Expr)>,
     sets: Option<Sets>,
-    /// The number of pending joins that belong to levels around it.
+    /// The number of pending joins that belong to the levels around this one.
     waiting: usize,
-    /// Subqueries whose values belong to the groups.
+    /// Subqueries whose values belong to groups, not to rows.
     above_groups: Vec<Pending>,
     failed: Option<Reason>,
 }
 
-/// Translates a level, a rewritten SELECT whose relations are locked, as far as PostgreSQL or [`whole_level`] can do
-/// the rest.
+/// Translates a level up to the point from which PostgreSQL or [`whole_level`] can compute the rest. The level is a
+/// rewritten SELECT whose relations are locked.
 pub fn open_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
     check_shape(query, purpose)?;
-    // PostgreSQL computes expressions above the columns, but a subquery there would read tables.
+    // PostgreSQL would compute expressions here, but a subquery in one would read tables.
     let places = [query.limitCount, query.limitOffset, query.windowClause.cast()];
     if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
         return Err(Why::Limit.of("subquery in LIMIT or in a window's frame"));
     }
     if matches!(purpose, Use::Rows { .. }) && translator.tree.node(query.targetList).is_some_and(Node::is_volatile) {
-        // Nobody may read it, but it is called for each row.
+        // PostgreSQL calls the function for each row, even if nobody reads its result.
         return Err(Why::Volatile.of("volatile function in a subquery"));
     }
     if let Some(reason) = depends_on_order(translator.tree, query) {
@@ -123,7 +123,7 @@ pub fn level_or_sent<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Que
     translated.or_else(|reason| translator.send_subquery(query, reason))
 }
 
-/// Translates a subquery in whole.
+/// Translates a subquery completely.
 pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
     let opened = open_level(translator, query, purpose)?;
     let columns = opened.columns.read_by_engine(translator);
@@ -133,7 +133,7 @@ pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
     level
 }
 
-/// With the expressions above the columns, whose scope is there.
+/// Translates the expressions above a level's columns, which are in scope.
 fn closed<'a>(
     translator: &mut Translator<'a>,
     opened: Opened<'a>,
@@ -156,7 +156,7 @@ fn closed<'a>(
         columns.push(translator.expression(tree.required(entry.expr).simplified()));
     }
     rel = translator.with_pending(rel, waiting);
-    // To EXISTS and IN it makes no difference whether a row is there once or twice.
+    // EXISTS and IN do not care whether a row appears once or twice.
     if query.hasDistinctOn {
         (rel, columns) = translator.first_of_each(rel, query, &ordered, columns, arrival)?;
     } else if !query.distinctClause.is_null() && (purpose != Use::List || limited) {
@@ -196,7 +196,7 @@ impl<'a, 't> Reader<'a, 't> {
         let waiting = translator.pending.len();
         let ungrouped = purpose == Use::TopUngrouped;
         let sets = if ungrouped { None } else { Sets::of(translator, query)? };
-        // The rows are read for each of several grouping sets.
+        // Each of several grouping sets reads the rows again.
         let scope = translator.scope_mut();
         scope.is_repeated |= sets.is_some();
         let depends_on_order = query.hasAggs || query.hasWindowFuncs || query.hasDistinctOn;
@@ -235,9 +235,9 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(Opened { rel, columns: reader.columns, targets, quals, having, arrival })
     }
 
-    /// The rows for which the conditions are true, and the conditions left to PostgreSQL. That is possible without
-    /// grouping, if they only remove rows. A join condition that is left above would make the engine compute a cross
-    /// product, so it is refused.
+    /// The rows for which the conditions are true, and the conditions that are left to PostgreSQL. A condition may be
+    /// left only if there is no grouping, and only if it just removes rows. Without a join condition, the engine would
+    /// compute a cross product, so it is not left.
     fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, Vec<Node<'a>>)> {
         let mut residual = Vec::new();
         for conjunct in subqueries_last(conjuncts) {
@@ -250,7 +250,7 @@ impl<'a, 't> Reader<'a, 't> {
                 rel = self.translator.restricted(rel, conjunct)?;
                 continue;
             }
-            // Joins that the condition needs, such as the elements of an array parameter, come before it.
+            // The condition may need joins, such as one with the elements of an array parameter; they come before it.
             let waiting = self.translator.pending.len();
             match self.translator.attempt(|translator| translator.row_condition(conjunct)) {
                 Ok(condition) => rel = self.translator.with_pending(rel, waiting).filter_by(condition),
@@ -260,7 +260,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok((rel, residual))
     }
 
-    /// The groups of a grouped query, with what belongs to them.
+    /// The groups of a grouped query, joined with the subqueries that belong to them.
     fn assembled(&mut self, rel: Rel) -> Attempt<Rel> {
         if !self.grouped {
             return Ok(rel);
@@ -280,7 +280,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(self.translator.with_pending(groups, self.waiting))
     }
 
-    /// The GROUP BY expressions become the first columns.
+    /// Makes the GROUP BY expressions the first columns.
     fn keys(&mut self, target_list: Option<Node<'a>>, having: Option<Node<'a>>) -> Attempt<()> {
         let tree = self.translator.tree;
         let entries: Vec<&'a pg_sys::TargetEntry> = target_list.into_iter().flat_map(Node::elements_of).collect();
@@ -318,7 +318,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(())
     }
 
-    /// Groups have equal values; what is shown is one that a row of theirs has.
+    /// Adds a key whose equal values may look different. Each group shows the value of one of its rows.
     fn key_of_images(&mut self, clause: u32, node: Node<'a>, simple: Node<'a>, typed: Typed) -> Attempt<()> {
         let ty = typed.ty;
         let key = exact(comparable(&typed), comparable_type(ty));
@@ -358,7 +358,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
     }
 
-    /// The node's replacement in the upper query; `None`: itself, with rewritten children.
+    /// The node's replacement in the upper query; `None` if the node stays, with rewritten children.
     fn replacement(&mut self, node: Node<'a>) -> Attempt<Option<*mut pg_sys::Node>> {
         if let Some(found) = self.columns.find(node) {
             return Ok(Some(found));
@@ -398,12 +398,12 @@ impl<'a, 't> Reader<'a, 't> {
             if var.varlevelsup > 0 {
                 return Ok(None);
             }
-            // One more key makes no more groups if it depends on the others.
+            // A key that depends on the other keys makes no more groups.
             if self.grouped && !self.translator.scope_mut().depends_on(var, &self.keys) {
                 return Err(Why::Grouping.of("column that is not grouped"));
             }
             let typed = self.translator.expression(node)?;
-            // Digits that a subquery returns need not be those that are shown.
+            // PostgreSQL may show other digits than those that a subquery returns here.
             if !typed.has_exact_scale() && (self.grouped || self.purpose.is_query()) {
                 return self.columns_of_digits(node, typed, self.grouped).map(Some);
             }
@@ -423,7 +423,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
     }
 
-    /// An aggregate that PostgreSQL computes, of rows of the engine.
+    /// An aggregate that PostgreSQL computes from rows of the engine.
     fn left_aggregate(&mut self, node: Node<'a>, aggref: &pg_sys::Aggref) -> Attempt<*mut pg_sys::Node> {
         aggregate::check_row_order(aggref)?;
         if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.translator.tree, self.query) {
@@ -437,9 +437,9 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(rewritten)
     }
 
-    /// A subquery in select list or HAVING, which is one value.
+    /// A subquery in select list or HAVING that returns one value.
     fn subquery(&mut self, node: Node<'a>) -> Attempt<*mut pg_sys::Node> {
-        // Its value comes with each row, but there may be a group without any.
+        // The value comes with each row of the result, but a query without GROUP BY has a group even without rows.
         let may_be_without_rows = self.query.groupClause.is_null() || !self.query.groupingSets.is_null();
         if self.purpose == Use::TopUngrouped && !self.in_aggregate && may_be_without_rows {
             return Err(Why::Subquery.of("subquery beside an aggregate that PostgreSQL computes"));
@@ -473,7 +473,7 @@ impl<'a, 't> Reader<'a, 't> {
         self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
     }
 
-    /// A subquery that an aggregate is compared with, prepared for translation: the comparison reads the groups'
+    /// A subquery with which an aggregate is compared, prepared for translation: the comparison then reads the groups'
     /// columns.
     fn about_groups(&mut self, node: Node<'a>) -> Attempt<Option<&'a pg_sys::SubLink>> {
         let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(None) };
@@ -483,8 +483,8 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(Some(tree.placed(pg_sys::SubLink { testexpr, ..*link })))
     }
 
-    /// Columns for a numeric that shows fewer digits than its type has: the value with its number of digits, or a
-    /// numeric that shows them.
+    /// The columns for a numeric that shows fewer digits than its type has. They are the value and its number of
+    /// digits, or one numeric in the engine's own form.
     fn columns_of_digits(&mut self, node: Node<'a>, typed: Typed, is_key: bool) -> Attempt<*mut pg_sys::Node> {
         match typed.scale.clone() {
             Scale::Varies(digits) if !self.grouped && self.purpose.is_query() => {
@@ -512,7 +512,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The group's column for an expression that is one of its keys. A subquery may read nothing else of a group; a
+/// The group's column for an expression that is one of its keys. A subquery must not read anything else of a group. A
 /// constant needs no column.
 fn key_of(keys: &[plan::Computed], shown: &[(Expr, Expr)]) -> impl Fn(&Expr) -> Option<Expr> {
     move |read| {
@@ -524,7 +524,7 @@ fn key_of(keys: &[plan::Computed], shown: &[(Expr, Expr)]) -> impl Fn(&Expr) -> 
     }
 }
 
-/// Conditions with those in front that have no subquery: a subquery is computed for what the others leave.
+/// The conditions, with those without a subquery first, so that subqueries are computed only for the remaining rows.
 pub fn subqueries_last<'a>(conjuncts: &[Node<'a>]) -> Vec<Node<'a>> {
     let (mut last, mut all): (Vec<_>, Vec<_>) = conjuncts.iter().copied().partition(|conjunct| has_subquery(*conjunct));
     all.append(&mut last);
@@ -535,18 +535,18 @@ fn has_subquery(node: Node<'_>) -> bool {
     node.any(|node| node.cast::<pg_sys::SubLink>().is_some())
 }
 
-/// Whether a condition looks at one table only.
+/// Whether a condition reads only one table.
 fn concerns_one_table(condition: Node<'_>) -> bool {
     condition.count_of_items() <= 1
 }
 
 /// # Safety
 ///
-/// `node` is null or a node of the tree that the [`Reader`] behind `context` works on.
+/// `node` is null or a node of the tree that the [`Reader`] behind `context` rewrites.
 #[pg_guard]
 unsafe extern "C-unwind" fn rewrite(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
-    // SAFETY: `above` and `left_aggregate` give the reader as the context, and nobody else uses it meanwhile.
-    // The mutator comes with null or a node below theirs.
+    // SAFETY: `above` and `left_aggregate` pass the reader as the context, and nobody else uses it meanwhile. The
+    // mutator passes null or a node below theirs.
     unsafe {
         let reader = &mut *context.cast::<Reader>();
         let Some(found) = reader.translator.tree.node(node) else {

@@ -1,6 +1,6 @@
-//! Rows that PostgreSQL computes for the engine. They come from tables that are not mirrored or that this transaction
-//! has written, from functions, or from other items of FROM that the engine cannot compute. They must not depend on
-//! the rows around them.
+//! Rows that PostgreSQL computes for the engine. They come from tables that are not mirrored, or that this transaction
+//! has written; from functions; or from other items of FROM that the engine cannot compute. They must not depend on
+//! other rows of the query.
 //!
 //! ```text
 //!   FROM t JOIN colours c USING (id) WHERE c.name <> 'red'      colours is not mirrored
@@ -9,7 +9,7 @@
 //!   engine       FROM t JOIN (what that gives) USING (id)
 //! ```
 //!
-//! They are few, or the query runs on the heap: PostgreSQL's own estimate decides when the query is planned, and
+//! If they are many, the query runs on the heap. PostgreSQL's own estimate decides when the query is planned, and
 //! `anker.max_sent` when it runs.
 
 use pgrx::prelude::*;
@@ -30,32 +30,32 @@ use crate::shared;
 use crate::spec::RelationNames;
 use plan::numeric_modifier;
 
-/// The item number of a subquery that is no item of FROM.
+/// The item number that stands for a subquery in an expression.
 const NO_ITEM: i32 = 0;
 
 /// Rows of one item of FROM.
 pub struct Sent<'a> {
-    /// The relation of the plan whose rows they are.
+    /// The relation of the plan that stands for the rows.
     relation: u16,
-    /// The item's place among those of its level.
+    /// The item's number in its level.
     index: i32,
-    /// The query's name for it.
+    /// The item's name in the query.
     pub name: String,
-    /// Why the engine does not compute them.
+    /// The reason why the engine does not compute the rows.
     pub reason: Reason,
     tree: Tree<'a>,
     entry: &'a pg_sys::RangeTblEntry,
-    /// The level that it belongs to, and the one whose WITH it may refer to.
+    /// The level to which the item belongs; the next field is the level to whose WITH queries it may refer.
     query: &'a pg_sys::Query,
     with: Option<&'a pg_sys::Query>,
-    /// The columns that were asked for, with the expressions that PostgreSQL computes.
+    /// The columns that the engine needs, with the expressions that PostgreSQL computes for them.
     targets: Vec<(Asked, *mut pg_sys::Node)>,
-    /// Conditions on these rows alone.
+    /// Conditions that read only these rows.
     quals: Vec<Node<'a>>,
 }
 
 impl<'a> Translator<'a> {
-    /// Why PostgreSQL had better compute the rows of a table; `None`: the engine has them.
+    /// The reason why PostgreSQL should compute the rows of a table; `None` if the engine has them.
     pub fn not_in_mirror(&mut self, entry: &pg_sys::RangeTblEntry) -> Option<Reason> {
         let database = session::database();
         let family = match self.family(entry) {
@@ -89,7 +89,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// Has PostgreSQL compute the rows of a subquery that stands in an expression.
+    /// Makes PostgreSQL compute the rows of a subquery in an expression.
     pub fn send_subquery(&mut self, query: &'a pg_sys::Query, reason: Reason) -> Attempt<Level> {
         let targets = self.tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|target| !target.resjunk);
         let names = make::strings(targets.clone().map(|_| "column"));
@@ -110,12 +110,13 @@ impl<'a> Translator<'a> {
         Ok(Level { rel, columns, order: None })
     }
 
-    /// Has PostgreSQL compute the rows of an item of the innermost level; otherwise that is the reason.
+    /// Makes PostgreSQL compute the rows of an item of the innermost level. If that is not possible, `reason` is the
+    /// error.
     fn send(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry, reason: Reason) -> Attempt<Rel> {
         let query = self.scope_mut().query;
         let with = self.with_around(entry)?;
         let wanted = settings::MAX_SENT_KB.get() > 0 && is_known(entry);
-        // What has effects must not have them twice, should the heap be asked after all.
+        // An expression with side effects must not run twice, which happens if the query runs on the heap after all.
         if !wanted || self.reads_around(entry) || is_volatile(self.tree, entry, with) {
             return Err(reason);
         }
@@ -124,7 +125,7 @@ impl<'a> Translator<'a> {
             && (self.scope().is_repeated || self.is_used_again(with))
             && !gives_same_rows(self.tree, entry, with)
         {
-            // Its rows could be other ones the second time.
+            // The second computation could return other rows.
             return Err(reason);
         }
         let name = alias(self.tree, entry);
@@ -137,7 +138,8 @@ impl<'a> Translator<'a> {
         Ok(Rel::Scan { relation, columns: Vec::new() })
     }
 
-    /// The level that has the WITH query which an item refers to. It is the first one in what PostgreSQL is asked.
+    /// The level with the WITH queries that an item may refer to. It becomes the outer level of PostgreSQL's query for
+    /// the rows.
     fn with_around(&self, entry: &pg_sys::RangeTblEntry) -> Attempt<Option<&'a pg_sys::Query>> {
         let up = match entry.rtekind {
             pg_sys::RTEKind::RTE_CTE => entry.ctelevelsup as usize,
@@ -154,14 +156,14 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Whether a level has WITH queries that are referred to more than once, perhaps by the engine's part of the
-    /// query too.
+    /// Whether a WITH query of a level is referred to more than once. One of the references may be in the engine's part
+    /// of the query.
     fn is_used_again(&self, with: Option<&'a pg_sys::Query>) -> bool {
         let list = with.map_or(std::ptr::null_mut(), |query| query.cteList);
         self.tree.list_of::<pg_sys::CommonTableExpr>(list).any(|cte| cte.cterefcount > 1)
     }
 
-    /// Whether an item reads other rows of its level, or of one around it.
+    /// Whether an item reads rows of its own level, or of an outer level.
     fn reads_around(&self, entry: &pg_sys::RangeTblEntry) -> bool {
         let levels = self.scopes.len();
         let (inner, nodes) = match entry.rtekind {
@@ -174,7 +176,7 @@ impl<'a> Translator<'a> {
 
     /// A column of rows that PostgreSQL computes.
     pub fn sent_column(&mut self, relation: u16, var: &pg_sys::Var) -> Attempt<Typed> {
-        // The item is the first one of what PostgreSQL is asked.
+        // The item is the first one in PostgreSQL's query for the rows.
         let shape = Shape { ty: var.vartype, modifier: var.vartypmod, collation: var.varcollid };
         let column = || make::placed(make::column(1, var.varattno, shape)).cast::<pg_sys::Node>();
         let (value, digits_of) = (Asked::Column(var.varattno), Asked::ScaleOf(var.varattno));
@@ -207,25 +209,25 @@ impl<'a> Translator<'a> {
         Ok(Expr::column(id))
     }
 
-    /// Leaves a condition to PostgreSQL if it is about nothing but rows that it computes; whether it did. `among`: the
-    /// relations of those that stand among the inner joins of the part of the innermost level that the condition is of.
+    /// Leaves a condition to PostgreSQL if it reads only rows that PostgreSQL computes, and returns whether it did.
+    /// `among` are the relations that are inner-joined with the condition's place in the innermost level.
     pub fn leave_to_sender(&mut self, condition: Node<'a>, among: &[u16]) -> bool {
         let levels = self.scopes.len();
         let mut all = self.sent.iter_mut().filter(|sent| among.contains(&sent.relation));
         let Some(sent) = all.find(|sent| is_about(condition, sent.index, levels)) else { return false };
-        // Its columns are all the item's, which becomes the first one.
+        // All columns in the condition belong to the item, which becomes item 1.
         sent.quals.push(condition.copied_for(sent.index, 1));
         true
     }
 }
 
 impl Sent<'_> {
-    /// Whether the engine could compute them in another transaction.
+    /// Whether the engine could compute the rows in another transaction.
     pub fn is_momentary(&self) -> bool {
         self.reason.why.is_momentary()
     }
 
-    /// The relation whose rows they are, if they are the item's.
+    /// The relation of these rows, if they belong to this item.
     pub fn relation_of(&self, entry: &pg_sys::RangeTblEntry) -> Option<u16> {
         std::ptr::eq(self.entry, entry).then_some(self.relation)
     }
@@ -242,12 +244,12 @@ impl Sent<'_> {
         }
     }
 
-    /// `SELECT columns FROM item WHERE conditions`, to be planned.
+    /// The query for the rows: `SELECT columns FROM item WHERE conditions`.
     pub fn query(&self) -> *mut pg_sys::Query {
         let copied = self.tree.of(self.entry).copied();
         let mut entry = *copied.cast::<pg_sys::RangeTblEntry>().expect("a copy of an entry");
         entry.ctelevelsup = 0;
-        // The policies of row security speak of the item by its place.
+        // Policies of row security name the item by its number.
         let policies = self.tree.node(self.entry.securityQuals).map(|all| all.copied_for(self.index, 1));
         entry.securityQuals = policies.map_or(std::ptr::null_mut(), Node::as_ptr);
         let quals = match self.quals.is_empty() {
@@ -267,25 +269,26 @@ impl Sent<'_> {
             targetList: make::list(targets),
             ..make::blank()
         };
-        // Whether a user may read it was asked of the whole query.
-        // SAFETY: a new query, whose permissions list holds nothing, and a copy of an entry of the original one.
+        // The permissions of the user were checked for the whole query. SAFETY: a new query, whose list of permissions
+        // is empty, and a copy of an entry of the original query.
         unsafe { compat::without_checks(&mut query, self.query, &mut entry) };
         query.rtable = make::list([make::placed(entry)]);
         make::placed(query)
     }
 
-    /// Why they are not computed after all: they are too many.
+    /// The reason if the rows turn out to be too many.
     pub fn too_many(&self) -> Reason {
         self.reason.clone().and(", and what it has is too much to be sent along (anker.max_sent)")
     }
 }
 
-/// How many digits behind its point a numeric shows.
+/// The number of digits that a numeric shows behind the point.
 fn digits(numeric: *mut pg_sys::Node) -> *mut pg_sys::Node {
     make::placed(make::call(pg_sys::F_SCALE.into(), pg_sys::INT4OID, pg_sys::InvalidOid, [numeric])).cast()
 }
 
-/// Whether a condition reads columns of one item of its level, and nothing else that is not the same for all rows.
+/// Whether a condition reads columns of one item of its level, and otherwise only values that are the same for all
+/// rows.
 fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
     let is_subquery = |node: Node<'_>| matches!(node.tag(), pg_sys::NodeTag::T_SubLink | pg_sys::NodeTag::T_SubPlan);
     let is_column = |node: Node<'_>| node.cast::<pg_sys::Var>().is_some();
@@ -295,15 +298,15 @@ fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
     condition.reads_only(index) && (1..=levels).all(|up| !condition.has_columns_of(up))
 }
 
-/// Whether it is an item of a kind that is understood here. The size of a sample may depend on other rows.
+/// Whether the item's kind can be handled here. The rows in a TABLESAMPLE may depend on other rows.
 fn is_known(entry: &pg_sys::RangeTblEntry) -> bool {
     use pg_sys::RTEKind::*;
     let known = matches!(entry.rtekind, RTE_RELATION | RTE_SUBQUERY | RTE_FUNCTION | RTE_VALUES | RTE_CTE);
     known && entry.tablesample.is_null()
 }
 
-/// Whether an item's rows are the same whenever they are computed under one snapshot, as far as this is easily seen.
-/// Nothing in it may depend on the order of rows, or choose among equal ones that look different.
+/// Whether an item's rows are surely the same each time that they are computed under one snapshot. They must not depend
+/// on the order of rows, and must not choose among equal values that look different.
 fn gives_same_rows(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
     let of_with = with.map_or(std::ptr::null_mut(), |query| query.cteList);
     tree.subquery(entry).is_none_or(|query| is_settled(tree, query)) && are_settled(tree, of_with)

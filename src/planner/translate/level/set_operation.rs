@@ -31,8 +31,8 @@ struct Operand {
 }
 
 impl<'a> Translator<'a> {
-    /// The rows of a query that consists of set operations, as columns of the innermost scope, which is its own: its
-    /// select list refers to the first operand's.
+    /// The rows of a query that consists of set operations. They become columns of the innermost scope, which belongs
+    /// to the query: its select list refers to the first operand's columns.
     pub fn set_operation(&mut self, query: &'a pg_sys::Query) -> Attempt<Rel> {
         let root = self.tree.required(query.setOperations);
         let mut first = root;
@@ -89,8 +89,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Both operands with columns of one type. Numerics show their own digits, as integers beside them do. Times have
-    /// the session's zone if one side has a zone.
+    /// Both operands, with columns converted to one type. A numeric shows its own digits; so does an integer beside a
+    /// numeric. A time gets the session's zone if the other side has a zone.
     fn showing_digits(&mut self, mut left: Operand, mut right: Operand) -> Attempt<(Operand, Operand)> {
         let is_numeric = |typed: &Typed| matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric);
         let is_number = |typed: &Typed| is_numeric(typed) || typed.ty.kind() == Kind::Integer;
@@ -113,7 +113,7 @@ impl<'a> Translator<'a> {
         Ok((left, right))
     }
 
-    /// The rows of an operand with their number among the equal ones as one more column.
+    /// The rows of an operand with one more column, which numbers equal rows.
     fn numbered(&mut self, operand: Operand, types: &[Type]) -> Attempt<Operand> {
         let Operand { rel, columns } = operand;
         let key = |(column, ty): (&Typed, &Type)| comparable(&exact(cast(column.clone(), *ty), *ty));
@@ -127,7 +127,8 @@ impl<'a> Translator<'a> {
         Ok(Operand { rel, columns: columns.into_iter().chain([number]).collect() })
     }
 
-    /// The rows of both operands, with columns that are 1 for those of one of them, otherwise null.
+    /// The rows of both operands. Each mark is one more column, which is 1 for the rows of one operand, and null for
+    /// those of the other.
     fn union<const N: usize>(
         &mut self,
         left: Operand,
@@ -150,14 +151,14 @@ impl<'a> Translator<'a> {
         Ok(Operand { columns: columns.collect(), rel: Rel::Union { columns: ids, inputs } })
     }
 
-    /// Each row once, with the numbers of those in which the columns of `counted` are not null.
+    /// Each distinct row once. For each column of `counted` there is a count of its values that are not null.
     fn groups(&mut self, rows: Operand, types: &[Type], counted: &[Expr]) -> Attempt<(Rel, Vec<Typed>, Vec<ColumnId>)> {
         let (mut keys, mut columns, mut aggregates, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (typed, ty) in rows.columns.into_iter().zip(types) {
             let mut id = self.column(comparable_type(*ty))?;
             keys.push(Computed { column: id, expr: comparable(&typed) });
             if has_images(*ty) {
-                // Any of equal ones is as good.
+                // Any one of several equal values will do.
                 id = self.column(*ty)?;
                 let agg = Agg::Max(typed.expr.clone());
                 aggregates.push(Aggregation { columns: vec![id], agg, distinct: false });
@@ -172,7 +173,7 @@ impl<'a> Translator<'a> {
         Ok((Rel::Aggregate { input: Box::new(rows.rel), keys, aggregates }, columns, counts))
     }
 
-    /// The rows that the left operand has, and of which the right one has more than none, or exactly none.
+    /// The rows of the left operand that the right operand also contains (`Gt`), or does not contain (`Eq`).
     fn compared(&mut self, left: Operand, right: Operand, types: &[Type], of_right: CmpOp) -> Attempt<Operand> {
         let both = self.union(left, right, types, [true, false])?;
         let marks: Vec<Expr> = both.columns[types.len()..].iter().map(|mark| mark.expr.clone()).collect();
@@ -184,7 +185,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The types of the result's columns: the same on both sides, or the one that the other side's values become.
+/// The types of the result's columns. If they differ on both sides, one side's values are converted to the other's
+/// type.
 fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
     let integer = |ty: Type| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64);
     let common = |(left, right): (&Typed, &Typed)| match (left.ty, right.ty) {
@@ -195,7 +197,7 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
         (a, b) if integer(a) && integer(b) => Ok(if a.slot_bytes() > b.slot_bytes() { a } else { b }),
         (a, b) if becomes(a, b) => Ok(b),
         (a, b) if becomes(b, a) => Ok(a),
-        // Each value is shown with the scale that it has.
+        // Each value would show its own scale.
         _ => Err(Why::SetOperation.of("set operation of different types")),
     };
     match left.len() == right.len() {
@@ -204,7 +206,8 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
     }
 }
 
-/// Whether PostgreSQL converts values of one type to the other if both meet, and the conversion needs nothing else.
+/// Whether PostgreSQL converts values of one type to the other in a set operation, by a conversion that depends on
+/// nothing else.
 fn becomes(from: Type, to: Type) -> bool {
     let is_wider = match to {
         Type::Float64 => matches!(from, Type::Int16 | Type::Int32 | Type::Int64 | Type::Float32),
@@ -215,7 +218,7 @@ fn becomes(from: Type, to: Type) -> bool {
     is_wider && catalogue::cast(from, to).is_some()
 }
 
-/// Whether equal values are the same to PostgreSQL, so that any of them may stand for all.
+/// Requires that equal values look the same to PostgreSQL, so that one may stand for all.
 fn require_one_image(tree: Tree<'_>, operation: &pg_sys::SetOperationStmt, types: &[Type]) -> Attempt<()> {
     let collations = tree.oids(operation.colTypes).zip(tree.oids(operation.colCollations));
     for (ty, (sql_type, collation)) in types.iter().zip(collations) {

@@ -1,4 +1,4 @@
-//! Subqueries: in FROM, behind WITH, and in expressions, where they become joins.
+//! Subqueries in FROM, behind WITH, and in expressions, where they become joins.
 //!
 //! ```text
 //!   FROM (SELECT …)                      the rows themselves
@@ -25,7 +25,7 @@ use crate::planner::words::operators;
 use crate::planner::words::query::is_limited;
 use crate::planner::words::reason::{Attempt, Why};
 
-/// The WITH query of a level that an item of FROM refers to.
+/// The query of WITH to which an item of FROM refers, and its level.
 pub fn named_query<'a>(
     tree: Tree<'a>,
     level: &'a pg_sys::Query,
@@ -41,13 +41,13 @@ pub fn named_query<'a>(
 }
 
 impl<'a> Translator<'a> {
-    /// A subquery in FROM, which becomes item `index` of the innermost scope.
+    /// Translates a subquery in FROM, which becomes item `index` of the innermost scope.
     pub fn subquery(&mut self, index: i32, query: &'a pg_sys::Query) -> Attempt<Rel> {
         let level = self.rows(query, self.scope().order_matters)?;
         Ok(self.add_rows(index, level))
     }
 
-    /// A reference to a query of WITH: its rows, computed for each reference.
+    /// Translates a reference to a WITH query. Its rows are computed for each reference.
     pub fn with_query(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
         let level = self
             .scopes
@@ -56,7 +56,7 @@ impl<'a> Translator<'a> {
             .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
         let (cte, query) = named_query(self.tree, self.scopes[level].query, entry)?;
         let Scope { order_matters, is_repeated, .. } = *self.scope();
-        // It sees what is around the level that it belongs to.
+        // A WITH query sees only the levels around its own level.
         let inner = self.scopes.split_off(level + 1);
         let rows =
             self.repeating(is_repeated || cte.cterefcount > 1, |translator| translator.rows(query, order_matters));
@@ -71,8 +71,8 @@ impl<'a> Translator<'a> {
         rel
     }
 
-    /// The rows of a subquery. An outer join around it must find nulls where it has no row, so every computed value
-    /// becomes a column here.
+    /// The rows of a subquery. For a row without a partner, an outer join makes columns null, but not computed values.
+    /// So every computed value becomes a column here.
     fn rows(&mut self, query: &'a pg_sys::Query, ordered: bool) -> Attempt<Level> {
         let Level { rel, columns, order } = whole_level(self, query, Use::Rows { ordered })?;
         let visible = self.columns_of(&rel);
@@ -89,7 +89,7 @@ impl<'a> Translator<'a> {
         Ok(Level { rel: rel.map(computed), columns: named, order })
     }
 
-    /// A value that shows digits of its own, not those of a parameter: where it is null above, the parameter is not.
+    /// A value that shows its own digits. A parameter's digits would remain where an outer join makes the value null.
     fn with_own_digits(&mut self, typed: Typed) -> Attempt<Typed> {
         match typed.scale {
             Scale::Parameter(_) => self.numeric(typed),
@@ -109,7 +109,8 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr: name(typed.expr, typed.ty)?, ty: typed.ty, scale })
     }
 
-    /// The rows with a subquery in a condition applied; otherwise the rows: it is another kind of condition.
+    /// The rows, restricted by a subquery in a condition. The inner error returns the rows unchanged if the condition
+    /// is of another kind.
     pub fn subquery_condition(&mut self, node: Node<'a>, rel: Rel) -> Attempt<Result<Rel, Rel>> {
         let (link, negated) = match node.cast::<pg_sys::BoolExpr>() {
             Some(not) if not.boolop == pg_sys::BoolExprType::NOT_EXPR => {
@@ -141,7 +142,7 @@ impl<'a> Translator<'a> {
         if let (JoinKind::Anti, true) = (kind, self.has_equal_rows(link, &list)) {
             let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.map_or_else(Vec::new, conjuncts));
             let [rows, others] = self.unknown_rows(link)?;
-            // Subqueries among the values are read once more.
+            // A mark join reads the values again, and with them the subqueries among them.
             let rel = self.with_pending(rel, waiting);
             let rel = self.join(rel, JoinKind::Anti, rows.0, rows.1);
             return Ok(Ok(self.join(rel, JoinKind::Anti, others.0, others.1)));
@@ -150,7 +151,7 @@ impl<'a> Translator<'a> {
         Ok(Ok(self.join(rel, kind, list.rel, conditions)))
     }
 
-    /// The positive form of `<> ALL (list)`, which is `NOT = ANY (list)`: an equality can be looked up.
+    /// The positive form of `<> ALL (list)`, which is `NOT = ANY (list)`. An equality can use a hash table.
     fn not_any(&self, link: &'a pg_sys::SubLink) -> Option<&'a pg_sys::SubLink> {
         let test = self.tree.node(link.testexpr)?.cast::<pg_sys::OpExpr>()?;
         let is_all = link.subLinkType == pg_sys::SubLinkType::ALL_SUBLINK;
@@ -167,19 +168,19 @@ impl<'a> Translator<'a> {
         Some(self.tree.placed(pg_sys::SubLink { subLinkType: any, testexpr: equal.cast(), ..*link }))
     }
 
-    /// The rows of a subquery that values are looked up in, with the condition on each row.
+    /// The rows of a subquery in which values are looked up, with the condition on each row.
     fn list(&mut self, link: Link<'a, '_>) -> Attempt<List> {
         let query = self
             .tree
             .required(link.subselect)
             .cast::<pg_sys::Query>()
             .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
-        // Values that are neither true nor false are found by a second look.
+        // A second pass finds the values for which the result is null.
         let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
         let level = self.repeating(repeated, |translator| level_or_sent(translator, query, Use::List));
         let Level { rel, columns, .. } = level?;
         if link.subLinkType == pg_sys::SubLinkType::EXISTS_SUBLINK {
-            // One row is as good as all.
+            // One row is enough.
             let rel = if self.is_closed(&rel) { self.one_if_any(rel)? } else { rel };
             return Ok(List { rel, test: None });
         }
@@ -188,7 +189,7 @@ impl<'a> Translator<'a> {
         Ok(List { rel, test: Some(condition?) })
     }
 
-    /// Something about the columns of a subquery and what is around it: rows, or groups of them.
+    /// Translates an expression on the columns of a subquery and on the rows around it, or on groups of those rows.
     fn comparing<T>(
         &mut self,
         columns: Vec<Attempt<Typed>>,
@@ -207,7 +208,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Translates an expression that reads, from the innermost level, columns that are computed from its rows.
+    /// Translates an expression that reads columns computed from the innermost level's rows, and not the rows
+    /// themselves.
     fn above<T>(&mut self, columns: Vec<Attempt<Typed>>, translate: impl FnOnce(&mut Self) -> T) -> T {
         let Scope { query, is_repeated, .. } = *self.scope();
         let rows = self.scopes.pop();
@@ -220,7 +222,7 @@ impl<'a> Translator<'a> {
         translated
     }
 
-    /// Whether it reads no outer columns.
+    /// Whether the rows can be computed without outer columns.
     pub fn is_closed(&self, rel: &Rel) -> bool {
         let (mut made, mut read) = (Vec::new(), Vec::new());
         rel.visit(&mut |rel| {
@@ -233,7 +235,7 @@ impl<'a> Translator<'a> {
         read.iter().all(|id| made.contains(id))
     }
 
-    /// The outer side of an equality between a list's rows and its surroundings.
+    /// The outer side of an equality between a list's rows and the level around it.
     fn outer_side(&self, test: &Expr, rows: &Rel) -> Option<Expr> {
         let Expr::Cmp { op: CmpOp::Eq, left, right } = test else { return None };
         let visible = self.columns_of(rows);
@@ -245,15 +247,17 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// `NOT IN`. It is unknown for every value if the list has a null, and for a null value unless the list is empty.
-    /// The list's rows and nulls are counted, and not searched for each row.
+    /// `NOT IN`. If the list contains a null, the result is null for every value that is not found. For a null value,
+    /// it is null unless the list is empty. So the list's rows and nulls are counted, rather than searched for each
+    /// row.
     fn in_no_row(&mut self, link: Link<'a, '_>, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
         let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.into_iter().collect());
         let (totals, unknown) = self.unknown_in_list(link, outer)?;
         Ok(self.join(rel, JoinKind::Anti, totals, vec![unknown]))
     }
 
-    /// One row, and a condition on it: whether of a value that is not in the list nothing is known.
+    /// One row with counts of the list, and a condition on it. The condition says whether the result is null for a
+    /// value that is not in the list.
     fn unknown_in_list(&mut self, link: Link<'a, '_>, outer: Expr) -> Attempt<(Rel, Expr)> {
         let query = self
             .tree
@@ -271,15 +275,15 @@ impl<'a> Translator<'a> {
         Ok((totals, Expr::Bool { op: BoolOp::And, args: vec![some, either] }))
     }
 
-    /// Whether several values are looked up, which are equal to those of a row if each is.
+    /// Whether several values are looked up, each by an equality with a value of the list's row.
     fn has_equal_rows(&self, link: Link<'a, '_>, list: &List) -> bool {
         let Some(Expr::Bool { op: BoolOp::And, args }) = &list.test else { return false };
         link.subLinkType == pg_sys::SubLinkType::ANY_SUBLINK
             && args.iter().all(|equal| self.outer_side(equal, &list.rel).is_some())
     }
 
-    /// Rows of the list with conditions under which the answer for several values is unknown: rows that have a null,
-    /// and all rows if one of the values is null.
+    /// The rows of the list that make the result null, with conditions. One part is the rows that contain a null. The
+    /// other is all rows, if one of the values is null.
     fn unknown_rows(&mut self, link: Link<'a, '_>) -> Attempt<[(Rel, Vec<Expr>); 2]> {
         let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
         let with_null = {
@@ -288,7 +292,8 @@ impl<'a> Translator<'a> {
             (rel.filter(vec![Expr::Bool { op: BoolOp::Or, args: nulls }]), vec![null_only(test)])
         };
         let EqualRows { rel, test, sides } = self.equal_rows(link)?;
-        // True for values of which one is null, otherwise unknown; and true for each row: what can be looked up.
+        // The left side is true if one of the values is null, and null otherwise; the right side is true for each row.
+        // An equality of the two can use a hash table.
         let unknown = Expr::Literal { ty: Type::Bool, value: None };
         let some_null = sides.iter().map(|(outer, _)| is_null(outer.clone())).chain([unknown]).collect();
         let always = sides.into_iter().next().map(|(_, inner)| is_null(is_null(inner)));
@@ -313,7 +318,8 @@ impl<'a> Translator<'a> {
         Ok(EqualRows { rel, test, sides })
     }
 
-    /// Whether a row of the list meets the condition, as a column that is joined before it is used.
+    /// Whether a row of the list meets the condition. The result is a column of a join that is made before the column
+    /// is used.
     fn mark(&mut self, list: List, condition: fn(Expr) -> Expr) -> Attempt<Expr> {
         let conditions = list.test.map_or_else(Vec::new, |test| conjuncts(condition(test)));
         self.mark_of(list.rel, conditions)
@@ -325,12 +331,12 @@ impl<'a> Translator<'a> {
         Ok(Expr::column(mark))
     }
 
-    /// A subquery in an expression, which is joined before it is used.
+    /// The value of a subquery in an expression, by a join that is made before the value is used.
     pub fn subquery_value(&mut self, link: &'a pg_sys::SubLink, ask: Ask) -> Attempt<Typed> {
         self.value_of_link(Link { link, groups: None }, ask)
     }
 
-    /// The same beside groups: what the subquery is compared with reads their columns.
+    /// As [`subquery_value`](Self::subquery_value), for a subquery that is compared with columns of groups.
     pub fn subquery_value_of_groups(&mut self, link: &'a pg_sys::SubLink, groups: &[Attempt<Typed>]) -> Attempt<Typed> {
         self.value_of_link(Link { link, groups: Some(groups) }, Ask::default())
     }
@@ -383,7 +389,7 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::Case { branches, otherwise: Box::new(constant(Some(!found))) }))
     }
 
-    /// A row that says how many rows the list of an `IN` has, and how many that are not null.
+    /// One row with two counts for the list of an `IN`: of its rows, and of those that are not null.
     fn totals_of_list(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Expr, Expr)> {
         let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
         let Level { rel, columns, .. } = level?;
@@ -397,7 +403,7 @@ impl<'a> Translator<'a> {
         Ok((totals, Expr::column(rows), Expr::column(not_null)))
     }
 
-    /// One row if there are any, otherwise none.
+    /// One row if there are any, otherwise no row.
     fn one_if_any(&mut self, rows: Rel) -> Attempt<Rel> {
         let count = self.column(Type::Int64)?;
         let aggregates = vec![Aggregation { columns: vec![count], agg: Agg::CountStar, distinct: false }];
@@ -407,20 +413,20 @@ impl<'a> Translator<'a> {
         Ok(total.filter(vec![some]))
     }
 
-    /// A subquery that is one value.
+    /// A subquery that returns one value.
     fn scalar_subquery(&mut self, link: Link<'a, '_>) -> Attempt<Typed> {
         let mut row = self.row_of(link)?.into_iter();
         row.next().ok_or_else(|| Why::Subquery.of("subquery without a column"))
     }
 
-    /// `(a, b) = (SELECT …)`, with any comparison.
+    /// `(a, b) = (SELECT …)`, or another comparison of rows.
     fn compared_row(&mut self, link: Link<'a, '_>) -> Attempt<Typed> {
         let row = self.row_of(link)?.into_iter().map(Ok).collect();
         let test = self.tree.required(link.testexpr);
         self.comparing(row, link.groups, |translator| translator.expression(test))
     }
 
-    /// The columns of a subquery that is one row; nulls if it has none.
+    /// The columns of a subquery that returns one row; nulls if it returns none.
     fn row_of(&mut self, link: Link<'a, '_>) -> Attempt<Vec<Typed>> {
         let query = self
             .tree
@@ -447,7 +453,7 @@ impl<'a> Translator<'a> {
         Ok(values)
     }
 
-    /// The values of the only row, null if there is none. Whether there are more is asked where a value is used.
+    /// The values of the only row; nulls if there is none. A second row is an error only where a value is used.
     fn only_row(&mut self, rel: Rel, row: Vec<Typed>) -> Attempt<Vec<Typed>> {
         let row = row.into_iter().map(|value| self.with_own_digits(value)).collect::<Attempt<Vec<Typed>>>()?;
         let mut aggregates = Vec::new();
@@ -461,7 +467,7 @@ impl<'a> Translator<'a> {
         for Typed { expr, ty, scale } in row {
             let scale = scale.named(&mut least)?;
             let value = match ty {
-                // There is no least truth.
+                // There is no minimum of truth values.
                 Type::Bool => {
                     let branches = vec![(expr.clone(), number(1)), (Expr::Not(Box::new(expr)), number(0))];
                     let otherwise = Box::new(Expr::Literal { ty: Type::Int16, value: None });
@@ -490,7 +496,7 @@ impl<'a> Translator<'a> {
 #[derive(Clone, Copy)]
 struct Link<'a, 'g> {
     link: &'a pg_sys::SubLink,
-    /// The columns that what it is compared with reads, if it is about groups and not their rows.
+    /// The groups' columns, if the subquery is compared with values of groups and not of rows.
     groups: Option<&'g [Attempt<Typed>]>,
 }
 
@@ -502,14 +508,14 @@ impl<'a> Deref for Link<'a, '_> {
     }
 }
 
-/// The rows of a subquery that something is looked up in.
+/// The rows of a subquery in which values are looked up.
 struct List {
     rel: Rel,
-    /// The condition on each of them; none for EXISTS.
+    /// The condition on each row; `None` for EXISTS.
     test: Option<Expr>,
 }
 
-/// The conditions that must all be true: a pair for which they are has a match.
+/// The conditions that AND combines.
 fn conjuncts(condition: Expr) -> Vec<Expr> {
     match condition {
         Expr::Bool { op: BoolOp::And, args } => args.into_iter().flat_map(conjuncts).collect(),
@@ -517,12 +523,12 @@ fn conjuncts(condition: Expr) -> Vec<Expr> {
     }
 }
 
-/// The rows of a subquery that several values are looked up in.
+/// The rows of a subquery in which several values are looked up by equality.
 struct EqualRows {
     rel: Rel,
-    /// The condition on each of them.
+    /// The condition on each row.
     test: Expr,
-    /// The equalities in it: an outer expression, and one of the list.
+    /// The two sides of each equality: an outer expression, and an expression on the list's row.
     sides: Vec<(Expr, Expr)>,
 }
 

@@ -1,4 +1,4 @@
-//! VALUES in FROM: rows that the query says itself.
+//! VALUES in FROM: rows that are written in the query.
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
@@ -8,13 +8,13 @@ use crate::pg::tree::Node;
 use crate::planner::translate::{Scale, Translator, Typed, cast};
 use crate::planner::words::reason::{Attempt, Why};
 
-/// Each row is an operator of its own.
+/// A limit on the number of rows, because each becomes an operator of its own.
 const MAX_ROWS: usize = 200;
 
 impl<'a> Translator<'a> {
-    /// The rows become item `index` of the innermost scope.
+    /// Makes the rows item `index` of the innermost scope.
     pub fn values(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
-        // A row without values is a list that PostgreSQL leaves out.
+        // PostgreSQL leaves out the list of a row without values.
         let rows: Vec<_> = self.tree.pointers(entry.values_lists).collect();
         if rows.len() > MAX_ROWS {
             return Err(Why::TooLarge.of(format!("VALUES of more than {MAX_ROWS} rows")));
@@ -59,8 +59,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The type of a column, and how many digits each of its values shows, if they differ. Nulls are of any type, and
-/// show none.
+/// The type of a column; if its values show different numbers of digits, also the number for each value. Nulls have any
+/// type and show no digits.
 fn common(column: &[Typed]) -> Attempt<(Type, Option<Vec<Option<u8>>>)> {
     let mut known = column.iter().filter(|typed| !is_null(typed));
     let first = known.clone().chain(column).next().ok_or_else(|| Why::Expression.of("VALUES of nothing"))?.ty;

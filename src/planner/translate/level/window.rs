@@ -1,4 +1,4 @@
-//! Window functions of subqueries, and of the query itself where it is read as one
+//! Window functions of subqueries, and of the query itself if it is read as a subquery
 //! ([`crate::planner::rewrite::nested`]).
 
 use pgrx::prelude::*;
@@ -21,7 +21,7 @@ pub struct Computed<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// The value of a window function, once [`Translator::windowed`] has computed it.
+    /// The value of a window function, after [`Translator::windowed`] has computed it.
     pub fn window_value(&self, node: Node<'a>) -> Attempt<Typed> {
         let found = self.scope().windows.iter().find(|computed| computed.call.equals(node));
         found
@@ -29,8 +29,8 @@ impl<'a> Translator<'a> {
             .ok_or_else(|| Why::WindowFunction.of("window function in an unusual place"))
     }
 
-    /// The rows with the values of all window functions in the select list and in the order. `arrival`: the order of
-    /// rows that a window leaves open.
+    /// The rows with the values of all window functions in the select list and in ORDER BY. `arrival` is the order of
+    /// rows that a window's own order leaves open.
     pub fn windowed(
         &mut self,
         mut rel: Rel,
@@ -44,7 +44,7 @@ impl<'a> Translator<'a> {
             if clauses[..at].iter().any(|before| has_order_of(self.tree, before, first)) {
                 continue;
             }
-            // Where rows are alike all of them have to see them in the same order.
+            // All windows must see rows with equal keys in the same order.
             let mut own: Vec<(Node<'a>, &'a pg_sys::WindowClause)> = Vec::new();
             for clause in clauses[at..].iter().filter(|clause| has_order_of(self.tree, first, clause)) {
                 for call in &calls {
@@ -74,7 +74,7 @@ impl<'a> Translator<'a> {
         Ok(all)
     }
 
-    /// `functions`: each with its clause, whose frame is its own.
+    /// Computes functions over one window; each comes with its clause, since frames may differ.
     fn window(
         &mut self,
         rel: Rel,
@@ -94,7 +94,7 @@ impl<'a> Translator<'a> {
                 .cast::<pg_sys::WindowFunc>()
                 .ok_or_else(|| Why::WindowFunction.of("unknown window function"))?;
             let (function_of, value) = self.window_function(func)?;
-            // Of a function that reads no frame, too, PostgreSQL evaluates the offsets, and looks for the edges.
+            // PostgreSQL evaluates the offsets and looks for the edges even for a function that ignores its frame.
             let (range, bounds) = (range.as_ref().map_err(Clone::clone)?, frame.clone()?);
             let (frame, reach) = match (function_of.reads_frame(), range) {
                 (true, Some(range)) => (bounds, Some(range.for_function(&function_of)?)),
@@ -115,7 +115,7 @@ impl<'a> Translator<'a> {
         }
         let rel = self.with_pending(rel, waiting);
         let mut ties = arrival.to_vec();
-        // Rows that are computed twice must have the same numbers.
+        // If the rows are computed twice, each row must get the same number both times.
         if self.scope().is_repeated {
             ties.extend(super::ordered::by_columns(&self.columns_of(&rel)));
         }
@@ -123,7 +123,7 @@ impl<'a> Translator<'a> {
         Ok(Rel::Window { input: Box::new(rel), over, calls })
     }
 
-    /// Expressions by which rows are put together.
+    /// The expressions by which rows are grouped.
     pub fn keys_of(&mut self, clauses: *mut pg_sys::List, targets: &Targets<'a>) -> Attempt<Vec<Expr>> {
         let mut keys = Vec::new();
         for clause in self.tree.list_of::<pg_sys::SortGroupClause>(clauses) {
@@ -136,7 +136,7 @@ impl<'a> Translator<'a> {
         Ok(keys)
     }
 
-    /// A number that is written down.
+    /// An integer that is written in the query.
     fn constant(&mut self, node: Node<'a>) -> Attempt<i64> {
         let is_value = node.tag() == pg_sys::NodeTag::T_Const;
         match is_value.then(|| self.expression(node)).transpose()?.map(|typed| typed.expr) {
@@ -145,7 +145,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The frame, or why there is none: most functions do not look at it.
+    /// The frame, or the reason why it is not supported: most functions ignore it.
     fn frame(&mut self, clause: &'a pg_sys::WindowClause) -> Attempt<Frame> {
         let has = |option: u32| clause.frameOptions as u32 & option != 0;
         let by_range = !has(pg_sys::FRAMEOPTION_ROWS) && !has(pg_sys::FRAMEOPTION_GROUPS);
@@ -180,7 +180,7 @@ impl<'a> Translator<'a> {
         let unit = match by_range && [start, end].contains(&Bound::Edge) {
             true => Unit::Values,
             false if has(pg_sys::FRAMEOPTION_ROWS) => Unit::Rows,
-            // Where no offset counts values, a range is one of groups of peers.
+            // A RANGE frame without an offset consists of groups of peers.
             false => Unit::Groups,
         };
         Ok(Frame { unit, start, end, exclude })
