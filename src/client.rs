@@ -1,12 +1,13 @@
 //! A connection from a backend or a loader to the engine.
 //!
-//! A backend keeps one connection on which everything was answered for its next request. The engine may close it
-//! meanwhile, or end: a request on it that the engine has not begun to answer goes out once more, on a new connection.
+//! A backend keeps its connection for the next request if all requests on it were answered. Meanwhile the engine may
+//! close the connection, or end. A request on a kept connection that the engine has not begun to answer is therefore
+//! sent once more, on a new connection.
 //!
-//! It never blocks without serving interrupts, and never without a limit. Every wait is for latch and socket
-//! together, and an engine without a sign of life is given up. The socket is closed when the value is dropped, which
-//! cancels the engine's work for it. Owners in PostgreSQL's memory drop it from a memory context callback, since
-//! errors jump over everything else.
+//! The connection never blocks without serving interrupts, and never without a limit. Every wait is for latch and
+//! socket together, and an engine without a sign of life is given up. The socket is closed when the value is dropped,
+//! and this cancels the engine's work for it. If the value lies in PostgreSQL's memory, a memory context callback drops
+//! it, since errors jump over everything else.
 
 use std::cell::RefCell;
 use std::fs;
@@ -25,60 +26,60 @@ use protocol::request::{Hello, Refusal};
 use crate::pg::catalog::relation_name;
 use crate::pg::{session, wait};
 
-/// Directory of the sockets, below the data directory, which is every server process's working directory. It is
-/// PostgreSQL's own, and its programs pass over its contents. In a directory that is ours alone pg_rewind could neither
-/// see a socket nor remove it.
+/// The directory of the sockets, below the data directory, which is every server process's working directory. It is
+/// PostgreSQL's own, and its programs skip its contents. In a directory of our own, pg_rewind could neither handle a
+/// socket nor remove it.
 const SOCKET_DIRECTORY: &str = "pg_stat_tmp";
-/// Directory of our files. pg_basebackup passes over names that begin as this one does, pg_rewind removes such files.
+/// The directory of our files. pg_basebackup skips names with this beginning; pg_rewind removes such files.
 pub const FILE_DIRECTORY: &str = "pgsql_tmp_anker";
-/// An engine that sends nothing for so long where we wait for it, or takes nothing of what we send, hangs. One that is
-/// busy says that it is there once a second ([`frame::ALIVE_INTERVAL`]).
+/// How long an engine may neither send anything that we wait for nor take anything that we send; after that, it hangs.
+/// A busy engine shows once a second that it is alive ([`frame::ALIVE_INTERVAL`]).
 const SILENCE: Duration = Duration::from_secs(10);
-/// The longest wait at a time. One that took [`STANDSTILL`] longer shows that this process did not run, and the engine
-/// may not have run either: its silence counts anew.
+/// The longest single wait. If a wait took [`STANDSTILL`] longer than planned, this process did not run, and perhaps
+/// the engine did not run either. The engine's silence is then counted from the beginning.
 const WAIT: Duration = Duration::from_secs(1);
 const STANDSTILL: Duration = Duration::from_secs(1);
-/// Pause before the next attempt to connect while the engine's listen queue is full.
+/// The pause before the next attempt to connect while the engine's listen queue is full.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 pub fn socket_path(database: pg_sys::Oid) -> String {
     format!("{SOCKET_DIRECTORY}/pgsql_tmp_anker_{}.sock", database.to_u32())
 }
 
-/// The sockets that there are, of living engines or not.
+/// All sockets in the directory; their engines may be gone.
 pub fn sockets() -> impl Iterator<Item = PathBuf> {
     let ours = |path: &PathBuf| path.extension().is_some_and(|e| e == "sock");
-    // Without the directory there are none.
+    // There are no sockets if the directory does not exist.
     fs::read_dir(SOCKET_DIRECTORY).into_iter().flatten().flatten().map(|entry| entry.path()).filter(ours)
 }
 
-/// Where the engine puts what does not fit into its memory.
+/// The directory in which the engine puts data that does not fit into its memory.
 pub fn disk_path(database: pg_sys::Oid) -> String {
     format!("{FILE_DIRECTORY}/pgsql_tmp_{}.disk", database.to_u32())
 }
 
 pub struct Connection {
     stream: UnixStream,
-    /// Given back when the socket is closed: fields are dropped in their order.
+    /// Counted as open until the socket is closed: fields are dropped in their order.
     _descriptor: Descriptor,
     inbox: Inbox,
-    /// For how long the engine may show no sign of life.
+    /// How long the engine may show no sign of life.
     pub patience: Duration,
-    /// When it has shown one last, or was asked to.
+    /// The time of the engine's last sign of life, or of the last request to it.
     heard: Instant,
     database: pg_sys::Oid,
-    /// The request on a connection that was kept, until the engine says something.
+    /// The request on a kept connection, until the engine answers anything.
     again: Option<Again>,
 }
 
-/// A request to repeat if the connection turns out to be closed.
+/// A request that is repeated if the kept connection turns out to be closed.
 struct Again {
     request: Vec<u8>,
-    /// When there must be a new connection.
+    /// The time by which a new connection must exist.
     deadline: Instant,
 }
 
-/// Why nothing was received.
+/// The reason why nothing was received.
 pub enum Lost {
     /// This process has no memory for the answer.
     NoMemory(String),
@@ -112,7 +113,7 @@ impl From<ProtocolError> for Lost {
     }
 }
 
-/// Why nothing more can be sent or received.
+/// The reason why nothing more can be sent or received.
 enum Loss {
     /// The other end was closed.
     Closed(String),
@@ -137,25 +138,26 @@ impl From<Loss> for String {
     }
 }
 
-/// A connection without a request, and the process that it belongs to.
+/// A kept connection without a request, with the process that owns it.
 struct Kept {
     engine: Connection,
     process: u32,
 }
 
 thread_local! {
-    /// Never dropped at the end of the process, when the server's functions are of no use any more.
+    /// The value is never dropped at the end of the process, because the server's functions cannot be called any more
+    /// then.
     static KEPT: RefCell<Option<ManuallyDrop<Kept>>> = const { RefCell::new(None) };
 }
 
-/// A frame as it came, or that the time was over first.
+/// A received frame, or the fact that the time ran out first.
 pub enum Received<'a> {
     Frame(Kind, &'a [u8]),
     TimedOut,
 }
 
 impl Connection {
-    /// Connects and says hello. The error is a reason for EXPLAIN.
+    /// Connects and sends the greeting. The error is a reason for EXPLAIN.
     pub fn connect(database: pg_sys::Oid, limit: Duration) -> Result<Connection, String> {
         let descriptor = Descriptor::reserve().ok_or("session has too many files open (max_files_per_process)")?;
         let stream = connect(database, limit)?;
@@ -166,7 +168,7 @@ impl Connection {
         Ok(engine)
     }
 
-    /// The connection that was kept, or else a new one.
+    /// The kept connection or, if there is none, a new one.
     pub fn reach(database: pg_sys::Oid, limit: Duration) -> Result<Connection, String> {
         match Connection::kept(database) {
             Some(mut engine) => {
@@ -179,17 +181,17 @@ impl Connection {
 
     fn kept(database: pg_sys::Oid) -> Option<Connection> {
         let Kept { mut engine, process } = KEPT.take().map(ManuallyDrop::into_inner)?;
-        // A child's is its parent's.
+        // A child process must not use its parent's connection.
         let ours = process == std::process::id() && engine.database == database;
-        // Anything but silence is its end, or nothing that we have asked for.
+        // If there is anything to read, the connection was closed, or the engine sent something without a request.
         (ours && matches!(engine.inbox.fill(&mut engine.stream), Ok(false))).then_some(engine)
     }
 
-    /// Keeps the connection for the next request of this process; the engine has answered, and this one is over.
+    /// Keeps the connection for the next request of this process. The engine has answered, and the request is over.
     pub fn keep(self) {
         if self.inbox.is_drained() {
             let kept = Kept { engine: self, process: std::process::id() };
-            // One that is there already was idle for longer.
+            // A connection that is kept already was idle for longer.
             drop(KEPT.replace(Some(ManuallyDrop::new(kept))).map(ManuallyDrop::into_inner));
         }
     }
@@ -204,7 +206,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The same request on a new connection, which is not kept from before: there is no third.
+    /// Repeats the request on a new connection. There is no third attempt.
     fn begin_again(&mut self, again: &Again) -> Result<(), String> {
         self.stream = connect(self.database, again.deadline.saturating_duration_since(Instant::now()))?;
         self.inbox = Inbox::default();
@@ -216,7 +218,7 @@ impl Connection {
         Ok(self.send_all(bytes)?)
     }
 
-    /// Sends everything, waiting where the engine is slower than we are.
+    /// Sends everything, and waits while the engine is slower than we are.
     fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), Loss> {
         let mut since = Instant::now();
         while !bytes.is_empty() {
@@ -241,7 +243,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends some of it, and returns how much: nothing if the engine takes nothing within the timeout.
+    /// Sends some of the bytes, and returns how many; 0 if the engine takes nothing within the timeout.
     pub fn send_some(&mut self, bytes: &[u8], timeout: Duration) -> Result<usize, String> {
         for last in [false, true] {
             match self.stream.write(bytes) {
@@ -285,17 +287,17 @@ impl Connection {
         }
     }
 
-    /// Whether it was waited for without a sign of life, as a busy engine gives.
+    /// Whether the engine gave no sign of life while we waited, as a busy engine would.
     pub fn is_silent(&self) -> bool {
         self.heard.elapsed() >= 2 * frame::ALIVE_INTERVAL
     }
 
-    /// The bytes of the frame that came last, to keep.
+    /// Takes the bytes of the last frame, to keep them.
     pub fn take_payload(&mut self) -> Vec<u8> {
         self.inbox.take_payload()
     }
 
-    /// Reads the bytes that are there; false if there are none. A kept connection that turns out to be closed is
+    /// Reads the bytes that have arrived; false if there are none. If a kept connection turns out to be closed, it is
     /// replaced.
     fn listen(&mut self) -> Result<bool, String> {
         match self.fill() {
@@ -318,7 +320,7 @@ impl Connection {
         })
     }
 
-    /// Why the engine closed the connection, if it said so.
+    /// The reason that the engine gave before it closed the connection, if it gave one.
     fn last_word(&mut self) -> Option<String> {
         while self.fill().is_ok_and(|more| more) {
             if self.inbox.arrived().ok()? == Some(Kind::Refused) {
@@ -338,16 +340,17 @@ fn hello() -> Vec<u8> {
     frame::encode(Kind::Hello, &Hello { version: protocol::VERSION })
 }
 
-/// The server counts what it does not manage itself, and keeps that below a part of what the process may open.
+/// A descriptor that the server counts: it limits those that it does not manage itself to a part of those that the
+/// process may open.
 struct Descriptor;
 
 impl Descriptor {
-    /// Descriptors that stay for others: the server's own waits take one, and raise an error if there is none. They
-    /// are few, since with the smallest `max_files_per_process` a process may have 16.
+    /// Descriptors that are left for others. The server's own waits need one, and raise an error if there is none. The
+    /// number is small, because with the smallest `max_files_per_process` a process may have only 16.
     const SPARE: usize = 4;
 
     fn reserve() -> Option<Descriptor> {
-        // Made only where it was counted: what is dropped is given back.
+        // The value exists only if it was counted, because dropping it takes it from the count.
         let acquire = |_| if session::count_open_file() { Some(Descriptor) } else { None };
         let mut acquired: Vec<_> = (0..=Self::SPARE).map_while(acquire).collect();
         if acquired.len() > Self::SPARE { acquired.pop() } else { None }
@@ -379,7 +382,8 @@ fn connect(database: pg_sys::Oid, limit: Duration) -> Result<UnixStream, String>
     }
 }
 
-/// std's connect would block while the listen queue is full, deaf to interrupts.
+/// Connects without waiting. The standard library's function would block while the listen queue is full, without
+/// serving interrupts.
 fn connect_at_once(path: &str) -> io::Result<UnixStream> {
     let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as libc::sa_family_t, sun_path: [0; 108] };
     if path.len() >= address.sun_path.len() {
@@ -404,7 +408,7 @@ fn connect_at_once(path: &str) -> io::Result<UnixStream> {
     }
 }
 
-/// Waits for the latch, for the time, and for a socket if there is one; serves interrupts. Returns whether this process
+/// Waits for the latch, the time, or a socket if there is one, and serves interrupts. Returns whether this process
 /// stood still meanwhile.
 fn wait_for(socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) -> bool {
     let start = Instant::now();

@@ -1,7 +1,7 @@
-//! The mirror's layout of a relation, and the fingerprint under which it holds.
+//! The mirror's layout of a relation, and the fingerprint of the relation's definition.
 //!
-//! Everything comes from the server's caches, so that backend (under its lock), loader (under its lock) and capture
-//! worker (under the historic snapshot of decoding) compute the same from the same definition.
+//! Everything comes from the server's caches. So backend (under its lock), loader (under its lock) and capture worker
+//! (under decoding's historic snapshot) compute the same from the same definition.
 
 use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,7 +16,7 @@ use crate::pg::types::{self, Form};
 
 pub const EXTENSION: &CStr = c"pg_anker";
 
-/// A column that the mirror does not have.
+/// A column that the mirror leaves out.
 #[derive(Clone, Debug)]
 pub struct Excluded {
     pub attnum: i16,
@@ -30,7 +30,7 @@ pub struct Described {
     pub excluded: Vec<Excluded>,
 }
 
-/// Why a relation cannot be mirrored, and what the user can do.
+/// The reason why a relation cannot be mirrored, with a hint for the user.
 #[derive(Clone, Debug)]
 pub struct NotMirrorable {
     pub message: String,
@@ -40,7 +40,7 @@ pub struct NotMirrorable {
 /// Describes an open relation that is to be mirrored from now on.
 pub fn describe_new(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
     let is_ours = |ours| catalog::belongs_to(ours, pg_sys::RelationRelationId, relation.oid());
-    // Their changes go elsewhere.
+    // Changes of the extension's own tables are not followed as those of other tables.
     if catalog::extension(EXTENSION).is_some_and(is_ours) {
         return Err(NotMirrorable { message: "pg_anker's own tables cannot be mirrored".into(), hint: None });
     }
@@ -82,7 +82,8 @@ pub fn describe(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
     Ok(Described { layout, excluded })
 }
 
-/// The columns that a mirror of the relation, or of those that inherit from it, has, and those that it has not.
+/// The columns of the relation's mirror, and the columns that the mirror leaves out. It also serves for relations that
+/// others inherit from.
 pub fn columns(relation: &OpenRelation) -> (Vec<MirrorColumn>, Vec<Excluded>) {
     let (mut columns, mut excluded) = (Vec::new(), Vec::new());
     for attribute in relation.attributes().iter().filter(|a| !a.attisdropped) {
@@ -97,14 +98,14 @@ pub fn columns(relation: &OpenRelation) -> (Vec<MirrorColumn>, Vec<Excluded>) {
     (columns, excluded)
 }
 
-/// Hash of all that must stay as it is for the mirror of the relation to stay right.
+/// A hash of everything about the relation that must not change while it is mirrored.
 pub fn fingerprint(relation: &OpenRelation) -> u64 {
     let form = relation.class();
     let mut hash = DefaultHasher::new();
     relation.oid().to_u32().hash(&mut hash);
     form.relfilenode.to_u32().hash(&mut hash);
     (form.relkind, form.relpersistence).hash(&mut hash);
-    // Which index it is does not matter: REINDEX CONCURRENTLY puts another in its place.
+    // The index itself does not matter, because REINDEX CONCURRENTLY replaces it by another.
     (relation.has_full_identity(), relation.identity_attributes()).hash(&mut hash);
     for a in relation.attributes() {
         (a.attnum, a.attisdropped, a.atttypid.to_u32(), a.atttypmod, a.attcollation.to_u32()).hash(&mut hash);
@@ -113,10 +114,10 @@ pub fn fingerprint(relation: &OpenRelation) -> u64 {
     hash.finish()
 }
 
-/// The mirror's type of a column, or the reason why there is none. Values that the engine cannot compute with are
-/// kept as they are.
+/// The mirror's type of a column, or the reason why it has none. The engine keeps values unchanged if it cannot compute
+/// with their type.
 fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String> {
-    // Known from PostgreSQL 18 on: it is nowhere, but computed for each query.
+    // A virtual generated column (from PostgreSQL 18 on) is not stored, but computed by each query.
     const VIRTUAL: u8 = b'v';
     if attribute.attgenerated as u8 == VIRTUAL {
         return Err("virtual generated column".into());
@@ -128,7 +129,7 @@ fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String
             Some((1..=38, scale @ 0..=38)) => Some(Type::Decimal128 { scale: scale as u8 }),
             _ => None,
         },
-        // Kept as it is, until something is computed of it.
+        // The value is kept unchanged until something is computed from it.
         Some(Type::Interval) => None,
         Some(ty) if ty.is_text() && !session::is_utf8() => None,
         Some(Type::Char) if modifier < pg_sys::VARHDRSZ as i32 => None,
@@ -183,8 +184,8 @@ fn identity(
     Ok(Identity::Key(positions))
 }
 
-/// The columns of a table that the mirror does not have, without a lock on the table: as the catalog has it just now.
-/// `None`: there is no such table.
+/// The columns of a table that its mirror leaves out, by the present catalog and without a lock on the table. `None` if
+/// the table does not exist.
 pub fn excluded_columns(relid: pg_sys::Oid) -> Option<Vec<String>> {
     let natts = catalog::class(relid, |class| class.relnatts)?;
     let excluded = |attribute: &pg_sys::FormData_pg_attribute| {

@@ -25,8 +25,8 @@ mod verifying;
 pub extern "C-unwind" fn _PG_init() {
     forbid_backtraces();
     if !pg::session::is_preloading() {
-        // The setting may have been taken away, or a standby lacks it. Flagged queries run on the heap then, and the
-        // list of mirrored tables can be edited.
+        // The library may have been removed from the setting, or a standby may lack it. Flagged queries then run on the
+        // heap, and the list of mirrored tables can be edited.
         return if pg::session::is_creating_extension() {
             api::require_library()
         };
@@ -39,11 +39,11 @@ pub extern "C-unwind" fn _PG_init() {
     scan::init();
 }
 
-/// pgrx shows a backtrace as detail of an error wherever the environment asks Rust for them. It is users who would read
-/// them.
+/// Makes errors come without a backtrace. pgrx adds one to an error's detail if the environment asks Rust for
+/// backtraces, but users would read it.
 ///
-/// The standard library decides once, at the first backtrace: here, under a setting that is taken back behind it. The
-/// library has a standard library of its own, so that no other one is concerned.
+/// The standard library decides once, at the first backtrace. That happens here, under a setting that is removed
+/// afterwards. This library contains its own copy of the standard library, so no other library is affected.
 fn forbid_backtraces() {
     const VARIABLE: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(VARIABLE);

@@ -1,5 +1,5 @@
-//! Why a query stays on the heap: a name that does not change, to be counted and looked up (docs/operations.md has them
-//! all), and a text for EXPLAIN.
+//! Reasons why a query stays on the heap. Each has a name that never changes, for counting and for looking it up
+//! (docs/operations.md lists them all), and a text for EXPLAIN.
 
 use std::fmt;
 
@@ -27,75 +27,75 @@ macro_rules! reasons {
 }
 
 reasons! {
-    // -- the query is not the engine's, whenever it runs
+    // -- reasons that hold whenever the query runs
     /// An operator that the engine does not know, of these types.
     Operator "operator",
     Function "function",
-    /// A type that it does not compute with.
+    /// A type that the engine does not compute with.
     Type "type",
-    /// An expression of another kind.
+    /// An expression of a kind that the engine does not know.
     Expression "expression",
-    /// The order, case or equality of text in a collation that it does not know.
+    /// A collation whose order, case or equality of text the engine does not know.
     Collation "collation",
     Aggregate "aggregate",
     WindowFunction "window_function",
-    /// Grouping sets, and keys that it does not group by.
+    /// Grouping sets that the engine does not compute, or keys that it cannot group by.
     Grouping "grouping",
-    /// An item of FROM.
+    /// An item of FROM that the engine does not read.
     FromItem "from_item",
     /// A subquery in a place where it cannot be joined.
     Subquery "subquery",
     SetOperation "set_operation",
     Recursion "recursion",
-    /// The answer shows in which order the rows come.
+    /// The answer depends on the order in which the rows come.
     RowOrder "row_order",
-    /// How many digits of a numeric are shown.
+    /// The number of digits that a numeric shows is not known.
     NumericDigits "numeric_digits",
     Interval "interval",
     TimeZone "time_zone",
     Volatile "volatile",
     Limit "limit",
-    /// More tables, rows or values than it takes, or a plan that would grow too large.
+    /// More tables, rows or values than the engine takes, or a plan that would grow too large.
     TooLarge "too_large",
-    /// Rows that would have to be sent along are too many.
+    /// Too many rows would have to be sent along.
     RowsSent "rows_sent",
-    /// A condition that hides rows from the user might not come first.
+    /// A condition that hides rows from the user might not be evaluated first.
     RowSecurity "row_security",
-    /// The statement is no query alone.
+    /// The statement is more than a query.
     Statement "statement",
-    /// PostgreSQL's plan of what is above the engine is of an unknown shape.
+    /// PostgreSQL's plan for its part above the engine has an unknown shape.
     PlanShape "plan_shape",
 
-    /// Under `anker.route = auto`: the heap is cheaper.
+    /// The heap is cheaper, under `anker.route = auto`.
     Cost "cost",
 
-    // -- this time
+    // -- reasons that hold for this run
     RouteOff "route_off",
     Parallel "parallel",
     Recovery "recovery",
     Serializable "serializable",
-    /// A row is checked again after a concurrent update.
+    /// A row would be checked again after a concurrent update.
     Recheck "recheck",
     Privilege "privilege",
-    /// The transaction may have written to a table.
+    /// The transaction may have written to a table that the query reads.
     Written "written",
     NotMirrored "not_mirrored",
-    /// A table's mirror is not there, or not any more.
+    /// A table's mirror does not exist, or not any more.
     NotLive "not_live",
-    /// A table was changed by DDL, and its mirror was not yet.
+    /// DDL has changed a table, and its mirror has not followed yet.
     Definition "definition",
     OldSnapshot "old_snapshot",
     /// The mirror did not catch up in time.
     Lag "lag",
     Busy "busy",
-    /// `anker.mechanism = fork`, and a forked process cannot answer it.
+    /// A forked process (`anker.mechanism = fork`) cannot answer the query.
     Mechanism "mechanism",
     Memory "memory",
     /// A value that the mirror or the engine cannot hold.
     Value "value",
-    /// The engine met an error, which the heap raises if it is one.
+    /// The engine met an error. If it is the query's own, the heap raises it.
     Error "error",
-    /// The engine cannot be reached, was lost, or was not understood.
+    /// The engine could not be reached, was lost, or sent something unknown.
     Engine "engine",
 }
 
@@ -104,12 +104,12 @@ impl Why {
         Reason { why: self, text: text.into() }
     }
 
-    /// Whether it holds for this transaction at most, though it is found when the query is planned.
+    /// Whether the reason holds at most for this transaction, although it is found when the query is planned.
     pub fn is_momentary(self) -> bool {
         matches!(self, Why::Written | Why::Parallel | Why::Definition)
     }
 
-    /// How to find it among [`Why::ALL`].
+    /// The place of the reason in [`Why::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
@@ -128,7 +128,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// With more text.
+    /// The same reason with more text.
     pub fn and(mut self, more: impl AsRef<str>) -> Reason {
         self.text.push_str(more.as_ref());
         self

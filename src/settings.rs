@@ -1,4 +1,4 @@
-//! The `anker.*` settings: one place for names, defaults, units and descriptions (docs/settings.md follows it).
+//! The `anker.*` settings: one place for names, defaults, units and descriptions, which docs/settings.md repeats.
 
 use pgrx::prelude::*;
 use pgrx::{GucContext, GucEnum, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
@@ -6,35 +6,35 @@ use protocol::mechanism::NAMES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum Route {
-    /// Queries that call `anker.olap()`.
+    /// The engine gets queries that call `anker.olap()`.
     #[name = c"hint"]
     Hint,
-    /// Those, and every query that would take longer on the heap.
+    /// The engine gets those, and every query that would take longer on the heap.
     #[name = c"auto"]
     Auto,
-    /// Every query that the engine can answer exactly.
+    /// The engine gets every query that it can answer exactly.
     #[name = c"prefer"]
     Prefer,
-    /// As `prefer`, but what the engine does not answer is an error: a query on mirrored tables alone when it is
-    /// planned, others when they were meant for it.
+    /// As `prefer`, but a query that the engine does not answer is an error. If all its tables are mirrored, the error
+    /// comes when it is planned, otherwise when it runs.
     #[name = c"force"]
     Force,
-    /// None.
+    /// The engine gets no query.
     #[name = c"off"]
     Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum FloatAggregates {
-    /// In the engine, in any order of rows.
+    /// They run in the engine, and add rows in any order.
     #[name = c"on"]
     On,
-    /// On the heap.
+    /// They run on the heap.
     #[name = c"heap"]
     Heap,
 }
 
-/// How the engine snapshots its columns: a place in [`NAMES`].
+/// The way in which the engine snapshots its columns, as a place in [`NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mechanism(usize);
 
@@ -46,7 +46,7 @@ impl Mechanism {
     }
 }
 
-/// [`NAMES`] as PostgreSQL reads them, and the entry that ends them.
+/// [`NAMES`] in PostgreSQL's form, with the entry that ends the list.
 struct Entries([pg_sys::config_enum_entry; NAMES.len() + 1]);
 
 // SAFETY: the entries are constant, and so are the names that they point to.
@@ -319,12 +319,12 @@ pub fn init() {
     unsafe { pg_sys::MarkGUCPrefixReserved(c"anker".as_ptr()) };
 }
 
-/// In place of the engine's own order of joins.
+/// A seed for random orders of joins, which replace the engine's own order.
 pub fn random_joins() -> Option<u64> {
     Some(JOIN_ORDER_SEED.get() as u64).filter(|seed| *seed > 0)
 }
 
-/// The costs that `anker.route = auto` reckons with.
+/// The costs that `anker.route = auto` uses.
 pub fn engine_costs() -> route::Costs {
     route::Costs {
         startup: STARTUP_COST.get(),
@@ -334,17 +334,17 @@ pub fn engine_costs() -> route::Costs {
     }
 }
 
-/// The most bytes of a mirrored row.
+/// The greatest length of a mirrored row in bytes.
 pub fn max_row_bytes() -> usize {
     (MAX_ROW_MB.get() as usize) << 20
 }
 
-/// Why a table with a longer row is not mirrored.
+/// The reason why a table with a longer row is not mirrored.
 pub fn too_wide() -> String {
     format!("a row is longer than anker.max_row = {} MB", MAX_ROW_MB.get())
 }
 
-/// The settings that the engine is started with.
+/// The settings with which the engine is started.
 pub fn engine_settings() -> protocol::control::Settings {
     let bytes = |mb: i32| (mb as u64) << 20;
     protocol::control::Settings {

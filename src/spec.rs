@@ -1,5 +1,5 @@
-//! The agreement of planner and scan: the names of the two nodes, and the messages from one to the other. These
-//! travel in the plan node, and so through plan caches.
+//! The agreement between planner and scan: the names of the two nodes, and the planner's messages to them. The messages
+//! are part of the plan nodes, and so pass through plan caches.
 
 use std::ffi::CStr;
 
@@ -14,7 +14,7 @@ use crate::pg::tree::Node;
 use crate::pg::types::Form;
 use crate::reason::Reason;
 
-/// The node on top, which chooses between engine and heap.
+/// The top node, which chooses between engine and heap.
 pub const CHOOSER: &CStr = c"Anker";
 /// The scan of the engine's result.
 pub const ENGINE: &CStr = c"Anker Engine";
@@ -23,43 +23,43 @@ pub const ENGINE: &CStr = c"Anker Engine";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScanSpec {
     pub plan: Plan,
-    /// How the value of each of the plan's parameters is made.
+    /// The way in which the value of each parameter is made.
     pub sources: Vec<Source>,
-    /// How each column of the scan is made of the columns of the engine's result.
+    /// The way in which each column of the scan is made from columns of the engine's result.
     pub columns: Vec<ResultColumn>,
-    /// The functions that the query calls, which its user must have the right to execute.
+    /// The functions that the query calls. Its user must have the permission to execute them.
     pub functions: Vec<u32>,
-    /// The query's names for the rows that the backend computes, one for each of the plan's relations of that kind.
+    /// The names in the query of the rows that the backend computes, one for each such relation of the plan.
     pub sent: Vec<String>,
-    /// For each of the plan's relations.
+    /// The names of each of the plan's relations.
     pub names: Vec<RelationNames>,
 }
 
-/// The query's names for the relations that it reads, for EXPLAIN.
+/// The names of a relation in the query, for EXPLAIN.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RelationNames {
     pub alias: String,
-    /// The table; `None`: rows that the backend computes.
+    /// The table; `None` for rows that the backend computes.
     pub relid: Option<u32>,
-    /// The columns of such rows; those of tables are in the catalog.
+    /// The columns of rows that the backend computes. Those of tables are in the catalog.
     pub columns: Vec<String>,
-    /// Whether there are rows that the user may not see. Their number and values are shown to nobody.
+    /// Whether the relation contains rows that the user may not see. EXPLAIN shows nobody their number or values.
     pub hides: bool,
 }
 
-/// How a parameter's value follows from its expression's when the query starts.
+/// The way in which a parameter's value is made from its expression's value when the query starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     Value,
-    /// The session's time zone, whatever the expression.
+    /// The session's time zone; the expression does not matter.
     SessionZone,
-    /// The time zone of this name.
+    /// The time zone with this name.
     Zone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResultColumn {
-    /// Position in the engine's result; an average and a variance take this one and the next.
+    /// The position in the engine's result. An average and a variance use this column and the next.
     pub at: u16,
     pub conversion: Conversion,
 }
@@ -67,15 +67,15 @@ pub struct ResultColumn {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Conversion {
     Plain(Type),
-    /// A value of a type that the engine does not know, kept in this form.
+    /// A value that the engine keeps without knowing its type, in this form.
     Kept(Form),
-    /// char(n): padded to this many characters.
+    /// A char(n), which is padded to this many characters.
     Padded(u32),
-    /// Decimal sum and count, divided by PostgreSQL.
+    /// A decimal sum and a count, which PostgreSQL divides.
     Average {
         scale: u8,
     },
-    /// The result of `Agg::Spread` over numbers of this scale, finished by PostgreSQL.
+    /// The result of `Agg::Spread` over numbers of this scale, from which PostgreSQL computes the final value.
     Spread {
         of: Spread,
         scale: u8,
@@ -86,35 +86,37 @@ pub enum Conversion {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChooserSpec {
     pub heap: HeapSide,
-    /// The query did not ask for the engine, so that the heap is never an error.
+    /// Given if the query did not ask for the engine, so that running on the heap is never an error.
     pub unasked: Option<Unasked>,
 }
 
-/// The heap's side.
+/// The heap's side of a query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum HeapSide {
-    /// It is planned, and the engine's side is before it. Its flags for compilation, which the statement has no more.
+    /// The heap's plan exists, after the engine's side. The flags say what to compile (JIT); the statement no longer
+    /// has them.
     Planned { jit_flags: i32 },
-    /// It is planned when it is needed, with the planner's options. The query stands behind the spec.
+    /// The heap's plan is made when it is needed, with these planner options. The query follows the spec in the plan
+    /// node.
     Unplanned { options: i32 },
-    /// It is the only side.
+    /// The heap's plan is the only side, for this reason.
     Alone(Reason),
 }
 
-/// The cost of the side that was not chosen, if it is known.
+/// The cost of the other side, if it is known.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Unasked {
     pub other_cost: Option<f64>,
 }
 
-/// Plain data as a node that can be copied and printed, as those of a plan must be.
+/// Plain data as a node that can be copied and printed, as plan nodes must be.
 pub fn to_node(data: &impl Serialize) -> *mut pg_sys::Node {
-    // Serialising plain data into memory has no way to fail.
+    // Serialising plain data into memory cannot fail.
     let bytes = postcard::to_stdvec(data).expect("plain data serialises");
     make::string(&hex(&bytes))
 }
 
-/// The data that [`to_node`] was given; `None`: another node.
+/// The data that [`to_node`] was given; `None` if the node is another one.
 pub fn from_node<T: DeserializeOwned>(node: Node<'_>) -> Option<T> {
     postcard::from_bytes(&unhex(&node.string()?)?).ok()
 }

@@ -1,5 +1,5 @@
-//! Whether `anker.verify` is asking: it wants the rows themselves of any engine, also of one that forks, whose children
-//! only make groups.
+//! A flag for queries of `anker.verify`. They need the rows themselves from any engine. An engine that forks lets its
+//! child processes answer only grouped queries otherwise.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ pub fn now() -> bool {
     NOW.load(Ordering::Relaxed)
 }
 
-/// While `ask` runs, also if it ends by an error.
+/// Sets the flag while `ask` runs. It is reset even after an error.
 pub fn during<T>(ask: impl FnOnce() -> T) -> T {
     struct Until;
     impl Drop for Until {

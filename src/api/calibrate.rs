@@ -1,7 +1,7 @@
-//! `anker.calibrate`: what the engine's work costs on this machine, in the units of the planner's costs.
+//! `anker.calibrate` measures the costs of the engine's work on this machine, in units of the planner's costs.
 //!
-//! A few queries of each kind are run by both sides on mirrored tables of several sizes. The heap's times say how
-//! long a unit takes, the engine's what its work costs.
+//! Both sides run a few queries of each kind, on mirrored tables of several sizes. The heap's times give the duration
+//! of a unit; the engine's times then give the costs of its work.
 
 use std::ffi::CStr;
 
@@ -17,15 +17,15 @@ use crate::pg::session;
 use crate::pg::transaction;
 use crate::settings;
 
-/// Tables that are asked, the smallest and the largest among them.
+/// The number of tables that are queried. The smallest and the largest are among them.
 const TABLES: usize = 3;
-/// With fewer rows in the largest nothing can be told from noise.
+/// If the largest table has fewer rows, the measurements are mostly noise.
 const FEWEST_ROWS: i64 = 10_000;
-/// Fewer probes cannot tell four costs apart.
+/// Fewer probes cannot separate four costs.
 const FEWEST_PROBES: usize = 5;
-/// Runs of a query, of which the fastest counts.
+/// The number of runs of a query. The fastest one counts.
 const RUNS: usize = 3;
-/// No request to another process is answered faster.
+/// The least time of a request to another process.
 const FASTEST_ANSWER_MS: f64 = 0.1;
 
 #[pg_extern]
@@ -45,7 +45,7 @@ fn calibrate(
         .hint("Of fewer rows nothing can be told from noise.")
         .raise()
     }
-    // Names in the queries are PostgreSQL's own, whatever else has such a name.
+    // All names in the queries mean PostgreSQL's own objects, even if others have the same name.
     let search_path = [(c"search_path", c"pg_catalog, pg_temp")];
     let probes: Vec<Probe> = session::with_settings(&search_path, || {
         let tables = Spi::connect(|client| tables(client, max_rows));
@@ -73,7 +73,7 @@ fn calibrate(
     let current = settings::engine_costs();
     let database = quoted(&database());
     let line = |name: &str, current: f64, measured: f64| {
-        // What no query has asked for, or what was lost among the rest.
+        // A cost is missing if no query caused such work, or if its share was too small to measure.
         let measured = Some(measured).filter(|measured| *measured > 0.0).map(three_digits);
         let statement = measured.map(|value| format!("ALTER DATABASE {database} SET {name} = {value}"));
         (name.to_owned(), current, measured, statement)
@@ -88,7 +88,7 @@ fn calibrate(
 
 /// A query that both sides have run.
 struct Probe {
-    /// Rows of its table.
+    /// The number of rows in the query's table.
     rows: i64,
     work: Work,
     engine_ms: f64,
@@ -96,7 +96,7 @@ struct Probe {
     heap_cost: f64,
 }
 
-/// Without those that one side cannot answer now, for lack of memory say.
+/// Runs a query on both sides. `None` if one side cannot answer it now, for example for lack of memory.
 fn tried(query: &str, rows: i64) -> Option<Probe> {
     let probed = transaction::attempt(
         || Ok(probe(query, rows)),
@@ -104,7 +104,7 @@ fn tried(query: &str, rows: i64) -> Option<Probe> {
             CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
                 if !is_interrupt(raised.sql_error_code()) =>
             {
-                // The engine's refusal says in its detail why.
+                // The engine's refusal says why in its detail.
                 Err(raised.detail().unwrap_or(raised.message()).to_owned())
             }
             other => other.rethrow(),
@@ -113,7 +113,7 @@ fn tried(query: &str, rows: i64) -> Option<Probe> {
     probed.map_err(|reason| notice!("{query} is not measured: {reason}")).ok()
 }
 
-/// Cancel, timeout, shutdown.
+/// Whether an error is a cancel, a timeout or a shutdown.
 fn is_interrupt(code: PgSqlErrorCode) -> bool {
     use PgSqlErrorCode::*;
     matches!(code, ERRCODE_QUERY_CANCELED | ERRCODE_ADMIN_SHUTDOWN | ERRCODE_CRASH_SHUTDOWN)
@@ -129,12 +129,12 @@ fn probe(query: &str, rows: i64) -> Probe {
 struct Ran {
     cost: f64,
     execution_ms: f64,
-    /// With planning.
+    /// The time with planning.
     total_ms: f64,
 }
 
 fn run(query: &str, route: &CStr) -> Ran {
-    // What one side cannot answer must not pass for its time.
+    // A side that cannot answer must raise an error, so that the other side's time is not taken for its own.
     let settings = [(c"anker.route", route), (c"anker.fallback", c"off")];
     let explained = session::with_settings(&settings, || explained(query, "ANALYZE, TIMING off"));
     let execution_ms = number(&explained, "Execution Time");
@@ -142,11 +142,11 @@ fn run(query: &str, route: &CStr) -> Ran {
     Ran { cost: number(&explained["Plan"], "Total Cost"), execution_ms, total_ms }
 }
 
-/// The planner's estimate of the engine's work: the query's cost there if nothing else costs anything.
+/// The engine's work on a query, as the planner estimates it: the cost of the query if nothing else costs anything.
 fn work(query: &str) -> Work {
     let cost = |which: usize| {
         let price = |i| if i == which { c"1" } else { c"0" };
-        // With pages as dear as this the heap is not worth a thought.
+        // Pages are so expensive here that the heap is never considered.
         let settings = [
             (c"anker.route", c"auto"),
             (c"anker.engine_startup_cost", c"0"),
@@ -165,7 +165,7 @@ fn work(query: &str) -> Work {
 }
 
 fn explained(query: &str, options: &str) -> Value {
-    // Not a query to PostgreSQL, which would refuse it among those that only read.
+    // EXPLAIN is no query to PostgreSQL, which would refuse it where only reading is allowed.
     let text = Spi::connect_mut(|client| {
         let rows = client.update(&format!("EXPLAIN ({options}, FORMAT json) {query}"), None, &[])?;
         rows.first().get_one::<pgrx::Json>()
@@ -181,7 +181,7 @@ fn number(explained: &Value, name: &str) -> f64 {
     explained[name].as_f64().unwrap_or_else(|| error!("EXPLAIN did not tell the {name}"))
 }
 
-/// Reading few and many columns, filtering, grouping, joining, returning.
+/// Queries that read few or many columns, filter, group, join, and return rows.
 fn queries(Table { name, columns, key, .. }: &Table) -> Vec<String> {
     let each = |form: &str, between: &str| {
         columns.iter().map(|column| form.replace('?', column)).collect::<Vec<_>>().join(between)
@@ -206,14 +206,14 @@ fn queries(Table { name, columns, key, .. }: &Table) -> Vec<String> {
 struct Table {
     name: String,
     rows: i64,
-    /// Short ones with an order.
+    /// Columns with short values that have an order.
     columns: Vec<String>,
-    /// That has few rows of each value.
+    /// A column with few rows for each value.
     key: Option<String>,
 }
 
-/// Mirrored tables of different sizes, small, middle and large, that the user may read and the engine is asked about:
-/// of those with row security that may be few rows.
+/// Mirrored tables of different sizes (small, middle and large) that the user may read and the engine serves. A table
+/// with row security might show the user only a few rows.
 fn tables(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<Table>> {
     let found = client.select(
         "SELECT format('%s', t.relation), t.rows,
@@ -272,15 +272,15 @@ fn least(times: impl Iterator<Item = f64>) -> f64 {
     times.fold(f64::INFINITY, f64::min)
 }
 
-/// The median of some numbers, at least one.
+/// The median of at least one number.
 fn middle(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]
 }
 
-/// Rounds to three digits: the measurements are no more precise.
+/// Rounds to three digits: the measurements are not more precise.
 fn three_digits(value: f64) -> f64 {
     let unit = 10f64.powf(value.log10().floor() - 2.0);
-    // By way of text, so that no others come in.
+    // The detour over text avoids further digits.
     format!("{:.3e}", (value / unit).round() * unit).parse().unwrap_or(value)
 }

@@ -1,8 +1,8 @@
-//! `anker.columns` and `anker.chunks`: the columns of a mirrored table, as the engine stores them.
+//! `anker.columns` and `anker.chunks` show the columns of a mirrored table, as the engine stores them.
 //!
 //! The contents of rows are shown only to users who may read them: they need the privilege, and no row security may
-//! be active for them. The encoding of a column also reveals something of its contents. It is shown to these users,
-//! and to those who may see all statistics.
+//! apply to them. The coding of a column also reveals something about its contents. It is shown to these users, and to
+//! those who may see all statistics.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -22,20 +22,20 @@ use crate::pg::relation::OpenRelation;
 use crate::pg::{catalog, rights, session, types};
 use crate::shared::{self, TableState};
 
-/// For a table's columns. The view asks of one table after the other.
+/// How long to wait for the engine's answer about a table's columns. The view asks for one table after the other.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// For all chunks of a table.
+/// How long to wait for the engine's answer about all chunks of a table.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why nothing is told.
+/// The reason why nothing is shown.
 const NOT_PERMITTED: &str = "the current user may not read any whole column of it";
 
 thread_local! {
-    /// The statement in which the engine was waited for in vain, by its start: there it is not asked again.
+    /// The start time of the statement in which the engine did not answer. In that statement, it is not asked again.
     static GIVEN_UP: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
-/// A table as this session may see it.
+/// The parts of a table that this session may see.
 struct Seen {
     fingerprint: u64,
     columns: Vec<SeenColumn>,
@@ -50,7 +50,7 @@ struct SeenColumn {
 }
 
 impl Seen {
-    /// Otherwise the engine need not be asked: the answer has its price.
+    /// Whether there is anything to show. If not, the engine is not asked, since its answer costs time.
     fn shows_any(&self) -> bool {
         self.columns.iter().any(|column| column.shows_form)
     }
@@ -89,7 +89,7 @@ fn table_columns(
     ),
 > {
     let rows: Vec<ColumnRow> = match look(relation) {
-        // Where the table cannot be looked at there are no columns to give a reason for.
+        // If the table cannot be examined, there are no columns to give a reason for.
         Err(_) => Vec::new(),
         Ok(seen) if !seen.shows_any() => seen.columns.iter().map(|column| unknown(column, NOT_PERMITTED)).collect(),
         Ok(seen) => match ask(relation, &seen, false, PATIENCE) {
@@ -185,13 +185,13 @@ fn refuse(relation: pg_sys::Oid, reason: &str) -> ! {
         .raise()
 }
 
-/// Least and greatest value, if the session may know them.
+/// The least and the greatest value, if the session may see them.
 fn bounds(column: &SeenColumn, ty: Type, bounds: Option<(i128, i128)>) -> (Option<String>, Option<String>) {
     let Some((low, high)) = bounds.filter(|_| column.is_readable) else { return (None, None) };
     (types::number_text(ty, low), types::number_text(ty, high))
 }
 
-/// Without waiting for who alters the table, and without a lock that outlasts this.
+/// Examines a table without waiting for a process that alters it, and without a lock that remains.
 fn look(relation: pg_sys::Oid) -> Result<Seen, String> {
     let seen = OpenRelation::glance(relation, |relation| {
         let readable = rights::readable_columns(relation.oid());

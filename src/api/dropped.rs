@@ -1,6 +1,6 @@
-//! DROP of a mirrored table takes its row out of `anker.mirrored`, in the same transaction.
+//! When a mirrored table is dropped, its row is removed from `anker.mirrored` in the same transaction.
 //!
-//! PostgreSQL reports each object that goes, whoever drops it and however (CASCADE, DROP OWNED, DROP SCHEMA).
+//! PostgreSQL reports each dropped object, by whatever command (CASCADE, DROP OWNED, DROP SCHEMA).
 
 use std::ffi::c_void;
 
@@ -15,7 +15,7 @@ pub fn install() {
     hooks::install!(object_access_hook, PREVIOUS, hook);
 }
 
-/// Called for each object that is created, altered, dropped or used. An error of those before us jumps over this frame,
+/// Called for each object that is created, altered, dropped or used. An error of an earlier hook jumps over this frame,
 /// which owns nothing.
 unsafe extern "C-unwind" fn hook(
     access: pg_sys::ObjectAccessType::Type,
@@ -35,7 +35,7 @@ unsafe extern "C-unwind" fn hook(
     }
 }
 
-/// Its row is still there.
+/// Called for a dropped relation, whose catalog row still exists.
 #[pg_guard]
 unsafe extern "C-unwind" fn dropped(relid: pg_sys::Oid) {
     let could_be_mirrored = catalog::class(relid, |class| {

@@ -1,8 +1,8 @@
-//! `anker.mirror`, `anker.unmirror`, `anker.wait_for_mirror`: which tables are mirrored.
+//! `anker.mirror`, `anker.unmirror`, `anker.wait_for_mirror`: the choice of mirrored tables.
 //!
-//! The truth is the table `anker.mirrored`; capture workers follow it through the stream like any other. Beyond
-//! writing it, these functions report early and clearly if something cannot work, and wake the processes that must
-//! know.
+//! The table `anker.mirrored` decides which tables are mirrored; capture workers follow it through the stream like any
+//! other table. These functions write it. Besides, they report early and clearly if something cannot work, and wake the
+//! processes that must know.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ const POLL_MS: i64 = 10;
 #[pg_extern]
 fn mirror(relation: pg_sys::Oid) {
     check_server();
-    // Locked until the transaction ends, so that the table is at commit what it was found to be.
+    // The lock lasts until the transaction ends, so that the table is still at commit as it was checked here.
     let whole = OpenRelation::lock(relation);
     check_owner(relation);
     let parts = partitions::settled_parts(relation);
@@ -49,7 +49,7 @@ fn mirror(relation: pg_sys::Oid) {
 fn unmirror(relation: pg_sys::Oid) {
     check_owner(relation);
     let parts = partitions::parts(relation, Lock::None);
-    // Also a parent that has no children any more.
+    // The relation may be a parent that has lost all its children.
     let mut was_listed = partitions::forget(relation);
     for part in parts.unwrap_or_else(|| vec![relation]) {
         was_listed |= partitions::unlist_part(part);
@@ -59,14 +59,14 @@ fn unmirror(relation: pg_sys::Oid) {
     }
 }
 
-/// Trigger of `anker.mirrored`: whoever writes it, pg_restore included, wakes who must know.
+/// The trigger of `anker.mirrored`. Whoever writes the table, pg_restore included, wakes the processes that must know.
 ///
-/// A worker that runs finds the change in the stream; without one the launcher has to start it.
+/// A running worker finds the change in the stream. If there is none, the launcher has to start one.
 #[pg_trigger]
 fn mirrored_changed<'a>(
     _trigger: &'a PgTrigger<'a>,
 ) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, std::convert::Infallible> {
-    // A server without the library has nobody to wake: the list is read when one is started with it.
+    // Without the library there is no process to wake. The list is read once a server is started with the library.
     if !shared::is_there() {
         return Ok(None);
     }
@@ -78,11 +78,11 @@ fn mirrored_changed<'a>(
     Ok(None)
 }
 
-/// True once the table's mirror serves queries; false if the time is over first.
+/// True once the table's mirror serves queries; false if the time runs out first.
 #[pg_extern]
 fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
     require_library();
-    // Somebody may have them locked for longer than the time that is given.
+    // Another process may hold locks on them for longer than the given time.
     let parts = partitions::parts(relation, Lock::None).unwrap_or_else(|| vec![relation]);
     parts.iter().for_each(|part| check_listed(*part));
     let start = Instant::now();
@@ -98,7 +98,7 @@ fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
     }
 }
 
-/// Whether the mirror is that of the table as it is now: DDL and TRUNCATE may not have been followed yet.
+/// Whether the mirror belongs to the table as it is now. The mirror may not have followed DDL or TRUNCATE yet.
 fn serves(relation: pg_sys::Oid) -> bool {
     let table = shared::table(session::database(), relation);
     let Some(table) = table.filter(|table| table.state == TableState::Live) else {
@@ -107,7 +107,7 @@ fn serves(relation: pg_sys::Oid) -> bool {
     OpenRelation::glance(relation, |open| layout::fingerprint(open) == table.fingerprint).unwrap_or(false)
 }
 
-/// Waiting is of use for a table that is listed, by a transaction that has ended.
+/// Raises an error if waiting is useless: the table must be listed, by a transaction that has ended.
 fn check_listed(relation: pg_sys::Oid) {
     let statement = "SELECT m.xmin FROM anker.mirrored m WHERE m.relation OPERATOR(pg_catalog.=) $1";
     let listed_by = Spi::connect(|client| match client.select(statement, Some(1), &[relation.into()])?.next() {
@@ -124,7 +124,7 @@ fn check_listed(relation: pg_sys::Oid) {
     report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, Some(hint.into()))
 }
 
-/// Checks the settings that the whole server must have for anything to be mirrored.
+/// Checks the settings that the whole server needs for mirroring.
 fn check_server() {
     require_library();
     if session::in_recovery() {
@@ -143,7 +143,7 @@ fn check_server() {
     }
 }
 
-/// An error if the table, a part of the whole or itself, cannot be mirrored; tells what of it will not be.
+/// Raises an error if the table, or a part of it, cannot be mirrored. Reports the columns that the mirror leaves out.
 fn describe_or_refuse(whole: &OpenRelation, part: pg_sys::Oid) {
     let relation = OpenRelation::lock(part);
     let of = |what: String| match part == whole.oid() {
@@ -162,14 +162,14 @@ fn describe_or_refuse(whole: &OpenRelation, part: pg_sys::Oid) {
     }
 }
 
-/// Mirroring costs memory and CPU, so it takes the right to alter the table.
+/// Mirroring costs memory and CPU, so it requires the permission to alter the table.
 fn check_owner(relid: pg_sys::Oid) {
     if !session::is_superuser() && !compat::owns_relation(relid) {
         catalog::refuse_to_who_is_not_owner(relid);
     }
 }
 
-/// Runs as the owner of `anker.mirrored`, who alone may write it.
+/// Runs `work` as the owner of `anker.mirrored`, the only user who may write it.
 pub fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
     let Some(list) = list() else {
         report(
@@ -181,12 +181,12 @@ pub fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
     session::as_user(OpenRelation::lock(list).class().relowner, work)
 }
 
-/// The table that lists the mirrored tables, if this database has it.
+/// The table `anker.mirrored`, if this database has it.
 pub fn list() -> Option<pg_sys::Oid> {
     load::list_oid()
 }
 
-/// Runs a statement on one relation; returns the number of rows that it touched.
+/// Runs a statement on one relation, and returns the number of rows that it changed.
 pub fn run(statement: &str, relation: pg_sys::Oid) -> usize {
     let touched = Spi::connect_mut(|client| Ok(client.update(statement, None, &[relation.into()])?.len()));
     touched.unwrap_or_else(|e: pgrx::spi::Error| error!("could not use the list of mirrored tables: {e}"))

@@ -1,4 +1,4 @@
-//! SQL functions, and what DROP does to the list of mirrored tables.
+//! The SQL functions, and the removal of dropped tables from the list of mirrored tables.
 
 mod calibrate;
 mod columns;
@@ -14,13 +14,13 @@ use pgrx::prelude::*;
 use crate::pg::error::Error;
 use crate::shared;
 
-/// Called while the library is preloaded.
+/// Installs the hooks; called while the library is preloaded.
 pub fn init() {
     dropped::install();
     partitions::install();
 }
 
-/// An error if the server was started without the library.
+/// Raises an error if the server was started without the library.
 pub fn require_library() {
     if !shared::is_there() {
         Error::new(

@@ -1,8 +1,9 @@
-//! Tables that consist of others: a partitioned table, or one that others inherit from, is mirrored as all its parts.
+//! Tables that consist of others. A partitioned table, or a table that others inherit from, is mirrored as all its
+//! parts.
 //!
-//! `anker.mirrored` lists the parts, which are followed like any other table. `anker.mirrored_parents` remembers the
-//! wholes whose parts are to be in it, later ones included. A table that becomes a part by CREATE TABLE or ATTACH
-//! PARTITION is listed in the same transaction. A part that is detached stays in the list.
+//! `anker.mirrored` lists the parts, which are followed like any other table. `anker.mirrored_parents` lists the whole
+//! tables, so that later parts are mirrored, too. A table that becomes a part by CREATE TABLE or ATTACH PARTITION is
+//! listed in the same transaction. A part that is detached stays in the list.
 
 use pgrx::prelude::*;
 
@@ -22,21 +23,22 @@ pub fn install() {
     utility::watch(&OF_PARTS);
 }
 
-/// The tables whose rows a relation has, if it is more than one table.
+/// The tables that hold a relation's rows; `None` if the relation is the only one.
 pub fn parts(whole: pg_sys::Oid, lock: Lock) -> Option<Vec<pg_sys::Oid>> {
     let is_partitioned = |class: &pg_sys::FormData_pg_class| class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
     let has_parts = catalog::class(whole, is_partitioned) == Some(true) || has_children(whole);
     has_parts.then(|| relation::family(whole, lock))
 }
 
-/// The same, locked; nothing becomes a part until the transaction ends, and who then makes one sees what it has listed.
+/// The same tables, locked. No table becomes a part until the transaction ends, and a transaction that adds one later
+/// sees this transaction's entries in the list.
 pub fn settled_parts(whole: pg_sys::Oid) -> Option<Vec<pg_sys::Oid>> {
     parts(whole, Lock::None)?;
     relation::lock_children(whole);
     parts(whole, Lock::Read)
 }
 
-/// Remembers that parts of a relation which come later are to be mirrored, too; whether that is new.
+/// Lists a relation whose later parts are to be mirrored, too. Returns whether the entry is new.
 pub fn remember(whole: pg_sys::Oid) -> bool {
     let insert = "INSERT INTO anker.mirrored_parents (relation) VALUES ($1) ON CONFLICT DO NOTHING";
     as_owner_of_list(|| run(insert, whole)) > 0
@@ -59,7 +61,7 @@ fn makes_parts(statement: Node<'_>) -> bool {
     }
 }
 
-/// The partition that a command attaches, or null where the altered table becomes a child.
+/// The partition that a command attaches; null if the command makes the altered table a child.
 fn added(tree: Tree<'_>, command: &pg_sys::AlterTableCmd) -> Option<*mut pg_sys::RangeVar> {
     match command.subtype {
         pg_sys::AlterTableType::AT_AttachPartition => {
@@ -85,7 +87,7 @@ unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
     if !session::in_transaction() {
         return;
     }
-    // The extension's tables may be those of an older version.
+    // The extension's tables may belong to an older version.
     let Some(parents) = load::parents_oid() else { return };
     transaction::see_own_changes();
     // SAFETY: names of the statement.
@@ -93,8 +95,8 @@ unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
     relids.filter(|relid| is_wanted(*relid, parents)).for_each(mirror_part);
 }
 
-/// Whether a table is part of one whose parts are to be mirrored. Of a table that is not, nobody who has the list of
-/// those locked is waited for.
+/// Whether a table is part of one whose parts are to be mirrored. If surely none is mirrored, this does not wait for a
+/// process that has the list locked.
 fn is_wanted(part: pg_sys::Oid, parents: pg_sys::Oid) -> bool {
     let above = relation::ancestors(part);
     if above.is_empty() {
@@ -109,13 +111,13 @@ fn is_wanted(part: pg_sys::Oid, parents: pg_sys::Oid) -> bool {
     })
 }
 
-/// Whether, as far as shared memory knows, parts of some of these are mirrored.
+/// Whether parts of one of these tables are mirrored, as far as shared memory knows.
 fn has_mirrored_parts(wholes: &[pg_sys::Oid]) -> bool {
     let is_mirrored = |part: pg_sys::Oid| shared::table(session::database(), part).is_some();
     wholes.iter().any(|&whole| relation::family(whole, Lock::None).into_iter().any(is_mirrored))
 }
 
-/// A table, with its own parts if it has some, becomes part of a mirrored one.
+/// Lists a table, with its own parts if it has some, as part of a mirrored one.
 fn mirror_part(new: pg_sys::Oid) {
     for relid in relation::family(new, Lock::Read) {
         let described = layout::describe_new(&OpenRelation::locked(relid));
@@ -126,9 +128,9 @@ fn mirror_part(new: pg_sys::Oid) {
     }
 }
 
-/// Whether it was not in the list before.
+/// Adds a table to the list, and returns whether it was not there before.
 pub fn list_part(relid: pg_sys::Oid) -> bool {
-    // A row that the transaction's snapshot does not see would be an error.
+    // INSERT would raise an error for an existing row that the transaction's snapshot does not see.
     if list().is_some_and(|list| load::has_any_of(list, &[relid]) == Some(true)) {
         return false;
     }
@@ -136,7 +138,7 @@ pub fn list_part(relid: pg_sys::Oid) -> bool {
     as_owner_of_list(|| run(insert, relid)) > 0
 }
 
-/// Whether it was in the list.
+/// Removes a table from the list, and returns whether it was there.
 pub fn unlist_part(relid: pg_sys::Oid) -> bool {
     let delete = "DELETE FROM anker.mirrored WHERE relation OPERATOR(pg_catalog.=) $1";
     as_owner_of_list(|| run(delete, relid)) > 0

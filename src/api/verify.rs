@@ -1,8 +1,8 @@
-//! `anker.verify`: does the mirror hold what the heap holds?
+//! `anker.verify` compares the rows of a mirror with those of the heap.
 //!
-//! Both are read under the snapshot of the calling statement. Memory stays constant however large the table is: rows
-//! are hashed into buckets of (number, sum of hashes), where order does not matter and equal sides cancel out. Only
-//! what lies in buckets that differ is read again and listed.
+//! Both sides are read under the snapshot of the calling statement. Memory stays constant, however large the table is:
+//! rows are hashed into buckets of (number, sum of hashes). The order of rows does not matter there, and equal sides
+//! cancel out. Only rows in buckets that differ are read again and listed.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -21,7 +21,7 @@ use crate::shared::{self, TableState};
 use crate::verifying;
 
 const BUCKETS: usize = 1 << 16;
-/// Differing buckets whose rows are listed.
+/// The number of differing buckets whose rows are listed.
 const LISTED: usize = 256;
 const FETCH: i64 = 1000;
 
@@ -37,7 +37,7 @@ enum Side {
     Mirror,
 }
 
-/// Compares a table with its mirror; a table with parts, all of them.
+/// Compares a table with its mirror. If the table has parts, all of them are compared.
 #[pg_extern]
 fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String), name!(row_data, String))> {
     require_library();
@@ -118,14 +118,14 @@ fn hash(row: &[u8]) -> u128 {
     half(1) << 64 | half(2)
 }
 
-/// A query for the rows, as text, of the mirrored columns. The table stays locked until the end of the transaction, so
-/// that its columns stay what they are.
+/// A query for the mirrored columns of the rows, as text. The table stays locked until the end of the transaction, so
+/// that its columns cannot change.
 fn rows_query(relid: pg_sys::Oid) -> CString {
     let relation = OpenRelation::lock(relid);
     let described = layout::describe(&relation).unwrap_or_else(|e| error!("{}", e.message));
     let columns: Vec<String> =
         described.layout.columns.iter().map(|column| relation.quoted_column(column.attnum)).collect();
-    // Every name with its schema: nothing here depends on the search path.
+    // Every name has its schema, so that nothing depends on the search path.
     let query = format!(
         "SELECT (ROW({})::pg_catalog.record)::pg_catalog.text FROM ONLY {} WHERE anker.olap()",
         columns.join(", "),
@@ -134,13 +134,13 @@ fn rows_query(relid: pg_sys::Oid) -> CString {
     CString::new(query).unwrap_or_else(|_| error!("a name contains a zero byte"))
 }
 
-/// Reads one side, under the snapshot of the statement that we run in.
+/// Reads one side, under the snapshot of the calling statement.
 fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
     let route = match side {
         Side::Heap => c"off",
         Side::Mirror => c"hint",
     };
-    // What cannot be asked of the mirror must not count as equal.
+    // A query that the mirror cannot answer must not count as equal.
     let settings = [(c"anker.route", route), (c"anker.fallback", c"off"), (c"extra_float_digits", c"3")];
     Spi::connect(|_| {
         let ask = || {

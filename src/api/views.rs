@@ -1,4 +1,4 @@
-//! `anker.tables` and `anker.engine`: what shared memory and the engine know.
+//! `anker.tables` and `anker.engine` show the state in shared memory, and the engine's own report.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::pg::{catalog, session, wal};
 use crate::reason::Why;
 use crate::shared::{self, DatabaseState, Table, TableState};
 
-/// An engine that is up answers at once; one that hangs must not hang the view.
+/// How long to wait for the engine's report. A running engine answers at once; one that hangs must not block the view.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const NO_ROOM: &str = "waits for room: raise anker.max_tables";
@@ -64,7 +64,7 @@ fn tables_info() -> TableIterator<
     let rows: Vec<TableRow> = relations
         .into_iter()
         .filter_map(|relid| {
-            // A row of a table that was dropped stands for nothing.
+            // The row of a dropped table has no meaning.
             let excluded = layout::excluded_columns(relid.into())?;
             Some(table_row(relid, shared.get(&relid), engine.get(&relid).copied(), &unfollowed, excluded))
         })
@@ -99,7 +99,7 @@ fn table_row(
     )
 }
 
-/// While a database has no worker that decodes, its tables wait for the same as it does.
+/// The reason why a database's tables wait: it has no worker that decodes.
 fn why_nothing_is_followed(database: pg_sys::Oid) -> Option<String> {
     if !shared::is_there() {
         return Some(shared::NOT_LOADED.into());
@@ -114,7 +114,7 @@ fn why_nothing_is_followed(database: pg_sys::Oid) -> Option<String> {
     }
 }
 
-/// Tables that are to be mirrored, whether a worker knows of them or not.
+/// The tables that are to be mirrored, even if no worker knows them yet.
 fn registered() -> Vec<u32> {
     let relations = Spi::connect(|client| {
         let found = client.select("SELECT relation::oid FROM anker.mirrored", None, &[])?;
@@ -208,7 +208,7 @@ fn percentiles(delays: &[u64]) -> Option<JsonB> {
     Some(JsonB(json!({ "count": count, "p50": p50, "p90": p90, "p99": p99, "max": max })))
 }
 
-/// The delays that the percentiles are of: those of the latest transactions and of the latest requests.
+/// The delays from which the percentiles are computed: those of the latest transactions and of the latest requests.
 #[pg_extern]
 #[allow(clippy::type_complexity)]
 fn latest_delays() -> TableIterator<
@@ -230,13 +230,13 @@ fn latest_delays() -> TableIterator<
     ))
 }
 
-/// How many queries stayed on the heap, by the reason's name.
+/// The number of queries that stayed on the heap, for each reason's name.
 fn fallback_reasons(database: &shared::Database) -> JsonB {
     let counts = Why::ALL.iter().map(|why| (why.name(), database.reasons[why.index()])).filter(|(_, count)| *count > 0);
     JsonB(counts.map(|(name, count)| (name.to_string(), serde_json::Value::from(count))).collect())
 }
 
-/// The engine's own account; `None` if it is not there.
+/// The engine's own report; `None` if the engine does not answer.
 fn status(database: pg_sys::Oid) -> Option<Status> {
     let mut engine = Connection::reach(database, PATIENCE).ok()?;
     engine.request(frame::encode(Kind::Request, &Request::Status)).ok()?;

@@ -1,4 +1,4 @@
-//! The engine as a child process: started with nothing but its two descriptors, noticed when it dies.
+//! The engine as a child process. It inherits nothing but two descriptors, and its end is noticed.
 
 use std::collections::VecDeque;
 use std::fs::DirBuilder;
@@ -19,9 +19,10 @@ use crate::pg::session;
 use crate::settings;
 
 const EXECUTABLE: &str = "pg_anker_engine";
-/// A message of the control channel is one packet; this is far above the longest.
+/// The size of the buffer for a packet, far above the longest message of the control channel.
 const PACKET_BYTES: usize = 64 << 10;
-/// First in line when the system runs out of memory: losing the engine costs a rebuild, losing a backend the server.
+/// The engine's score for the kernel's out-of-memory killer. A lost engine costs a rebuild, a lost backend a restart of
+/// the server.
 const OOM_SCORE: &[u8] = b"500";
 
 pub struct EngineProcess {
@@ -31,7 +32,7 @@ pub struct EngineProcess {
 }
 
 impl EngineProcess {
-    /// Starts the engine with the ring's descriptor. It says Hello when it listens.
+    /// Starts the engine with the ring's descriptor. The engine sends Hello when it listens.
     pub fn start(database: pg_sys::Oid, ring: &OwnedFd) -> Result<EngineProcess, String> {
         match DirBuilder::new().mode(0o700).create(FILE_DIRECTORY) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
@@ -40,7 +41,7 @@ impl EngineProcess {
             _ => {}
         }
         let (control, theirs) = packet_pair().map_err(|e| format!("could not create a socket pair: {e}"))?;
-        // Installed beside our library.
+        // The executable is installed beside our library.
         let executable = session::library_directory().join(EXECUTABLE);
         let inherited = [ring.as_raw_fd(), theirs.as_raw_fd()];
         let parent = std::process::id();
@@ -62,17 +63,17 @@ impl EngineProcess {
         self.child.id() as i32
     }
 
-    /// Readable when the engine says something, or is gone.
+    /// A descriptor that is readable when the engine has sent something, or has ended.
     pub fn control_fd(&self) -> RawFd {
         self.control.as_raw_fd()
     }
 
-    /// The engine's pulse, for code that has to notice its end but does not hear it.
+    /// The engine's pulse, for code that must notice its end but does not read its messages.
     pub fn pulse(&self) -> Result<Pulse, String> {
         self.control.try_clone().map(Pulse).map_err(|e| format!("could not duplicate a descriptor: {e}"))
     }
 
-    /// Takes in the engine's messages. Without an engine this process has nothing left to do: it ends, and the launcher
+    /// Handles the engine's messages. Without an engine, this process has nothing left to do: it ends, and the launcher
     /// starts another.
     pub fn hear(&mut self) {
         if let Err(reason) = self.poll() {
@@ -80,7 +81,7 @@ impl EngineProcess {
         }
     }
 
-    /// Takes in the engine's messages. The error: the engine has ended, and how.
+    /// Reads the engine's messages. The error says that the engine has ended, and how.
     fn poll(&mut self) -> Result<(), String> {
         let mut packet = [0u8; PACKET_BYTES];
         loop {
@@ -111,13 +112,13 @@ impl EngineProcess {
     }
 }
 
-/// Whether there is an engine.
+/// A test whether the engine still runs.
 pub struct Pulse(UnixDatagram);
 
 impl Pulse {
-    /// Ends this process where the engine has ended.
+    /// Ends this process if the engine has ended.
     pub fn check(&self) {
-        // Without events to ask for, what comes back is that the other end is closed.
+        // Without requested events, poll reports only that the other end is closed.
         let mut end = libc::pollfd { fd: self.0.as_raw_fd(), events: 0, revents: 0 };
         // SAFETY: one descriptor, which is open; the call does not wait.
         if unsafe { libc::poll(&mut end, 1, 0) } > 0 {
@@ -128,13 +129,14 @@ impl Pulse {
 
 impl Drop for EngineProcess {
     fn drop(&mut self) {
-        // Already dead is as good.
+        // The engine may be dead already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Our end, which does not block, and the engine's. Whole packets, of which the last says that the other end is gone.
+/// Our end, which does not block, and the engine's end. Each message is one packet, and an empty one means that the
+/// other end is gone.
 fn packet_pair() -> io::Result<(UnixDatagram, OwnedFd)> {
     let mut pair = [0; 2];
     // SAFETY: the array has room for two descriptors, which nobody else owns.
@@ -149,7 +151,8 @@ fn packet_pair() -> io::Result<(UnixDatagram, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-/// In the child, before exec: nothing of the server may live on in the engine, and it may not outlive its worker.
+/// Runs in the child before exec. Nothing of the server may remain in the engine, and the engine must not outlive its
+/// worker.
 fn become_engine(parent: u32, inherited: [RawFd; 2]) -> io::Result<()> {
     // SAFETY: system calls with plain arguments and buffers of ours.
     unsafe {
@@ -157,11 +160,11 @@ fn become_engine(parent: u32, inherited: [RawFd; 2]) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
         if libc::getppid() as u32 != parent {
-            // The worker died before it could be watched.
+            // The worker died before the child could watch it.
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         for signal in 1..=libc::SIGRTMAX() {
-            // Fails for SIGKILL and SIGSTOP, which need no reset.
+            // The call fails for SIGKILL and SIGSTOP, which need no reset.
             libc::signal(signal, libc::SIG_DFL);
         }
         let mut none = std::mem::zeroed();
@@ -170,7 +173,7 @@ fn become_engine(parent: u32, inherited: [RawFd; 2]) -> io::Result<()> {
 
         let score = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if score >= 0 {
-            // Raising one's own score is always allowed; where it is not, the engine is merely less modest.
+            // A process may always raise its own score; if that fails, the engine is just not the first to be killed.
             libc::write(score, OOM_SCORE.as_ptr().cast(), OOM_SCORE.len());
             libc::close(score);
         }
@@ -186,7 +189,7 @@ fn become_engine(parent: u32, inherited: [RawFd; 2]) -> io::Result<()> {
 
 /// # Safety
 ///
-/// Only for a process that is about to exec.
+/// To be called only in a process that is about to exec.
 unsafe fn close_on_exec_from(first: RawFd) {
     // SAFETY: sets a flag of descriptors; those that are not open are skipped by the kernel.
     unsafe {
@@ -194,7 +197,7 @@ unsafe fn close_on_exec_from(first: RawFd) {
         if range == 0 {
             return;
         }
-        // Kernels before 5.11.
+        // Kernels before 5.11 have no system call for this.
         for fd in first..libc::sysconf(libc::_SC_OPEN_MAX).clamp(1024, 1 << 20) as RawFd {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         }

@@ -1,8 +1,8 @@
-//! Gates: snapshots that the worker takes itself, so that the engine may apply what they see.
+//! Gates: snapshots that the worker takes itself, so that the engine may apply the transactions that they see.
 //!
-//! A flushed commit can be decoded while its backend is still in the proc array, where no snapshot sees it. The engine
-//! must not apply it before some snapshot could; so after each batch the worker looks whether one can, and looks again
-//! while some sent transaction is still not seen.
+//! The commit record of a transaction can be decoded while its backend is still in the proc array, so that no snapshot
+//! sees it yet. The engine must not apply the transaction before a snapshot could see it. So after each batch the
+//! worker takes a snapshot, and takes more while one of the sent transactions is still not seen.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,14 @@ use protocol::Snapshot;
 
 use crate::pg::snapshot::Glimpse;
 
-/// Between two gates while transactions wait for one; longer when they have waited for long (for a standby, say).
+/// The time between two gates while transactions wait for one. It is longer if they have waited for long, for a standby
+/// say.
 const PENDING_INTERVAL: Duration = Duration::from_millis(2);
 const LONG_PENDING_INTERVAL: Duration = Duration::from_millis(50);
-/// While anything was sent lately: the engine's floors get their grain from this.
+/// The time between two gates if anything was sent lately. The engine's floors move in steps of this time.
 const ACTIVE_INTERVAL: Duration = Duration::from_millis(250);
 const ACTIVE_FOR: Duration = Duration::from_secs(5);
-/// Otherwise: keeps 64-bit transaction ids and floors fresh.
+/// The time between two gates otherwise, which keeps 64-bit transaction ids and floors fresh.
 const IDLE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub struct Gates {
@@ -32,13 +33,13 @@ impl Gates {
         Gates { glimpse: Glimpse::new(), unseen: Vec::new(), last_sent: Instant::now(), last_gate: None }
     }
 
-    /// A transaction went to the engine.
+    /// Notes that a transaction was sent to the engine.
     pub fn sent(&mut self, xid: u64) {
         self.unseen.push(xid);
         self.last_sent = Instant::now();
     }
 
-    /// How long until the next gate is due.
+    /// The time until the next gate is due.
     pub fn due_in(&self) -> Duration {
         let Some(last) = self.last_gate else {
             return Duration::ZERO;
@@ -53,7 +54,7 @@ impl Gates {
         interval.saturating_sub(last.elapsed())
     }
 
-    /// Takes a snapshot. Outside of transactions only.
+    /// Takes a snapshot. To be called outside of transactions only.
     pub fn take(&mut self) -> Option<Snapshot> {
         self.last_gate = Some(Instant::now());
         let gate = self.glimpse.take()?;

@@ -1,7 +1,9 @@
-//! The launcher: one capture worker for each database that has mirrored tables, and no slot that holds back too much.
+//! The launcher keeps one capture worker running for each database with mirrored tables, and stops workers whose slots
+//! hold back too much WAL.
 //!
-//! It reads shared catalogs only. Which databases have mirrored tables it learns by probing each once when it first
-//! sees it (a capture worker without work ends at once), later from `anker.mirror()` by way of shared memory.
+//! The launcher reads shared catalogs only. It finds databases with mirrored tables by probing: the first time that it
+//! sees a database, it starts a capture worker, which ends at once if it has no work. Later, `anker.mirror()` tells it
+//! through shared memory.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
@@ -16,9 +18,9 @@ use crate::pg::{rows, transaction, wal};
 use crate::settings::MAX_WAL_RETAINED_MB;
 use crate::shared::{self, Database, DatabaseState, FixedText};
 
-/// Between two looks at retained WAL, and at what nobody wakes us for.
+/// The time between two looks at retained WAL, and at other things that wake nobody.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A database made from a template has the mirrored tables of the template.
+/// The time between two looks for new databases. A copy of a template has the template's mirrored tables.
 const LOOK_FOR_DATABASES_EVERY: Duration = Duration::from_secs(10);
 
 #[pg_guard]
@@ -43,29 +45,29 @@ pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
     Launcher::default().run();
 }
 
-/// Removes the sockets that a crash has left. If workers outlived an earlier launcher, nothing is stale.
+/// Removes the sockets that a crash has left. If workers have outlived an earlier launcher, no socket is stale.
 fn remove_stale_sockets() {
     if shared::databases().iter().any(|database| database.worker_pid != 0) {
         return;
     }
     for socket in client::sockets() {
-        // What cannot be removed is in nobody's way but an engine's, which then says so.
+        // A file that cannot be removed only disturbs an engine, which then reports it.
         let _ = fs::remove_file(socket);
     }
 }
 
 #[derive(Default)]
 struct Launcher {
-    /// Databases that were seen to exist, and when that was.
+    /// The known databases, and the time at which they were read.
     known: HashSet<u32>,
     looked: Option<Instant>,
-    /// Databases that nobody has looked into yet.
+    /// Databases that have not been probed yet.
     to_probe: VecDeque<pg_sys::Oid>,
     probing: Option<pg_sys::Oid>,
     courses: HashMap<u32, Course>,
 }
 
-/// A database's worker, and how it goes with it.
+/// A database's worker, and the history of its ends.
 struct Course {
     worker: Option<Worker>,
     course: follow::Course,
@@ -76,7 +78,7 @@ enum Access {
     Open,
     /// `datallowconn` is off.
     Closed,
-    /// Dropped, or left half dropped.
+    /// The database was dropped, perhaps only in part.
     Gone,
 }
 
@@ -125,7 +127,7 @@ impl Launcher {
         self.known = found;
     }
 
-    /// Probes one database after the other, so that a start with many of them takes few worker places.
+    /// Probes one database after the other, so that many databases need few worker places at the start.
     fn probe_next(&mut self) {
         if let Some(oid) = self.probing {
             let undecided = |d: Database| match d.state {
@@ -157,7 +159,7 @@ impl Launcher {
             return LOOK_EVERY;
         }
         if course.worker.take().is_some() {
-            // The worker has just ended. The state says what its end means, and must be read after it.
+            // The worker has just ended. The state tells the meaning of its end, and must be read after it.
             return self.take_note_of_end(oid, now);
         }
         match database.state {
@@ -172,7 +174,7 @@ impl Launcher {
             }
             DatabaseState::Suspended => {
                 if !process::is_alive(database.suspended_by) {
-                    // Its owner died without taking the suspension back.
+                    // The process that suspended the database died without ending the suspension.
                     want(oid);
                 }
                 LOOK_EVERY
@@ -184,7 +186,7 @@ impl Launcher {
         let Some(course) = self.courses.get_mut(&oid.to_u32()) else {
             return LOOK_EVERY;
         };
-        // Still starting: it has not even come to say that it is there.
+        // The worker is still starting, and has not announced itself yet.
         if shared::database(oid).is_some_and(|d| matches!(d.state, DatabaseState::Backoff | DatabaseState::Starting)) {
             course.course.ended(now, End::Failed);
             shared::update_database(oid, |d| {
@@ -202,14 +204,14 @@ fn start(oid: pg_sys::Oid, course: &mut Course, now: Instant) {
     match access(oid) {
         Access::Open => {}
         Access::Gone => {
-            // To the state's eyes it is as one that nobody wants.
+            // The database's state becomes that of a database without need of a worker.
             shared::update_database(oid, |d| d.state = DatabaseState::Idle);
             return;
         }
         Access::Closed => return postpone(oid, course, now, "the database does not allow connections"),
     }
     course.course.started(now);
-    // Before the start: from then on the state is the worker's.
+    // The state is set before the start, because from then on it belongs to the worker.
     if !shared::set_state(oid, DatabaseState::Starting, |_| ()) {
         return;
     }
@@ -219,15 +221,15 @@ fn start(oid: pg_sys::Oid, course: &mut Course, now: Instant) {
     }
 }
 
-/// No worker can be started now.
+/// Notes that no worker can be started now.
 fn postpone(oid: pg_sys::Oid, course: &mut Course, now: Instant, reason: &str) {
     course.course.started(now);
     course.course.ended(now, End::Failed);
     shared::set_state(oid, DatabaseState::Backoff, |d| d.reason = FixedText::new(reason));
 }
 
-/// A temporary slot goes with its process, and the WAL that it held back with it. The worker itself may be stuck in a
-/// long transaction, so it is judged from here.
+/// Stops a worker whose slot retains too much WAL. The temporary slot ends with its process, and releases the WAL. The
+/// launcher decides this, because the worker itself may be busy with a long transaction.
 fn stop_if_it_retains_too_much(database: &Database, worker: Option<&Worker>) {
     let limit = (MAX_WAL_RETAINED_MB.get() as u64) << 20;
     if database.retained_lsn == 0 || database.worker_pid == 0 {
@@ -250,12 +252,12 @@ fn stop_if_it_retains_too_much(database: &Database, worker: Option<&Worker>) {
     });
     match worker {
         Some(worker) => worker.terminate(),
-        // Of a living worker: it clears its pid when it ends.
+        // The pid belongs to a living worker, because a worker clears it at its end.
         None => process::terminate(database.worker_pid),
     }
 }
 
-/// The launcher is to start a worker there.
+/// Asks the launcher to start a worker for a database.
 fn want(oid: pg_sys::Oid) {
     shared::update_database(oid, |d| d.state = DatabaseState::Wanted);
 }

@@ -1,4 +1,5 @@
-//! Following the heap: launcher, capture workers, and the hook that keeps them out of the way of database DDL.
+//! Following the heap: launcher, capture workers, and the hook that keeps the workers out of the way of DDL on
+//! databases.
 //!
 //! ```text
 //!  launcher --starts--> worker: decoding --> follower: registry, gate --outbox--> ring --> engine
@@ -17,7 +18,7 @@ mod state;
 mod utility;
 mod worker;
 
-/// Called while the library is preloaded.
+/// Starts the launcher and installs the hook; called while the library is preloaded.
 pub fn init() {
     crate::pg::process::register_launcher();
     utility::install();

@@ -1,7 +1,7 @@
-//! When to create the slot.
+//! The choice of the moment at which the slot is created.
 //!
-//! From the moment a slot exists WAL is kept for it, and it is of use only when every transaction that was running then
-//! has ended. So it is not created while an old one runs, or a prepared one waits, but when the oldest is young.
+//! As soon as a slot exists, WAL is kept for it. It is usable only once every transaction that was running at its
+//! creation has ended. So it is created only if the oldest running transaction is young, and no prepared one waits.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::engine_process::EngineProcess;
 use crate::pg::{process, session, snapshot};
 use crate::shared::{self, FixedText};
 
-/// A transaction that writes for longer is worth waiting for before WAL is held back.
+/// A slot is not created while a transaction has been writing for longer than this.
 const OLD: Duration = Duration::from_secs(10);
 const LOOK_EVERY_MS: i64 = 200;
 
@@ -25,13 +25,13 @@ pub fn wait_for_old_transactions(database: pg_sys::Oid, engine: &mut EngineProce
 
 struct Writer {
     xid: u32,
-    /// `None`: prepared.
+    /// The writing process; `None` if the transaction is prepared.
     pid: Option<i32>,
     age: Duration,
 }
 
 impl Writer {
-    /// Prepared transactions may wait for days.
+    /// Whether the transaction is old. A prepared one always counts as old, since it may wait for days.
     fn is_old(&self) -> bool {
         self.pid.is_none() || self.age >= OLD
     }

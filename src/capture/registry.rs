@@ -1,6 +1,7 @@
-//! The mirrored tables of this database: does what `follow::Tables` finds to be due, and tells it what came of it.
+//! The mirrored tables of this database. The registry carries out the actions that `follow::Tables` finds to be due,
+//! and reports their results to it.
 //!
-//! Watching happens only inside decoding's callbacks, where the catalog is that of the stream's position.
+//! Tables are watched only inside decoding's callbacks, where the catalog is that of the stream's position.
 
 use std::time::{Duration, Instant};
 
@@ -19,33 +20,33 @@ use crate::settings;
 use crate::shared::{self, FixedText, TableState};
 
 const MAX_LOADERS: usize = 2;
-/// When there was no place for a loader's process, or it ended before it came to its first table.
+/// The delays after a loader's process could not start, or ended before it came to its first table.
 const LOADER_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
 
-/// A table over which the server went down so often is not loaded any more.
+/// The number of server crashes during loads of a table after which it is not loaded any more.
 const MOST_CRASHES: u32 = 3;
-/// Before a table is loaded over which the server went down once; longer after each further time.
+/// The pause before a table is loaded after one crash of the server during its load. It grows with each further crash.
 const REST_AFTER_CRASH: Duration = Duration::from_secs(5);
 
 fn rest_after(crashes: u32) -> Duration {
     match crashes {
         0 => Duration::ZERO,
-        // Of few crashes: the others are not loaded.
+        // The number is small here, because a table with more crashes is not loaded.
         n => REST_AFTER_CRASH * 4u32.pow(n - 1),
     }
 }
 
 fn crashing(crashes: u32) -> NotMirrorable {
     let message = format!("the server went down {crashes} times while the table was loaded");
-    // The views show the message alone.
+    // The views show only the message.
     NotMirrorable { message: format!("{message}; unmirror and mirror it to have it tried again"), hint: None }
 }
 
 pub struct Registry {
     database: pg_sys::Oid,
-    /// `anker.mirrored`.
+    /// The oid of `anker.mirrored`.
     list: pg_sys::Oid,
-    /// Drawn at random: tells our notes from those to an earlier worker.
+    /// A random number that distinguishes our notes from those to an earlier worker.
     token: u64,
     tables: Tables<RowEncoder>,
     loaders: Vec<Loader>,
@@ -75,7 +76,7 @@ impl Registry {
         self.list
     }
 
-    /// Nothing is mirrored (any more).
+    /// Whether nothing is mirrored, or nothing any more.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
@@ -116,16 +117,16 @@ impl Registry {
         shared::remove_table(self.database, relid.into());
     }
 
-    /// The list as a snapshot had it.
+    /// Takes over the list of mirrored tables, as a snapshot saw it.
     pub fn list_was_read(&mut self, relids: &[u32], catalog: Historic<'_>, out: &mut Outbox) {
         for relid in self.tables.list_was_read(relids) {
             self.register(relid, catalog, out);
         }
-        // What an earlier worker has left of tables that were unmirrored or dropped since.
+        // Removes entries that an earlier worker has left for tables that were unmirrored or dropped since.
         shared::retain_tables(self.database, |relid| self.tables.contains(relid));
     }
 
-    /// DDL may have touched the table.
+    /// Called if DDL may have touched the table.
     pub fn recheck(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
         let fingerprint = match self.tables.recheck(relid) {
             Recheck::Nothing => return,
@@ -146,7 +147,7 @@ impl Registry {
         }
     }
 
-    /// The time of a table that was given up has come.
+    /// Called when the time has come to watch a table again that was given up.
     pub fn watch_again(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
         if self.tables.is_given_up(relid) {
             self.watch(relid, catalog, out);
@@ -196,7 +197,7 @@ impl Registry {
 
     // -- anywhere between transactions of the stream ------------------------------------------------------------------
 
-    /// Has the engine drop its copy of the table; a loader that works on it gives up.
+    /// Makes the engine drop its copy of the table; a loader that works on it gives up.
     fn retire(&mut self, relid: u32, out: &mut Outbox) {
         self.stop_load(relid);
         if self.tables.retire(relid) {
@@ -204,8 +205,8 @@ impl Registry {
         }
     }
 
-    /// A loader that has not come to this table yet will be refused by the engine, and one that has done with it is at
-    /// another by now.
+    /// Stops the loader that works on this table. If the loader has not come to the table yet, the engine will refuse
+    /// it. If it has finished the table, it works on another one.
     fn stop_load(&self, relid: u32) {
         if let Some(order) = self.tables.loading(relid) {
             let at_work = |loader: &&Loader| loader.orders.iter().rev().find(|o| self.was_tried(**o)) == Some(&order);
@@ -217,7 +218,7 @@ impl Registry {
         shared::table(self.database, order.relid.into()).is_some_and(|t| t.tried == order.generation)
     }
 
-    /// The engine says that the table serves queries.
+    /// Called when the engine reports that the table serves queries.
     pub fn live(&mut self, relid: u32, generation: u64) {
         if self.tables.live(relid, generation, Instant::now()) {
             shared::update_generation(self.database, relid.into(), generation, |t| {
@@ -227,14 +228,14 @@ impl Registry {
         }
     }
 
-    /// A row of the table that is followed is too long for the mirror.
+    /// Called when a row of a followed table is too long for the mirror.
     pub fn too_wide(&mut self, relid: u32, out: &mut Outbox) {
         if let Some(generation) = self.tables.generation(relid) {
             self.broken(relid, generation, Cause::Wide, &settings::too_wide(), out);
         }
     }
 
-    /// The table is given up for a while.
+    /// Gives up the table for a while.
     pub fn broken(&mut self, relid: u32, generation: u64, cause: Cause, reason: &str, out: &mut Outbox) {
         if self.tables.loading(relid).is_some_and(|order| order.generation == generation) {
             self.stop_load(relid);
@@ -255,9 +256,10 @@ impl Registry {
         });
     }
 
-    /// Starts what is due: loads, and notes for tables that are to be watched again. Returns when to look again.
+    /// Starts whatever is due: loads, and notes for tables that are to be watched again. Returns the time of the next
+    /// look.
     ///
-    /// A loader must find its `Watch` in the engine: the outbox has been flushed.
+    /// The outbox must have been flushed before, because a loader must find the table's `Watch` in the engine.
     pub fn tend(&mut self, out: &mut Outbox) -> Option<Instant> {
         let now = Instant::now();
         self.see_off_loaders(now, out);
@@ -272,7 +274,7 @@ impl Registry {
 
     fn see_off_loaders(&mut self, now: Instant, out: &mut Outbox) {
         for loader in self.loaders.extract_if(.., |loader| loader.process.ended()).collect::<Vec<_>>() {
-            // Unless its mirror is another by now.
+            // The table may have another mirror by now.
             let of_now = |order: &&LoadOrder| self.tables.loading(order.relid) == Some(**order);
             let unlived = loader.orders.first().filter(of_now).is_some_and(|first| !self.was_tried(*first));
             match unlived {
@@ -297,7 +299,7 @@ impl Registry {
     fn start_loaders(&mut self, now: Instant) {
         while self.may_load(now) {
             self.no_loader_before = None;
-            // Shared out, so that not one loader has all while the others have none.
+            // The loads are divided between the loaders, so that no loader is idle while another one has all of them.
             let due = self.tables.due_loads(now, MAX_LOADERS * MAX_ORDERS);
             let orders =
                 self.tables.take_due_loads(now, due.div_ceil(MAX_LOADERS - self.loaders.len()).min(MAX_ORDERS));

@@ -1,4 +1,4 @@
-//! The worker's state in the views, and how a worker ends itself.
+//! The worker's state in the views, and the ways in which a worker ends itself.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 use crate::pg::{compat, session};
 use crate::shared::{self, DatabaseState, FixedText};
 
-/// Ends the worker so that the launcher starts another, which begins from nothing.
+/// Ends the worker, so that the launcher starts another one, which begins from nothing.
 pub fn give_up(reason: &str) -> ! {
     let database = session::database();
     set_state(database, DatabaseState::Backoff, reason);
@@ -14,7 +14,7 @@ pub fn give_up(reason: &str) -> ! {
     compat::end_process(1)
 }
 
-/// As [`give_up`], over something that the administrator has asked for.
+/// As [`give_up`], because of something that the administrator has set.
 pub fn give_up_on_setting(reason: &str, hint: &str) -> ! {
     set_state(session::database(), DatabaseState::Backoff, reason);
     let code = PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED;

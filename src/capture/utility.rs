@@ -1,10 +1,10 @@
-//! Utility statements that concern us.
+//! Utility statements that affect a database's capture worker.
 //!
-//! DROP, RENAME, SET TABLESPACE of a database, and CREATE DATABASE from it as a template, want nobody connected to it
-//! and no active slot in it. Ours gets out of the way first, and comes back afterwards.
+//! DROP DATABASE, RENAME and SET TABLESPACE need a database to which nobody is connected and that has no active slot;
+//! so does CREATE DATABASE for its template. Our worker stops first, and comes back afterwards.
 //!
-//! COMMIT PREPARED may be what mirrors the first table of a database: the session that called `anker.mirror()` cannot
-//! wake the launcher then.
+//! COMMIT PREPARED may be the statement that mirrors the first table of a database. The session that called
+//! `anker.mirror()` cannot wake the launcher then.
 
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn is_commit_prepared(statement: Node<'_>) -> bool {
     kind == Some(pg_sys::TransactionStmtKind::TRANS_STMT_COMMIT_PREPARED)
 }
 
-/// If nobody follows this database, and its list has tables now, somebody is to.
+/// Asks for a worker if this database has none, and its list has tables now.
 #[pg_guard]
 unsafe extern "C-unwind" fn look_for_tables(_statement: *mut pg_sys::Node) {
     let database = session::database();
@@ -57,7 +57,8 @@ unsafe extern "C-unwind" fn make_way(statement: *mut pg_sys::Node) {
     }
 }
 
-/// The database that the statement needs for itself, if it has a worker of ours and the user may do this at all.
+/// The database that the statement needs for itself, if it has a worker of ours and the user has the permission for the
+/// statement.
 fn database_in_the_way(tree: Tree<'_>, statement: Node<'_>) -> Option<pg_sys::Oid> {
     let name = if let Some(drop) = statement.cast::<pg_sys::DropdbStmt>() {
         tree.name(drop.dbname)
@@ -70,7 +71,7 @@ fn database_in_the_way(tree: Tree<'_>, statement: Node<'_>) -> Option<pg_sys::Oi
     } else {
         None
     }?;
-    // All but RENAME fail in a transaction block, whatever is in the way.
+    // All these statements except RENAME fail in a transaction block anyway.
     let will_fail = session::in_transaction_block() && statement.cast::<pg_sys::RenameStmt>().is_none();
     if !session::in_transaction() || will_fail {
         return None;
@@ -78,7 +79,7 @@ fn database_in_the_way(tree: Tree<'_>, statement: Node<'_>) -> Option<pg_sys::Oi
     let database = catalog::database(name).filter(|&database| database != session::database())?;
     shared::database(database)?;
     let allowed = match statement.cast::<pg_sys::CreatedbStmt>() {
-        // Templates may be copied by others, too.
+        // A template may be copied by users other than its owner.
         Some(_) if catalog::is_template(database) => session::may_create_databases(),
         Some(_) => session::may_create_databases() && compat::owns_database(database),
         None => compat::owns_database(database),
@@ -90,7 +91,7 @@ fn option<'a>(tree: Tree<'a>, options: *mut pg_sys::List, name: &CStr) -> Option
     tree.list_of::<pg_sys::DefElem>(options).find(|element| tree.name(element.defname) == Some(name))
 }
 
-/// Stops the database's worker and keeps the launcher from starting another until the statement has ended.
+/// Stops the database's worker, and keeps the launcher from starting another until the statement has ended.
 fn suspend(database: pg_sys::Oid) {
     memory::when_statement_ends(move || resume(database));
     let me = session::pid();
@@ -100,10 +101,10 @@ fn suspend(database: pg_sys::Oid) {
     });
     let start = Instant::now();
     while let Some(pid) = shared::database(database).map(|d| d.worker_pid).filter(|&pid| pid != 0) {
-        // A living worker of ours: it clears its pid when it ends.
+        // The pid belongs to a living worker, because a worker clears it at its end.
         process::terminate(pid);
         if start.elapsed() > LEAVE_TIMEOUT {
-            // The statement will fail by itself, and say that somebody is connected.
+            // The statement itself will fail, and report that somebody is connected.
             return;
         }
         process::sleep(10);
@@ -112,7 +113,7 @@ fn suspend(database: pg_sys::Oid) {
 
 fn resume(database: pg_sys::Oid) {
     let me = session::pid();
-    // If the database is no more, the launcher finds that out.
+    // If the database no longer exists, the launcher will find that out.
     shared::update_database(database, |d| {
         if d.state == DatabaseState::Suspended && d.suspended_by == me {
             d.state = DatabaseState::Wanted;

@@ -1,7 +1,7 @@
-//! The capture worker's life: look whether there is anything to do, start the engine, make a slot, decode.
+//! The life of a capture worker: it looks for mirrored tables, starts the engine, creates a slot, and decodes.
 //!
-//! Once it decodes, the process carries PROC_IN_LOGICAL_DECODING: vacuum ignores its xmin. So from then on it reads no
-//! user data, only catalogs under decoding's own snapshots.
+//! Once it decodes, the process has the flag PROC_IN_LOGICAL_DECODING, and vacuum ignores its xmin. From then on it
+//! reads no user data, only catalogs under decoding's own snapshots.
 
 use std::ffi::CString;
 use std::time::{Duration, Instant};
@@ -26,18 +26,18 @@ use crate::pg::{session, transaction};
 use crate::settings;
 use crate::shared::{self, DatabaseState};
 
-/// How long the engine may take to say that it listens.
+/// How long the engine may take to report that it listens.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
-/// Decode at most so long before positions, gates and messages get their turn.
+/// How long decoding may go on before positions, gates and messages get their turn.
 const BATCH_TIME: Duration = Duration::from_millis(5);
-/// Between two looks at the WAL when nobody wakes us: ordinary commits do not.
+/// The time between two looks at the WAL. Ordinary commits do not wake the worker.
 const ACTIVE_WAIT: Duration = Duration::from_millis(10);
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 const ACTIVE_FOR: Duration = Duration::from_secs(1);
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two times that memory which decoding has freed goes back to the system.
+/// The time between two returns of freed memory to the system.
 const TRIM_INTERVAL: Duration = Duration::from_secs(10);
-/// The reader of the list of tables is started again if it brought nothing.
+/// The time after which the reader of the list of tables is started again if it has brought nothing.
 const LIST_RETRY: Duration = Duration::from_secs(5);
 
 #[pg_guard]
@@ -45,7 +45,7 @@ const LIST_RETRY: Duration = Duration::from_secs(5);
 pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
     let database = pg_sys::Oid::from(database.value() as u32);
     process::begin();
-    // Who wants the database for himself must know of this process before it is in there.
+    // A process that needs the database for itself must know of this one before it connects.
     let Some(state) = shared::announce_worker(database) else {
         ereport!(
             PgLogLevel::LOG,
@@ -63,11 +63,11 @@ pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
     process::telling_errors(|| follow(database), blame);
 }
 
-/// Returns when there is nothing to follow (any more).
+/// Follows a database. Returns when there is nothing to follow, or not any more.
 fn follow(database: pg_sys::Oid) {
-    // From here on anker.mirror() marks the database as wanted, should we miss its row below.
+    // From here on, anker.mirror() marks the database as wanted, in case its row is missed below.
     set_state(database, DatabaseState::Idle, "");
-    // A list that is locked just now may have tables.
+    // A list that another process has locked may contain tables.
     let with_tables = || load::list_oid().filter(|&list| load::has_tables(list).unwrap_or(true));
     let Some(list) = transaction::run(with_tables) else {
         return;
@@ -90,9 +90,9 @@ struct Capture {
     database: pg_sys::Oid,
     token: u64,
     decoder: Decoder<Follower>,
-    /// Heard here; what is told to it goes through the follower's outbox.
+    /// The engine's process. Its messages are read here; messages to it go through the follower's outbox.
     engine: EngineProcess,
-    /// Reads `anker.mirrored`; when it was started.
+    /// The process that reads `anker.mirrored`, with its start time.
     list_reader: Option<(Worker, Instant)>,
     last_work: Instant,
 }
@@ -154,7 +154,7 @@ impl Capture {
         outcome
     }
 
-    /// Decodes without sending until the catalog can be followed.
+    /// Decodes without sending anything until the catalog can be followed.
     fn find_start(&mut self, wait_set: &WaitSet) {
         self.publish_position();
         while !self.decoder.ready() {
@@ -173,7 +173,7 @@ impl Capture {
         let follower = self.decoder.follower();
         while let Some(message) = self.engine.next_message() {
             match message {
-                // Only to begin with.
+                // These messages come only at the beginning.
                 ToWorker::Hello { .. } | ToWorker::NoMechanism { .. } => {}
                 ToWorker::Live { relid, generation, .. } => follower.registry.live(relid, generation),
                 ToWorker::Broken { relid, generation, error, reason } => {
@@ -185,7 +185,7 @@ impl Capture {
         }
     }
 
-    /// Keeps loaders and the list's reader going; returns when to look again.
+    /// Keeps the loaders and the list's reader going. Returns the time of the next look.
     fn tend(&mut self) -> Option<Instant> {
         let Follower { registry, out, .. } = self.decoder.follower();
         let next = registry.tend(out);
@@ -227,8 +227,8 @@ impl Capture {
         });
     }
 
-    /// The next worker, should one be wanted meanwhile, finds out anew. One that found a list with tables and then
-    /// none to mirror is no reason to try again at once.
+    /// Ends the worker without work. If another one is wanted meanwhile, it looks for itself. A worker that found
+    /// tables in the list, but none that can be mirrored, must not be restarted at once.
     fn stop(&mut self) {
         let registry = &self.decoder.follower().registry;
         shared::retain_tables(self.database, |_| false);
@@ -265,11 +265,12 @@ fn random_token() -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// Called when the process is gone except for its place in the proc array: slot dropped, engine dying with us.
+/// Called when the process is gone except for its place in the proc array: its slot is dropped, and its engine is
+/// ending.
 fn left(database: pg_sys::Oid) {
-    // They have nobody to load for, and would be in the way of who wants the database for himself.
+    // The loaders have no worker any more, and would be in the way of a process that needs the database for itself.
     process::terminate_started();
-    // Before another worker can start: its engine makes a new one.
+    // The socket is removed before another worker can start, whose engine makes a new one.
     let _ = std::fs::remove_file(client::socket_path(database));
     shared::worker_left(database);
 }

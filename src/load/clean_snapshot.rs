@@ -1,16 +1,16 @@
-//! A snapshot that misses nothing which the stream has already passed.
+//! A snapshot that sees every transaction that the stream has already passed.
 //!
-//! A load fills in what was committed before the stream's position C, where the mirror began to follow. A transaction
-//! may have its commit record below C and still be in the proc array, where snapshots do not see it: it would be
-//! neither decoded nor loaded. So a snapshot is taken only
+//! A load reads everything that was committed before the stream's position C, where the mirror began to follow. A
+//! transaction may have its commit record below C and still be in the proc array, so that snapshots do not see it. It
+//! would be neither decoded nor loaded. So a snapshot is taken only
 //!
-//! 1. when every backend that was between its commit record and the commit log has got over it: what committed below C
-//!    is in the commit log now; and
-//! 2. and when every transaction that is committed there by then, and that a snapshot of then does not see, has left
-//!    the proc array.
+//! 1. when every backend that was between its commit record and the commit log has passed this point: transactions that
+//! committed below C are in the commit log now; and
+//! 2. when every transaction has left the proc array that the commit log already shows as committed, but that a
+//! snapshot of that moment does not see.
 //!
-//! Anything else that it does not see commits behind C, and the stream will bring it. The transactions of 2. are found
-//! once: later ones may come and linger without end, and none of them matters.
+//! Any other transaction that the snapshot does not see commits behind C, and the stream will bring it. The
+//! transactions of step 2 are determined once: later ones may come without end, and none of them matters.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -22,14 +22,15 @@ use crate::pg::process;
 use crate::pg::snapshot::{self, Committing};
 use crate::pg::transaction;
 
-/// Transactions leave the proc array within microseconds of their commit, unless they wait for a standby.
+/// The pause between two attempts. Transactions leave the proc array within microseconds after their commit, unless
+/// they wait for a standby.
 const RETRY_MS: i64 = 2;
-/// Waiting longer than this is told.
+/// A longer wait is reported.
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
-/// Opens a REPEATABLE READ transaction whose snapshot is such a one, and returns it. The caller has made sure that C
-/// lies behind it. `prepare` runs in each transaction tried, before its snapshot is taken; `waiting` is told what
-/// for, when that takes long.
+/// Opens a REPEATABLE READ transaction with such a snapshot, and returns the snapshot. The caller guarantees that C
+/// lies in the past. `prepare` runs in each attempted transaction before its snapshot is taken. `waiting` gets the
+/// reason for a long wait.
 pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapshot {
     wait_for_commit_log(&mut waiting);
     let start = Instant::now();
@@ -58,7 +59,7 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapsh
     }
 }
 
-/// Waits until nobody who is now between commit record and commit log is there any more.
+/// Waits until every transaction that is now between its commit record and the commit log has passed this point.
 fn wait_for_commit_log(waiting: &mut impl FnMut(&str)) {
     let start = Instant::now();
     let mut committing = Committing::now();
@@ -70,7 +71,7 @@ fn wait_for_commit_log(waiting: &mut impl FnMut(&str)) {
     }
 }
 
-/// Transactions that have committed and that the snapshot does not see.
+/// The transactions that have committed, but that the snapshot does not see.
 fn unseen_commits(snapshot: &Snapshot) -> impl Iterator<Item = u64> {
     let later: Range<u64> = snapshot.xmax..snapshot::next_full_xid();
     snapshot.xip().iter().copied().chain(later).filter(|&xid| snapshot::has_committed(xid as u32))

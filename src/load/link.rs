@@ -1,7 +1,7 @@
 //! A loader's connection to the engine.
 //!
-//! While it waits it holds a lock on the table and a snapshot. So it gives way to whoever waits for a lock on the
-//! table, and does not wait for ever for an engine that does nothing.
+//! While the loader waits, it holds a lock on the table and a snapshot. So it gives way to a process that waits for a
+//! lock on the table, and does not wait forever for an engine that does nothing.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,10 @@ use crate::client::{Connection, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation;
 
-/// The engine takes rows and answers at once, except for the time it takes to apply the stream before.
+/// How long to wait for the engine. It takes rows and answers at once, unless it has to apply earlier parts of the
+/// stream first.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks whether somebody waits for us.
+/// The time between two looks whether a process waits for this one.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub struct Link {
@@ -45,7 +46,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits for the engine's answer, which is `wanted` or a refusal.
+    /// Waits for the engine's answer, which is either `wanted` or a refusal.
     pub fn expect(&mut self, wanted: Kind) -> Result<(), String> {
         let start = Instant::now();
         loop {
@@ -64,7 +65,7 @@ impl Link {
         }
     }
 
-    /// An error if some process waits for a lock on the table, which we may be the one to hold up.
+    /// Returns an error if a process waits for a lock on the table, which this process perhaps blocks.
     pub fn give_way(&mut self) -> Result<(), String> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(());

@@ -1,7 +1,7 @@
-//! `anker.mirrored`, the list of mirrored tables: reading it, and taking out tables that were dropped.
+//! `anker.mirrored`, the list of mirrored tables: reading it, and removing tables that were dropped.
 //!
-//! Nothing here waits for a lock while it holds a snapshot, and DROP waits for nothing at all. Readers of the list
-//! skip the row of a table that does not exist any more.
+//! Nothing here waits for a lock while it holds a snapshot, and DROP never waits at all. Readers of the list skip the
+//! rows of tables that no longer exist.
 
 use std::ffi::CStr;
 
@@ -24,7 +24,7 @@ const PARENTS: &CStr = c"mirrored_parents";
 /// The arguments of a reader of the list.
 #[derive(Serialize, Deserialize)]
 pub struct ListOrder {
-    /// Tells the note from those to an earlier worker.
+    /// Distinguishes the note from notes to an earlier worker.
     pub token: u64,
     pub list: u32,
 }
@@ -35,24 +35,25 @@ impl ListOrder {
     }
 }
 
-/// The oid of `anker.mirrored`, if this database has the extension. In a transaction.
+/// The oid of `anker.mirrored`, if this database has the extension. Needs a transaction.
 pub fn list_oid() -> Option<pg_sys::Oid> {
     own_table(TABLE)
 }
 
-/// The oid of `anker.mirrored_parents`; in the same way.
+/// The oid of `anker.mirrored_parents`. Needs a transaction.
 pub fn parents_oid() -> Option<pg_sys::Oid> {
     own_table(PARENTS)
 }
 
 fn own_table(name: &CStr) -> Option<pg_sys::Oid> {
     let (extension, schema) = (catalog::extension(EXTENSION)?, catalog::schema(SCHEMA)?);
-    // A table of that name that is not ours is nobody's list.
+    // A table with this name that does not belong to the extension is not the list.
     let ours = |list: &pg_sys::Oid| catalog::belongs_to(extension, pg_sys::RelationRelationId, *list);
     catalog::relation(schema, name).filter(ours)
 }
 
-/// Whether a list has a table that is there. In a transaction, without decoding. `None`: somebody has the list locked.
+/// Whether a list contains a table that exists. Needs a transaction, outside of decoding. `None` if another process has
+/// the list locked.
 pub fn has_tables(list: pg_sys::Oid) -> Option<bool> {
     if !relation::try_lock(list, Lock::Read) {
         return None;
@@ -66,8 +67,8 @@ pub fn has_tables(list: pg_sys::Oid) -> Option<bool> {
     Some(any)
 }
 
-/// Whether a list has one of the tables, as it is just now: what others have committed counts, whatever the
-/// transaction's snapshot sees. Leaves no lock behind. `None`: somebody has the list locked.
+/// Whether a list contains one of the tables now. Commits of other transactions count, even if this transaction's
+/// snapshot does not see them. Leaves no lock behind. `None` if another process has the list locked.
 pub fn has_any_of(list: pg_sys::Oid, tables: &[pg_sys::Oid]) -> Option<bool> {
     if !relation::try_lock(list, Lock::Read) {
         return None;
@@ -83,8 +84,8 @@ pub fn has_any_of(list: pg_sys::Oid, tables: &[pg_sys::Oid]) -> Option<bool> {
     Some(any)
 }
 
-/// Removes the row of a table that is being dropped, if nobody is in the way. Never waits. Followers of the list see
-/// that the table is gone.
+/// Removes the row of a table that is being dropped, unless another process is in the way. Never waits. Readers of the
+/// list notice themselves that the table is gone.
 pub fn remove_from_list(relid: pg_sys::Oid) {
     for list in [TABLE, PARENTS].into_iter().filter_map(own_table).filter(|&list| list != relid) {
         if has_any_of(list, &[relid]) == Some(true) && relation::try_lock(list, Lock::Write) {
@@ -96,7 +97,7 @@ pub fn remove_from_list(relid: pg_sys::Oid) {
     }
 }
 
-/// Takes out what DROP has left: it found the list locked, or the row was written by a transaction that it did not see.
+/// Removes rows that DROP has left: it found the list locked, or did not see the transaction that had written the row.
 fn tidy(list: pg_sys::Oid) {
     if relation::try_lock(list, Lock::Write) {
         visit(list, None, |relation, row, relid| {
@@ -108,7 +109,7 @@ fn tidy(list: pg_sys::Oid) {
     }
 }
 
-/// Visits the rows of the locked list that are visible now, all or those of one table, until told to stop.
+/// Visits the visible rows of the locked list, or only those of one table, until `visit` says to stop.
 fn visit(
     list: pg_sys::Oid,
     table: Option<pg_sys::Oid>,
@@ -123,7 +124,7 @@ fn exists(relid: pg_sys::Oid) -> bool {
     catalog::class(relid, |_| ()).is_some()
 }
 
-/// The registered relations of the locked list, under the active snapshot.
+/// The relations in the locked list, under the active snapshot.
 fn read(list: pg_sys::Oid) -> Vec<u32> {
     let mut relids = Vec::new();
     if let Some(relation) = OpenRelation::try_locked(list) {
@@ -135,8 +136,8 @@ fn read(list: pg_sys::Oid) -> Vec<u32> {
     relids
 }
 
-/// A commit that changes the catalog, as far as decoding can tell. It makes decoding's picture of the catalog anew:
-/// the one from when the slot was made may lack what was committed just then, and would be used until some DDL.
+/// Makes a commit that decoding takes for a change of the catalog, so that decoding reads the catalog anew. Its picture
+/// from the slot's creation may lack the commits of that moment, and would be used until the next DDL.
 fn renew_catalog(list: pg_sys::Oid) {
     transaction::run(|| {
         transaction::number();
@@ -144,7 +145,7 @@ fn renew_catalog(list: pg_sys::Oid) {
     });
 }
 
-/// Reads the list and writes it into the stream, as a note to the worker that asked.
+/// Reads the list, and writes it into the stream as a note to the worker that asked for it.
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn anker_list_reader_main(database: pg_sys::Datum) {
@@ -152,7 +153,7 @@ pub extern "C-unwind" fn anker_list_reader_main(database: pg_sys::Datum) {
     process::connect(pg_sys::Oid::from(database.value() as u32));
     let order: ListOrder = super::from_extra(&process::my_extra());
     let list = pg_sys::Oid::from(order.list);
-    // A standby that is away keeps nobody from reading a list.
+    // An absent standby must not keep anybody from reading the list.
     transaction::never_wait_at_commit();
     renew_catalog(list);
     transaction::run(|| tidy(list));
@@ -162,7 +163,7 @@ pub extern "C-unwind" fn anker_list_reader_main(database: pg_sys::Datum) {
             log!("pg_anker: reading the list of mirrored tables: {reason}");
         }
     };
-    // The lock comes before the snapshot.
+    // The lock is taken before the snapshot.
     clean_snapshot::begin(|| relation::lock(list, Lock::Read), tell_once);
     let relids = snapshot::with_active(|| read(list));
     Note { token: order.token, content: Content::List { relids } }.write();

@@ -1,8 +1,9 @@
-//! Marks of tables that are being loaded. They are files: a crash of the server takes its memory, and with it every
-//! trace of the loaders' work.
+//! Marks of tables that are being loaded. They are files, because a crash of the server loses its memory, and with it
+//! every other trace of the loaders' work.
 //!
-//! A loader counts a table's mark up before it reads the table, and removes it when it is done, well or not. A mark
-//! that is there while nobody loads says how often the server went down over the table, or by chance at that time.
+//! A loader increments a table's mark before it reads the table, and removes the mark at the end of the load,
+//! successful or not. If a mark exists while nobody loads, the server has crashed that many times during loads of the
+//! table, perhaps by chance.
 
 use std::cell::RefCell;
 use std::fs;
@@ -18,32 +19,32 @@ thread_local! {
     static SET: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// Once in a process that sets marks: they go with it, unless it is killed.
+/// Removes this process's marks when it ends, unless it is killed. To be called once.
 pub fn remove_at_exit() {
     process::at_exit(remove);
 }
 
-/// Marks a table, for as long as it is loaded.
+/// Marks a table while it is loaded.
 pub fn set(database: pg_sys::Oid, relid: pg_sys::Oid) {
     let path = path(database, relid);
-    // Where no file can be written, a crash is not remembered.
+    // If the file cannot be written, a crash is not noticed.
     let _ = fs::write(&path, (crashes(database, relid) + 1).to_string());
     SET.set(Some(path));
 }
 
-/// The table is not loaded any more.
+/// Removes the mark, after the load.
 pub fn remove() {
     if let Some(path) = SET.take() {
         let _ = fs::remove_file(path);
     }
 }
 
-/// How often the server went down while the table was loaded.
+/// The number of server crashes while the table was loaded.
 pub fn crashes(database: pg_sys::Oid, relid: pg_sys::Oid) -> u32 {
     fs::read_to_string(path(database, relid)).ok().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// The table is to be loaded as if nothing had happened.
+/// Forgets the crashes, so that the table is loaded again.
 pub fn forget_crashes(database: pg_sys::Oid, relid: pg_sys::Oid) {
     let _ = fs::remove_file(path(database, relid));
 }

@@ -1,10 +1,11 @@
-//! The orders of a loader: several tables, since with small ones most of the cost is that of the process.
+//! The orders of a loader. It gets several tables, since starting the process is most of the cost for small ones.
 
 use follow::LoadOrder;
 
 use crate::pg::process::Extra;
 
-/// The most orders that fit a worker's arguments: an id has at most 5 bytes, a generation 10.
+/// The greatest number of orders that fit into a worker's arguments: an id has at most 5 bytes, a generation at most
+/// 10.
 pub const MAX_ORDERS: usize = 8;
 
 pub fn to_extra(orders: &[LoadOrder]) -> Extra {

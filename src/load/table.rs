@@ -1,5 +1,5 @@
-//! Loading tables, one after the other: the rows of each under a clean snapshot, encoded as the stream's rows are, to
-//! the engine's socket.
+//! Loading tables one after the other. The rows of each are read under a clean snapshot, encoded like the stream's
+//! rows, and sent to the engine's socket.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::shared::{self, FixedText};
 
 const CHUNK_BYTES: usize = 256 << 10;
 const CHUNK_CAPACITY: usize = CHUNK_BYTES + (CHUNK_BYTES >> 2);
-/// A loader that has worked for so long leaves the tables that it has not come to to the next.
+/// The time after which a loader leaves its remaining tables to the next loader.
 const SHIFT: Duration = Duration::from_secs(1);
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_RETRY_MS: i64 = 10;
@@ -50,12 +50,12 @@ fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
     let blame = move |reason: &str| tell(database, order, reason);
     mark::set(database, order.relid.into());
     let outcome = process::telling_errors(|| load(database, order, scratch), blame);
-    // It changed nothing, and aborting releases whatever a half-done load still holds.
+    // The transaction changed nothing, and aborting it releases everything that a half-done load still holds.
     transaction::abort();
     mark::remove();
     match outcome {
-        // Plans of prepared statements that were made without the mirror are thought over again, where `anker.route`
-        // routes statements that are not flagged.
+        // Prepared statements were planned without the mirror. Under settings of `anker.route` that route statements
+        // without the flag, they must be planned again.
         Ok(()) => transaction::run(|| relation::make_plans_anew(order.relid.into())),
         Err(Failure::Transient(reason)) => blame(&reason),
         Err(Failure::TooWide) => {
@@ -66,11 +66,11 @@ fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
     }
 }
 
-/// Why a table was not loaded.
+/// The reason why a table was not loaded.
 enum Failure {
-    /// A reason for the view; the capture worker starts another load after a while.
+    /// A reason that the view shows; the capture worker starts another load after a while.
     Transient(String),
-    /// It has a row that is too long for the mirror: the capture worker gives it up.
+    /// The table has a row that is too long for the mirror, and the capture worker gives it up.
     TooWide,
 }
 
@@ -82,7 +82,7 @@ impl<T: Into<String>> From<T> for Failure {
 
 fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(), Failure> {
     let relid = pg_sys::Oid::from(order.relid);
-    // The lock comes before the snapshot, so that no DDL can come between them.
+    // The lock is taken before the snapshot, so that no DDL can come between them.
     let mut locked = true;
     let lock = || locked = locked && wait_for_lock(relid);
     let snapshot = clean_snapshot::begin(lock, |reason| tell(database, order, reason));
@@ -92,7 +92,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     let relation = OpenRelation::try_locked(relid).ok_or("the table was dropped")?;
     let described = layout::describe(&relation).map_err(|e| e.message)?;
     let mut engine = Link::connect(database, relid)?;
-    // If the table was altered meanwhile, its fingerprint is not that under which the engine watches it.
+    // If the table was altered meanwhile, its fingerprint differs from the one under which the engine watches it.
     let fingerprint = described.layout.fingerprint;
     let request = LoadRequest { relid: order.relid, generation: order.generation, fingerprint, snapshot };
     engine.send(&frame::encode(Kind::Request, &Request::Load(request)))?;
@@ -103,7 +103,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     Ok(engine.expect(Kind::Loaded)?)
 }
 
-/// Whether the table could be locked, before long: tables that could be loaded wait behind this one.
+/// Whether the table could be locked within a short time. Other tables wait behind this one.
 fn wait_for_lock(relid: pg_sys::Oid) -> bool {
     let start = Instant::now();
     while !relation::try_lock(relid, Lock::Read) {
@@ -115,8 +115,8 @@ fn wait_for_lock(relid: pg_sys::Oid) -> bool {
     true
 }
 
-/// Sends all rows of the relation under the active snapshot and returns their number. Detoasted values of a row are
-/// freed after it.
+/// Sends all rows of the relation under the active snapshot, and returns their number. After each row, its detoasted
+/// values are freed.
 fn send_rows(
     relation: &OpenRelation,
     encoder: &mut RowEncoder,
@@ -151,7 +151,7 @@ fn send_rows(
     }
 }
 
-/// Shows why the table is not live yet.
+/// Shows in the views why the table is not live yet.
 fn tell(database: pg_sys::Oid, order: LoadOrder, reason: &str) {
     shared::update_generation(database, order.relid.into(), order.generation, |t| t.reason = FixedText::new(reason));
 }

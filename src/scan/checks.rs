@@ -1,4 +1,4 @@
-//! Reasons of this process against asking the engine.
+//! Checks in this process that decide whether the engine may be asked.
 
 use pgrx::prelude::*;
 
@@ -12,11 +12,11 @@ use crate::reason::{Reason, Why};
 use crate::shared::{self, TableState};
 use crate::spec::ScanSpec;
 
-/// Checks whether the engine may be asked, and returns the relations' fingerprints. From here on the executor holds
-/// the relations open, as a heap plan would: no DDL of this session changes them until it ends.
+/// Checks whether the engine may be asked, and returns the relations' fingerprints. From here on, the executor holds
+/// the relations open, as a heap plan would. DDL of this session cannot change them until the query ends.
 pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, Reason> {
     check_transaction(place)?;
-    // The heap's plan says so itself.
+    // The heap's plan reports a missing permission itself.
     let forbidden = spec.functions.iter().map(|oid| pg_sys::Oid::from(*oid)).find(|oid| !compat::may_execute(*oid));
     if let Some(function) = forbidden {
         return Err(Why::Privilege.of(format!("function {} may not be executed", function_name(function))));
@@ -25,7 +25,7 @@ pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, Reason> {
     spec.plan.tables().map(|table| check_relation(database, pg_sys::Oid::from(table.relid), place)).collect()
 }
 
-/// Reasons that do not depend on the tables.
+/// Checks that do not depend on the tables.
 fn check_transaction(place: Place<'_>) -> Result<(), Reason> {
     if session::in_recovery() {
         return Err(Why::Recovery.of("server is in recovery"));

@@ -1,4 +1,4 @@
-//! "Anker": engine or heap, decided once, before the first row.
+//! The node "Anker" chooses between engine and heap once, before the first row.
 //!
 //! ```text
 //!   begin    ask the engine, unless something stands against it
@@ -33,21 +33,22 @@ pub struct Chooser {
     flags: Flags,
     /// PostgreSQL's nodes over the engine's scan; `None` if the query could not be translated.
     engine_side: Option<Child>,
-    /// The engine's scan at their end.
+    /// The engine's scan, below those nodes.
     leaf: Option<Below<EngineNode>>,
-    /// `None` until it is needed.
+    /// The heap's side; `None` until it is needed.
     heap: Option<Child>,
-    /// If there is no plan for the heap yet.
+    /// The query to plan, if there is no plan for the heap yet.
     unplanned: Option<Unplanned>,
     runs_to_end: bool,
     active: Option<Side>,
-    /// Why it is the heap.
+    /// The reason why the query runs on the heap.
     reason: Option<Reason>,
-    /// The part of the heap's plan that is to be compiled, if the rest is not.
+    /// JIT flags for the heap's plan, if the rest of the statement is not to be compiled.
     compiled: Option<i32>,
-    /// The way for rows past the executor.
+    /// The way in which rows go past the executor, if they do.
     delivery: Option<Delivery>,
-    /// The planner's comparison for a query that did not ask for the engine, for which the heap is never an error.
+    /// The planner's comparison for a query that did not ask for the engine. Running on the heap is never an error
+    /// then.
     unasked: Option<Unasked>,
 }
 
@@ -93,14 +94,14 @@ impl ScanNode for Chooser {
         if chooser.unplanned.is_some() && !flags.explain_only() {
             place.hold_all_relations();
         }
-        // A plan from before the setting was changed.
+        // The plan was made before the setting changed.
         if ROUTE.get() == Route::Off {
             chooser.start_heap(place, Why::RouteOff.of("anker.route is off"));
         } else if let Some(reason) = alone {
             if !still_holds(&reason, place) {
                 session::plan_anew();
             }
-            // By cost, such a node is there for EXPLAIN alone.
+            // If the choice is by cost, such a node exists only for EXPLAIN.
             match unasked.is_some() {
                 true => chooser.start_heap(place, reason),
                 false => chooser.do_without_engine(place, reason),
@@ -168,8 +169,8 @@ impl ScanNode for Chooser {
     }
 }
 
-/// Whether a reason found at planning time still holds in this transaction. PostgreSQL plans a transient statement
-/// anew when its horizon has moved, which other transactions can prevent.
+/// Whether a reason that was found at planning time still holds in this transaction. PostgreSQL plans a transient
+/// statement again when its horizon has moved, but other transactions can hold the horizon back.
 fn still_holds(reason: &Reason, place: Place<'_>) -> bool {
     match reason.why {
         Why::Written => place.may_have_written(),
@@ -192,7 +193,7 @@ impl Chooser {
         self.leaf.as_mut().map(|leaf| unsafe { leaf.parts() })
     }
 
-    /// Starts the engine's side, and asks the engine if this is not an EXPLAIN alone.
+    /// Starts the engine's side, and asks the engine unless this is only an EXPLAIN.
     fn ask_engine(&mut self, place: Place<'_>) -> Result<(), Reason> {
         let runs = !self.flags.explain_only();
         let side = place.start(0, self.flags);
@@ -209,7 +210,7 @@ impl Chooser {
     ///
     /// # Safety
     ///
-    /// The callers up to the executor own nothing that would have to be dropped: an error of the planner's jumps over
+    /// No frame between here and the executor owns anything that must be dropped, since errors of the planner jump over
     /// them.
     unsafe fn start(&mut self, place: Place<'_>) {
         if self.active.is_none() {
@@ -242,7 +243,7 @@ impl Chooser {
         }
     }
 
-    /// Sends the engine's rows that have come, except one, if nothing is to be done to them.
+    /// Sends the engine's rows that have arrived, except the last, if no node above changes them.
     #[inline]
     fn deliver_ahead(&mut self) {
         let is_engines =
@@ -256,7 +257,7 @@ impl Chooser {
         }
     }
 
-    /// Something stands against the engine from the beginning.
+    /// Chooses the heap because of a reason that is known before the engine is asked.
     fn do_without_engine(&mut self, place: Place<'_>, reason: Reason) {
         match self.flags.explain_only() {
             true => self.start_heap(place, reason),
@@ -305,13 +306,13 @@ impl Chooser {
     }
 }
 
-/// Whether a node above the engine's scan reads rows before it returns its first. Then the engine could be lost after
-/// we have promised not to use the heap.
+/// Whether a node above the engine's scan reads rows before it returns its first row. The engine could then be lost
+/// when the heap can no longer be used.
 fn reads_ahead(side: &Child) -> bool {
     side.kinds_above_last().any(|kind| !matches!(kind, pg_sys::NodeTag::T_LimitState | pg_sys::NodeTag::T_ResultState))
 }
 
-/// The heap is not wanted: an error that names the reason, or the query's own.
+/// Raises an error instead of using the heap: one that names the reason, or the query's own.
 fn refuse(trouble: Trouble) -> ! {
     match trouble {
         Trouble::Failure(_) => trouble.raise(),

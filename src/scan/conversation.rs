@@ -20,14 +20,14 @@ use crate::reason::{Reason, Why};
 use crate::shared::silence::{self, Asks};
 use crate::{settings, shared, verifying};
 
-/// The engine's answers beyond `anker.max_wait` may take so much longer.
+/// The time that the engine's answers may take in addition to `anker.max_wait`.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A question to the engine.
+/// A query for the engine.
 pub struct Question<'a> {
     pub plan: &'a plan::Plan,
     pub params: Vec<Option<Literal>>,
-    /// From [`super::checks::check`].
+    /// The fingerprints from [`super::checks::check`].
     pub fingerprints: Vec<u64>,
 }
 
@@ -49,7 +49,8 @@ impl Question<'_> {
         })
     }
 
-    /// The engine's plan for the query. `expected_sent`: the expected rows of each relation that is sent along.
+    /// The engine's plan for the query. `expected_sent` is the expected number of rows for each relation that is sent
+    /// along.
     pub fn outline(self, expected_sent: Vec<u64>, limit: Duration, place: Place<'_>) -> Result<EnginePlan, String> {
         let begun = Instant::now();
         let left = || limit.saturating_sub(begun.elapsed());
@@ -70,23 +71,23 @@ impl Question<'_> {
 }
 
 pub struct Conversation {
-    /// `None`: hung up, or over; what was learned stays for EXPLAIN.
+    /// The connection; `None` once the conversation is over. Figures for EXPLAIN stay.
     engine: Option<Connection>,
     asks: Asks,
     decoder: StreamDecoder,
-    /// Bytes of the Arrow stream that the decoder has not taken yet.
+    /// Bytes of the Arrow stream that the decoder has not consumed yet.
     undecoded: Buffer,
-    /// Bytes of the result so far.
+    /// The number of bytes of the result so far.
     pub received: usize,
     begun: Instant,
     pub ready: Option<Ready>,
     pub done: Option<Done>,
-    /// From the request to Ready, as this side saw it.
+    /// The time from the request to Ready, as this side measured it.
     pub wait: Duration,
 }
 
 impl Conversation {
-    /// Sends the request: from here on the engine works.
+    /// Sends the request; from here on, the engine works on it.
     pub fn begin(question: Question<'_>, sent: Vec<SentRows>, place: Place<'_>) -> Result<Conversation, Reason> {
         let database = session::database();
         let asks = may_ask(database)?;
@@ -134,7 +135,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Why nothing was heard; others are told if the engine showed no sign of life.
+    /// The reason why nothing was received. If the engine showed no sign of life, other processes learn of it.
     fn unheard(&self, lost: Lost) -> Trouble {
         if self.engine.as_ref().is_some_and(Connection::is_silent) {
             silence::was_silent(session::database());
@@ -142,7 +143,7 @@ impl Conversation {
         lost.into()
     }
 
-    /// Closes the connection; the engine stops its work for it.
+    /// Closes the connection, so that the engine stops its work for it.
     pub fn hang_up(&mut self) {
         self.engine = None;
     }
@@ -162,13 +163,13 @@ impl Conversation {
                 Err(lost) => return Err(self.unheard(lost)),
                 Ok(Received::TimedOut) => {}
                 Ok(Received::Frame(Kind::Arrow, _)) => {
-                    // Whole messages: the decoder's arrays point into them, nothing is copied.
+                    // The messages are complete, so the decoder's arrays point into them without a copy.
                     self.undecoded = Buffer::from_vec(engine.take_payload());
                     self.received += self.undecoded.len();
                 }
                 Ok(Received::Frame(Kind::Done, payload)) => {
                     self.done = Some(frame::parse(payload).map_err(|e| e.to_string())?);
-                    // A cursor may stay open for long, and does not need the connection any more.
+                    // A cursor may stay open for long, and no longer needs the connection.
                     self.engine.take().into_iter().for_each(Connection::keep);
                     return Ok(None);
                 }
@@ -178,7 +179,8 @@ impl Conversation {
     }
 }
 
-/// Others may have waited for the engine in vain just now. Who compares it with the heap asks all the same.
+/// Whether the engine may be asked now. Other processes may have just waited for it in vain. `anker.verify` asks
+/// nevertheless.
 fn may_ask(database: pg_sys::Oid) -> Result<Asks, Reason> {
     if verifying::now() {
         return Ok(Asks::AsUsual);

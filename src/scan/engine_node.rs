@@ -1,6 +1,6 @@
-//! "Anker Engine": the scan of the engine's result, as the executor sees it.
+//! The node "Anker Engine": the scan of the engine's result, as the executor sees it.
 //!
-//! It is started and primed by the chooser above it.
+//! The chooser above starts the scan and fetches its first rows.
 
 use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
@@ -28,16 +28,16 @@ use crate::pg::zone::{self, ServerZone};
 use crate::reason::{Reason, Why};
 use crate::spec::{ENGINE, ScanSpec, Source, from_node};
 
-/// A longer text, or string of bytes, is no parameter: what waits to be sent would follow its length.
+/// The greatest length of a parameter that is a text or a byte string, because a request waits in memory to be sent.
 const LONGEST_PARAMETER: usize = 1 << 20;
 
 pub struct EngineNode {
     spec: ScanSpec,
     params: Vec<Expression>,
     flags: Flags,
-    /// Rows that went with the request.
+    /// The number of rows that were sent with the request.
     rows_sent: u64,
-    /// The session's time zone that the engine was told, if it was.
+    /// The session's time zone, if the engine was told of it.
     zone: Option<ServerZone>,
     /// The engine's answer, once it was asked.
     result: Option<EngineResult>,
@@ -129,14 +129,14 @@ impl ScanNode for EngineNode {
 }
 
 impl EngineNode {
-    /// Reasons of this process against asking the engine.
+    /// Checks in this process whether the engine may be asked.
     pub fn check(&self, place: Place<'_>) -> Result<(), Reason> {
         checks::check(&self.spec, place).map(drop)
     }
 
     /// Evaluates the parameters and sends the request.
     pub fn ask(&mut self, place: Place<'_>) -> Result<(), Reason> {
-        // First, so that nothing is evaluated in vain.
+        // This check comes first, so that nothing is evaluated in vain.
         let fingerprints = checks::check(&self.spec, place)?;
         sent::hold_relations(place);
         self.zone = self.spec.sources.contains(&Source::SessionZone).then(zone::of_session);
@@ -161,34 +161,34 @@ impl EngineNode {
         Ok(())
     }
 
-    /// The parameters' values.
+    /// Evaluates the parameters.
     fn values(&self, place: Place<'_>) -> Result<Vec<Option<Literal>>, String> {
         let params = self.params.iter().zip(self.spec.plan.params.iter().zip(&self.spec.sources));
         params.map(|(expr, (ty, source))| evaluate(expr, *ty, *source, place)).collect()
     }
 
-    /// Waits for the engine: for its first rows, or for all of them. Afterwards it cannot refuse any more, nor fail
-    /// on a value.
+    /// Waits for the engine's first rows, or for all rows. After that, the engine can no longer refuse the query, or
+    /// fail on a value.
     pub fn prime(&mut self, place: Place<'_>, reads_ahead: bool) -> Result<(), Trouble> {
         if self.zone.is_some_and(|zone| zone != zone::of_session()) {
             let text = "the session's time zone has changed since the query began";
             return Err(Trouble::Reason(Why::TimeZone.of(text)));
         }
         let must_be_all = self.flags.rewind() || self.spec.plan.may_fail_late();
-        // Sorted rows take memory of all queries until they are fetched.
+        // The engine holds sorted rows in memory of all queries until they are fetched.
         let reads_ahead = reads_ahead || self.spec.plan.order().is_some();
         let result = self.result.as_mut().ok_or_else(|| "engine was not asked".to_string())?;
         if must_be_all || reads_ahead { result.fetch(place, must_be_all) } else { result.begin() }
     }
 
-    /// Sends the rows that have come, except the last.
+    /// Sends the rows that have arrived, except the last.
     pub fn deliver_ahead(&mut self, place: Place<'_>, delivery: &mut Delivery) {
         if let Some(result) = &mut self.result {
             result.deliver_ahead(place, delivery);
         }
     }
 
-    /// Lets go of the engine and its rows.
+    /// Releases the engine and its rows.
     pub fn release(&mut self) {
         if let Some(result) = &mut self.result {
             result.release();

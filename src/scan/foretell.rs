@@ -1,5 +1,5 @@
-//! EXPLAIN's engine plan: the engine is asked for its plan, but nothing runs. Neither rows to be sent along are
-//! computed, nor functions called that are not the server's own.
+//! The engine's plan for EXPLAIN. The engine is asked for its plan, but runs nothing. This process does not compute
+//! rows to be sent along, and calls no functions except the server's own.
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
@@ -20,11 +20,11 @@ use crate::settings;
 use crate::spec::ScanSpec;
 
 thread_local! {
-    /// The statement in which the engine was waited for in vain, by its start: there it is not asked again.
+    /// The start time of the statement in which the engine did not answer. In that statement, it is not asked again.
     static GIVEN_UP: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
-/// The engine's plan, or why there is none. `params` evaluates the parameters.
+/// The engine's plan, or the reason why there is none. `params` evaluates the parameters.
 pub fn engine_plan(
     spec: &ScanSpec,
     params: impl FnOnce() -> Result<Vec<Option<Literal>>, String>,
@@ -51,11 +51,11 @@ pub fn engine_plan(
     told
 }
 
-/// Whether a parameter can be evaluated although the query is not run.
+/// Whether a parameter can be evaluated although the query does not run.
 fn is_known_now(expression: Node<'_>) -> bool {
     let comes_later = |node: Node<'_>| match node.tag() {
         pg_sys::NodeTag::T_SubPlan | pg_sys::NodeTag::T_AlternativeSubPlan => true,
-        // Checks what its owner wants.
+        // The conditions of a domain may call any function.
         pg_sys::NodeTag::T_CoerceToDomain => true,
         _ => node.cast::<pg_sys::Param>().is_some_and(|param| param.paramkind == pg_sys::ParamKind::PARAM_EXEC),
     };

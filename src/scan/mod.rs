@@ -1,11 +1,11 @@
 //! The two custom scan nodes: see docs/internals/routing.md.
 //!
-//! - `chooser`: "Anker", on top: engine or heap, decided once, before the first row
-//! - `engine_node`: "Anker Engine", the scan of the engine's result; `result` holds it
-//! - `checks`: reasons against asking the engine at all
+//! - `chooser`: "Anker", the top node, which chooses between engine and heap once, before the first row
+//! - `engine_node`: "Anker Engine", the scan of the engine's result, which `result` holds
+//! - `checks`: decides whether the engine may be asked
 //! - `conversation`: messages to and from the engine; `trouble`: its failures
-//! - `foretell`, `outline`: the engine's plan in EXPLAIN, asked for and shown
-//! - `batch`: Arrow to PostgreSQL's values
+//! - `foretell`, `outline`: request and show the engine's plan in EXPLAIN
+//! - `batch`: converts Arrow batches to PostgreSQL's values
 
 mod batch;
 mod checks;
@@ -21,7 +21,7 @@ mod trouble;
 
 use crate::pg::run::deliver_rows_of;
 
-/// While the library is loaded.
+/// Registers the nodes; called while the library is loaded.
 pub fn init() {
     chooser::METHODS.register();
     engine_node::METHODS.register();

@@ -1,4 +1,4 @@
-//! The engine's plan in EXPLAIN's forms, with the names that the query has.
+//! The engine's plan in EXPLAIN's formats, with the names that the query uses.
 //!
 //! ```text
 //!   Engine Plan:
@@ -25,7 +25,7 @@ use crate::pg::place::Place;
 use crate::pg::types;
 use crate::spec::{self, ScanSpec};
 
-/// Shows the plan, or why there is none.
+/// Shows the plan, or the reason why there is none.
 pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, out: &Explain<'_>) {
     match plan {
         Err(reason) => out.property(c"No Engine Plan", reason),
@@ -42,7 +42,8 @@ pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, 
     }
 }
 
-/// Unique names of the scans. The first scans of all relations come first: they are the query's own.
+/// Unique names for the scans. Names are given first to the first scan of each relation, because these belong to the
+/// query itself.
 fn unique(plan: &EnginePlan, spec: &ScanSpec) -> BTreeMap<Scan, String> {
     let own = (0..spec.names.len() as u16).map(|relation| Scan { number: 0, relation });
     let made = plan.columns.iter().filter_map(|(_, meaning)| match meaning {
@@ -77,7 +78,7 @@ impl QueryNames<'_> {
             return column_name(pg_sys::Oid::from(relid), *attnum);
         }
         match self.spec.names.get(relation).and_then(|names| names.columns.get(at)) {
-            // The digits of a column are shown as a call.
+            // The number of digits of a column is shown as a call.
             Some(name) if name.ends_with(')') => name.clone(),
             Some(name) => quoted_name(name),
             None => "?".into(),
@@ -116,7 +117,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// The first line in text form.
+    /// The first line of an operator in text format.
     fn heading(&self, operator: &Operator) -> String {
         let node_type = self.node_type(&operator.step);
         let mut heading = match &operator.step {
@@ -145,7 +146,7 @@ impl Tree<'_> {
         heading
     }
 
-    /// The lines below the heading; in the other formats, everything.
+    /// The lines below the heading in text format; everything in the other formats.
     fn inside(&self, operator: &Operator) {
         if !self.out.is_text() {
             self.told(operator);
@@ -184,7 +185,7 @@ impl Tree<'_> {
         });
     }
 
-    /// The heading's properties, in text format.
+    /// The properties that the heading shows in text format.
     fn told(&self, operator: &Operator) {
         self.out.property(c"Node Type", self.node_type(&operator.step));
         match &operator.step {
@@ -281,7 +282,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The scan's identity, if it is one.
+    /// The scan that a step is, if it is one.
     fn scan(&self, step: &Step) -> Option<Scan> {
         let Step::Scan { relation, first, .. } = step else { return None };
         let meaning = first.and_then(|first| self.plan.columns.iter().find(|(id, _)| *id == first));
@@ -291,13 +292,13 @@ impl Tree<'_> {
         })
     }
 
-    /// The measured figures of a step, except those of rows that the user may not see.
+    /// The measured figures of a step, but not those of a scan that leaves out rows the user may not see.
     fn counted<'o>(&self, operator: &'o Operator) -> Option<&'o Actual> {
         let is_scan = matches!(operator.step, Step::Scan { .. });
         operator.actual.as_ref().filter(|_| !is_scan || !self.hides(operator))
     }
 
-    /// Whether a scan, or a filter of one, leaves out rows that the user may not see.
+    /// Whether a scan, or a filter above one, leaves out rows that the user may not see.
     fn hides(&self, operator: &Operator) -> bool {
         match &operator.step {
             Step::Scan { relation, .. } => {
@@ -314,7 +315,7 @@ impl Tree<'_> {
         relation.is_some_and(|relation| relation.source == Source::Sent)
     }
 
-    /// The table, if it is one, and its name.
+    /// The name of the table, if the scan reads one, and the scan's own name.
     fn scanned(&self, step: &Step) -> (Option<String>, String) {
         let scan = self.scan(step);
         let names = scan.and_then(|scan| self.names.spec.names.get(scan.relation as usize));
@@ -335,7 +336,7 @@ impl Tree<'_> {
     }
 }
 
-/// As PostgreSQL calls it: the other way round where it is the second side whose rows are kept.
+/// The type of a join, as PostgreSQL names it. If the second side's rows are kept, it is the mirrored type.
 fn join_type(join: &Join) -> &'static str {
     match (join.kind, join.keeps_second) {
         (JoinKind::Inner, _) => "Inner",
@@ -351,7 +352,7 @@ fn join_type(join: &Join) -> &'static str {
     }
 }
 
-/// A whole number of rows, at least one: an estimate is no promise.
+/// A whole number of rows, at least one, since a small estimate does not promise that there are none.
 fn whole(rows: f64) -> u64 {
     rows.round().max(1.0) as u64
 }

@@ -1,9 +1,9 @@
-//! The engine's result on its way into slots.
+//! The engine's result on its way into the executor's slots.
 //!
-//! Usually rows go straight from the last batch into the slot. The result is kept if it must be complete before the
-//! first row is handed out: the engine may yet fail on a value, or the scan may be rewound. It is kept as batches, or
-//! in a tuple store beyond `work_mem`. For a node above that reads ahead, as many rows are kept as find room: most
-//! results are complete then, and the loss of the engine costs nothing.
+//! Usually, rows go straight from the last batch into the slot. The result is kept if it must be complete before its
+//! first row is returned: the engine may still fail on a value, or the scan may be rewound. It is kept as batches or,
+//! beyond `work_mem`, in a tuple store. If a node above reads ahead, as many rows are kept as there is room for. Most
+//! results are then complete, so that the loss of the engine does no harm.
 
 use arrow_array::RecordBatch;
 use pgrx::prelude::*;
@@ -21,14 +21,14 @@ pub struct EngineResult {
     columns: Vec<ResultColumn>,
     pub conversation: Conversation,
     batch: Batch,
-    /// The whole result, if it had to be fetched ahead.
+    /// The whole result, or its beginning, if it had to be fetched ahead.
     kept: Option<Kept>,
     handed_out: bool,
     pub rows: u64,
 }
 
 enum Kept {
-    /// With `more`, others come behind them.
+    /// Batches that were fetched ahead; `more` says that others follow.
     Batches {
         batches: Vec<RecordBatch>,
         next: usize,
@@ -48,7 +48,7 @@ impl EngineResult {
         self.next_batch().map(drop)
     }
 
-    /// Waits until all rows are there, or, unless they must be, as many as `work_mem` has room for; and keeps them.
+    /// Fetches and keeps rows: all rows if `must_be_all`, otherwise as many as `work_mem` has room for.
     pub fn fetch(&mut self, place: Place<'_>, must_be_all: bool) -> Result<(), Trouble> {
         self.conversation.await_ready()?;
         let limit = session::work_mem() as usize * 1024;
@@ -67,12 +67,12 @@ impl EngineResult {
         Ok(())
     }
 
-    /// Moves what came and what will come to a tuple store.
+    /// Moves the batches that came, and those still to come, into a tuple store.
     fn store_all(&mut self, came: Vec<RecordBatch>, mut store: TupleStore) -> Result<(), Trouble> {
         match self.fill(&mut store, came) {
             Ok(()) => self.kept = Some(Kept::Tuples(store)),
             Err(trouble) => {
-                // The query goes on without it, and nobody else would give its file back.
+                // The query goes on without the store, and nothing else would release its file.
                 store.end();
                 return Err(trouble);
             }
@@ -95,7 +95,7 @@ impl EngineResult {
         Ok(())
     }
 
-    /// The next batch that has rows, from the engine.
+    /// The next batch from the engine that has rows.
     fn receive(&mut self) -> Result<Option<RecordBatch>, Trouble> {
         if self.conversation.done.is_some() {
             return Ok(None);
@@ -110,17 +110,17 @@ impl EngineResult {
         Ok(None)
     }
 
-    /// Makes the next batch the current one; false at the end.
+    /// Makes the next batch the current one; false if there is none.
     fn next_batch(&mut self) -> Result<bool, Trouble> {
         let batch = match &mut self.kept {
             Some(Kept::Batches { batches, next, .. }) if *next < batches.len() => {
                 *next += 1;
-                // Cheap: the columns are shared.
+                // This is cheap, because the columns are shared.
                 Some(batches[*next - 1].clone())
             }
             Some(Kept::Batches { more: false, .. }) => None,
             Some(Kept::Batches { batches, next, .. }) => {
-                // They will not be read again.
+                // These batches will not be read again.
                 (*batches, *next) = (Vec::new(), 0);
                 self.receive()?
             }
@@ -133,8 +133,8 @@ impl EngineResult {
         Ok(true)
     }
 
-    /// Writes the next row, which stays in place until the one behind it; false at the end. From the first row on
-    /// trouble is an error.
+    /// Writes the next row, which stays valid until the following call; false if there is none. Once the first row was
+    /// returned, trouble with the engine is an error.
     #[inline]
     pub fn next_row(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) -> bool {
         self.handed_out = true;
@@ -153,7 +153,7 @@ impl EngineResult {
         }
     }
 
-    /// Sends the rows of the current batch, except the last, past the executor.
+    /// Sends the rows of the current batch past the executor, except the last.
     pub fn deliver_ahead(&mut self, place: Place<'_>, delivery: &mut Delivery) {
         if !matches!(self.kept, Some(Kept::Tuples(_))) {
             // SAFETY: the result's columns are those of the plan. Neither this frame nor those above it own anything.
@@ -161,7 +161,7 @@ impl EngineResult {
         }
     }
 
-    /// Goes back to the first row; false if the rows that were handed out are gone.
+    /// Goes back to the first row; false if rows that were returned are gone.
     pub fn rewind(&mut self) -> bool {
         match &mut self.kept {
             Some(Kept::Tuples(store)) => store.rewind(),
@@ -174,7 +174,7 @@ impl EngineResult {
         true
     }
 
-    /// Drops the engine's connection, which ends its work, and the rows; figures for EXPLAIN stay.
+    /// Closes the engine's connection, which ends its work, and drops the rows. Figures for EXPLAIN stay.
     pub fn release(&mut self) {
         self.conversation.hang_up();
         self.batch = Batch::default();

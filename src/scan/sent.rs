@@ -1,4 +1,4 @@
-//! Rows that this process computes for the engine, and sends along with the request.
+//! Rows that this process computes for the engine, and sends with the request.
 
 use pgrx::prelude::*;
 use plan::{Literal, Source, Type};
@@ -11,10 +11,10 @@ use crate::reason::{Reason, Why};
 use crate::settings;
 use crate::spec::ScanSpec;
 
-/// Bytes of a value beside the text that it may have.
+/// The memory of a value, without the text that it may have.
 const VALUE_BYTES: usize = 16;
 
-/// The plans of the rows sent along. The first of the private parts is the specification.
+/// The plans of the rows to send. The specification is the first of the node's private parts, and the plans follow.
 fn statements(place: Place<'_>) -> impl Iterator<Item = Node<'_>> {
     place.private().skip(1)
 }
@@ -23,12 +23,12 @@ pub fn hold_relations(place: Place<'_>) {
     statements(place).for_each(|statement| place.hold_relations(statement));
 }
 
-/// How many rows PostgreSQL expects them to be, for each relation.
+/// The number of rows that PostgreSQL expects, for each relation to send.
 pub fn expected(place: Place<'_>) -> Vec<u64> {
     statements(place).map(|statement| place.expected_rows(statement) as u64).collect()
 }
 
-/// All rows that the plan wants to be sent.
+/// Computes all rows that are sent along.
 pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, Reason> {
     let relations = spec.plan.relations.iter().filter(|relation| relation.source == Source::Sent);
     let mut room = settings::MAX_SENT_KB.get() as usize * 1024;
@@ -47,7 +47,7 @@ pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, Reaso
 struct Collected<'a> {
     types: &'a [Type],
     sent: SentRows,
-    /// Bytes that may still come.
+    /// The number of bytes that may still be added.
     room: usize,
     failed: Option<(Why, String)>,
 }
@@ -58,7 +58,7 @@ impl Collected<'_> {
         Collected { types, sent, room, failed: None }
     }
 
-    /// Takes a row; whether there is to be another.
+    /// Adds a row, and returns whether another one is wanted.
     fn add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
         let added = self.try_add(values, nulls);
         self.failed = added.err();

@@ -1,4 +1,4 @@
-//! Failures of the engine, as a reason for the heap or as an error.
+//! Failures of the engine, which become a reason for the heap or an error.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -7,16 +7,16 @@ use protocol::request::{Failure, FailureKind};
 use crate::client::Lost;
 use crate::reason::{Reason, Why};
 
-/// Why the engine's answer did not come.
+/// The reason why the engine's answer did not come.
 pub enum Trouble {
-    /// The engine cannot serve this request, or is not there (any more).
+    /// The engine cannot serve this request, or cannot be reached.
     Reason(Reason),
     /// The query itself failed in the engine.
     Failure(Failure),
 }
 
 impl Trouble {
-    /// For EXPLAIN.
+    /// The reason that EXPLAIN shows.
     pub fn reason(&self) -> Reason {
         match self {
             Trouble::Reason(reason) => reason.clone(),
@@ -34,7 +34,7 @@ impl Trouble {
         }
     }
 
-    /// Raises it as PostgreSQL would have.
+    /// Raises the error that PostgreSQL would have raised.
     pub fn raise(self) -> ! {
         let hint = match &self {
             Trouble::Failure(failure) if failure.kind == FailureKind::SnapshotGivenUp => {

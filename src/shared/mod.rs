@@ -1,9 +1,10 @@
-//! Shared memory: what launcher, workers, loaders and backends know of each other.
+//! Shared memory: what launcher, workers, loaders and backends know about each other.
 //!
-//! Two hash tables, each under a lightweight lock: databases that are (to be) mirrored, and their tables. Everything
-//! here is advice for routing and for the views; whether a query may be served is decided by the engine.
+//! It consists of two hash tables, each under a lightweight lock: databases that have or will have mirrored tables, and
+//! these tables. Everything here is a hint for routing and for the views. The engine itself decides whether it may
+//! answer a query.
 //!
-//! None of it is there if the server was started without the library: then nothing is mirrored.
+//! If the server was started without the library, there is no such memory, and nothing is mirrored.
 
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
@@ -21,7 +22,7 @@ pub mod silence;
 use map::{Entry, Map};
 use silence::Silence;
 
-/// Each takes a replication slot while it is followed, so the server's settings are met long before this.
+/// Each followed database takes a replication slot, so the server's own limits are reached long before this one.
 const MAX_DATABASES: usize = 1024;
 const REASON_BYTES: usize = 192;
 
@@ -29,7 +30,7 @@ static DATABASES: Map<Database> = Map::new(c"pg_anker databases");
 static TABLES: Map<Table> = Map::new(c"pg_anker tables");
 static GLOBALS: AtomicPtr<Globals> = AtomicPtr::new(ptr::null_mut());
 
-/// Why nothing is mirrored on a server that was started without the library.
+/// The reason why nothing is mirrored on a server that was started without the library.
 pub const NOT_LOADED: &str = "pg_anker is not in shared_preload_libraries";
 
 /// State that exists once per server.
@@ -59,7 +60,7 @@ unsafe extern "C-unwind" fn request() {
     TABLES.request(settings::MAX_TABLES.get() as usize);
 }
 
-/// At the start of the server, and again after a crash, with memory that is new.
+/// Initialises the memory at the start of the server, and again after a crash, when the memory is new.
 #[pg_guard]
 unsafe extern "C-unwind" fn startup() {
     // SAFETY: called by the postmaster when shared memory is there; the structure is as large as we say, and filled in
@@ -82,7 +83,7 @@ pub fn is_there() -> bool {
     !GLOBALS.load(Ordering::Relaxed).is_null()
 }
 
-/// Only where [`is_there`].
+/// The server's state. To be called only if [`is_there`] is true.
 fn globals() -> &'static Globals {
     assert!(is_there(), "{NOT_LOADED}");
     // SAFETY: not null: set at the start of the server, before any process that could call this.
@@ -91,13 +92,13 @@ fn globals() -> &'static Globals {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseState {
-    /// No worker, and none is wanted.
+    /// There is no worker, and none is wanted.
     Idle,
-    /// The launcher is to start a worker.
+    /// The launcher has to start a worker.
     Wanted,
-    /// The worker is up, but does not decode yet (slot creation may wait for old transactions).
+    /// The worker runs, but does not decode yet (slot creation may wait for old transactions).
     Starting,
-    /// Decoding.
+    /// The worker decodes.
     Running,
     /// The worker died or was stopped; the launcher waits before it starts another.
     Backoff,
@@ -123,24 +124,24 @@ impl DatabaseState {
 pub struct Database {
     pub oid: pg_sys::Oid,
     pub state: DatabaseState,
-    /// 0: no worker.
+    /// The worker's pid; 0 if there is no worker.
     pub worker_pid: i32,
-    /// Index of the worker's PGPROC, for its latch.
+    /// The index of the worker's PGPROC, through which its latch is set.
     worker_proc: i32,
-    /// 0: no engine.
+    /// The engine's pid; 0 if there is no engine.
     pub engine_pid: i32,
-    /// Position up to which the worker has decoded.
+    /// The position up to which the worker has decoded.
     pub decoded_lsn: u64,
-    /// Position from which on the worker's slot keeps WAL; 0: no slot.
+    /// The position from which on the worker's slot keeps WAL; 0 if there is no slot.
     pub retained_lsn: u64,
-    /// How the engine was when it was asked last.
+    /// The state of the engine when it was asked last.
     silence: Silence,
-    /// The backend for which the database is suspended.
+    /// The pid of the backend for which the database is suspended.
     pub suspended_by: i32,
     pub restarts: u64,
-    /// Queries that were meant for the engine and ran on the heap.
+    /// The number of queries that were meant for the engine and ran on the heap.
     pub fallbacks: u64,
-    /// How many of them for each reason, in the order of [`Why::ALL`].
+    /// The number of these queries for each reason, in the order of [`Why::ALL`].
     pub reasons: [u64; Why::ALL.len()],
     pub reason: FixedText,
 }
@@ -156,14 +157,14 @@ unsafe impl Entry for Database {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableState {
-    /// In `anker.mirrored`, not followed yet.
+    /// The table is in `anker.mirrored`, but is not followed yet.
     Registered,
-    /// Followed; its rows are being loaded.
+    /// The table is followed, and its rows are being loaded.
     Loading,
     Live,
-    /// Given up for now; it will be loaded again.
+    /// The table was given up for now, and will be loaded again.
     Broken,
-    /// Cannot be mirrored as it is defined now.
+    /// The table cannot be mirrored as it is defined now.
     Unsupported,
 }
 
@@ -186,15 +187,15 @@ pub struct Table {
     pub relid: pg_sys::Oid,
     pub state: TableState,
     pub generation: u64,
-    /// The fingerprint of the definition under which it is followed.
+    /// The fingerprint of the definition under which the table is followed.
     pub fingerprint: u64,
     /// The last generation that a loader has tried to load.
     pub tried: u64,
     /// The last generation in which a loader has met a row that is too long for the mirror.
     pub too_wide: u64,
-    /// Times that it was loaded anew, for whatever reason.
+    /// The number of times that the table was loaded again, for any reason.
     pub rebuilds: u64,
-    /// Faults among them: a row or key that was not where it should have been.
+    /// The number of faults among them: a row or key was not found where it should have been.
     pub errors: u64,
     pub reason: FixedText,
 }
@@ -218,7 +219,7 @@ pub struct FixedText {
 impl FixedText {
     pub const NONE: FixedText = FixedText { bytes: [0; REASON_BYTES], length: 0 };
 
-    /// A text, cut at a character's edge if it is too long.
+    /// A text, cut between two characters if it is too long.
     pub fn new(text: &str) -> FixedText {
         let mut length = text.len().min(REASON_BYTES);
         while !text.is_char_boundary(length) {
@@ -252,7 +253,7 @@ pub fn database(oid: pg_sys::Oid) -> Option<Database> {
     DATABASES.get(oid)
 }
 
-/// Changes a database's entry, which is made if it is not there. False: there is no room for another.
+/// Changes a database's entry, which is created if it does not exist. False if there is no room for another.
 pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> bool {
     let new = Database {
         oid,
@@ -272,8 +273,8 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
     DATABASES.change_or_insert(new, change).is_some()
 }
 
-/// Sets the next state of a database, and what else `change` does to its entry. Returns false if there is no room for
-/// the entry, or if the database is suspended: only the process that suspended it may end that.
+/// Sets the next state of a database, and applies `change` to its entry. Returns false if there is no room for the
+/// entry, or if the database is suspended: only the process that suspended it may end that.
 pub fn set_state(oid: pg_sys::Oid, state: DatabaseState, change: impl FnOnce(&mut Database)) -> bool {
     let mut taken = false;
     update_database(oid, |d| {
@@ -285,7 +286,7 @@ pub fn set_state(oid: pg_sys::Oid, state: DatabaseState, change: impl FnOnce(&mu
     }) && taken
 }
 
-/// Forgets a database and its tables, unless somebody wants something of it.
+/// Forgets a database and its tables, unless a process needs its entry.
 pub fn remove_idle_database(oid: pg_sys::Oid) {
     let mut removed = false;
     DATABASES.retain(|d| {
@@ -310,7 +311,7 @@ pub fn table(database: pg_sys::Oid, relid: pg_sys::Oid) -> Option<Table> {
     TABLES.get([database, relid])
 }
 
-/// Changes a table's entry, which is made if it is not there. False: there is no room for another.
+/// Changes a table's entry, which is created if it does not exist. False if there is no room for another.
 pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOnce(&mut Table)) -> bool {
     let new = Table {
         database,
@@ -327,7 +328,7 @@ pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOn
     TABLES.change_or_insert(new, change).is_some()
 }
 
-/// Changes a table's entry if it is there and of this generation.
+/// Changes a table's entry if it exists and has this generation.
 pub fn update_generation(database: pg_sys::Oid, relid: pg_sys::Oid, generation: u64, change: impl FnOnce(&mut Table)) {
     TABLES.change([database, relid], |table| {
         if table.generation == generation {
@@ -336,13 +337,13 @@ pub fn update_generation(database: pg_sys::Oid, relid: pg_sys::Oid, generation: 
     });
 }
 
-/// How many more tables there is room for, in all databases together.
+/// The number of tables for which there is still room, in all databases together.
 pub fn room_for_tables() -> usize {
     TABLES.room()
 }
 
-/// A number for a table's mirror that no other one has had since the server started. So a loader that outlives its
-/// worker cannot be taken for one of the next worker's.
+/// A generation for a table's mirror, which no other mirror has had since the server started. A loader that outlives
+/// its worker can so not be taken for a loader of the next worker.
 pub fn next_generation() -> u64 {
     globals().last_generation.fetch_add(1, Ordering::Relaxed) + 1
 }
@@ -368,7 +369,7 @@ fn mark_tables_unserved(database: pg_sys::Oid) {
 
 // -- waking ------------------------------------------------------------------------------------------------------
 
-/// Called by the launcher when it starts.
+/// Records the launcher's latch; called by the launcher when it starts.
 pub fn announce_launcher() {
     globals().launcher_proc.store(compat::own_process_number(), Ordering::Relaxed);
 }
@@ -377,7 +378,7 @@ pub fn wake_launcher() {
     process::wake(globals().launcher_proc.load(Ordering::Relaxed));
 }
 
-/// Has the launcher start a worker for the database if it has none.
+/// Asks the launcher to start a worker for the database, unless it has one.
 pub fn want(database: pg_sys::Oid) {
     update_database(database, |d| {
         if d.state == DatabaseState::Idle {
@@ -387,7 +388,7 @@ pub fn want(database: pg_sys::Oid) {
     wake_launcher();
 }
 
-/// Called by a capture worker when it starts: the state that its database is in. `None`: there is no room for it.
+/// Records a capture worker at its start, and returns the state of its database. `None` if there is no room for it.
 pub fn announce_worker(database: pg_sys::Oid) -> Option<DatabaseState> {
     let number = compat::own_process_number();
     let pid = session::pid();
@@ -400,7 +401,7 @@ pub fn announce_worker(database: pg_sys::Oid) -> Option<DatabaseState> {
     state
 }
 
-/// Called when a capture worker's process ends, however it ends.
+/// Called when a capture worker's process ends, for any reason.
 pub fn worker_left(database: pg_sys::Oid) {
     let pid = session::pid();
     update_database(database, |d| {
@@ -426,7 +427,7 @@ pub fn wake_worker(database: pg_sys::Oid) {
     }
 }
 
-/// Why shared memory has no entry of a table.
+/// The reason why shared memory has no entry for a table.
 pub fn why_not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> reason::Reason {
     let name = relation_name(relid);
     Why::NotMirrored.of(match self::database(database) {

@@ -1,7 +1,7 @@
-//! Engines that have not answered.
+//! Engines that did not answer.
 //!
-//! A query that has waited in vain says so. For a while no other query asks that engine, each time for twice as long.
-//! Then one asks again; the others use the heap until that one has its answer.
+//! A query that has waited for an engine in vain records it. For a while, no other query asks that engine; each time
+//! this lasts twice as long. Then one query asks again, and the others use the heap until it has its answer.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::pg::session;
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The silence of one engine; the next one is asked as usual.
+/// The silence of one engine. It does not apply to the next engine of the database.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Silence {
     engine_pid: i32,
-    /// How often in a row it was waited for in vain.
+    /// The number of times in a row that the engine was waited for in vain.
     times: u32,
-    /// When it may be asked again, by the server's clock.
+    /// The time from which on it may be asked again, by the server's clock.
     until: i64,
 }
 
@@ -31,23 +31,24 @@ impl Silence {
         self.times > 0 && self.engine_pid == engine_pid
     }
 
-    /// How long it is not to be asked yet.
+    /// The time for which the engine is not to be asked.
     fn left(&self, now: i64) -> Option<Duration> {
         let left = Duration::from_micros(u64::try_from(self.until - now).ok()?);
-        // A clock that was set back is no reason to wait for longer.
+        // A clock that was set back must not make queries wait for longer.
         (!left.is_zero() && left <= LONGEST).then_some(left)
     }
 }
 
-/// A query about to ask the engine.
+/// A query that may ask the engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Asks {
     AsUsual,
-    /// The first after a silence, which tells others if it has an answer.
+    /// The first query after a silence, which records it if the engine answers.
     Again,
 }
 
-/// The error is how long the engine of a database is not to be asked. Who asks waits for no longer than `limit`.
+/// Whether a query may ask the engine of a database. The error is the time for which it may not. The query itself waits
+/// for at most `limit`.
 pub fn may_ask(database: pg_sys::Oid, limit: Duration) -> Result<Asks, Duration> {
     let is_silent = DATABASES.get(database).is_some_and(|entry| entry.silence.is_of(entry.engine_pid));
     if !is_silent {

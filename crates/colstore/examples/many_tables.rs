@@ -50,7 +50,7 @@ fn load(store: &mut Store, relid: u32, rows: i64) {
     store.load_end(relid, 1, rows as u64).expect("complete");
 }
 
-/// Bytes of memory that this process really has (Linux).
+/// The resident memory of this process in bytes (Linux).
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("pages come second");

@@ -1,7 +1,7 @@
-//! How fast the store loads, applies and serves: `cargo run --release -p anker-colstore --example speed [rows]
+//! Measures how fast the store loads, applies and serves: `cargo run --release -p anker-colstore --example speed [rows]
 //! [mechanism]`.
 //!
-//! Throughput is given per second of CPU time, so that a busy machine does not matter much.
+//! Throughput is given per second of CPU time, so that other load on the machine does not matter much.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn row(types: &[Type], key: i64, seed: i64, out: &mut Vec<u8>) {
                 text = format!("text number {n} is somewhat long");
                 Value::Text(text.as_bytes())
             }
-            // As many random letters as TPC-C's stock has: an update does not change them.
+            // A text of random letters, as long as a text in TPC-C's stock. Updates do not change it.
             Type::Name => {
                 text = letters(key.wrapping_mul(31) + i as i64);
                 Value::Text(text.as_bytes())
@@ -88,7 +88,7 @@ fn load(store: &mut Store, layout: &TableLayout, rows: u64) -> Duration {
     busy
 }
 
-/// One-row updates of random rows, a gate every `per_gate`.
+/// Updates random rows, one row per transaction, with a gate after each `per_gate` updates.
 fn updates(store: &mut Store, layout: &TableLayout, rows: u64, first_xid: u64, count: u64, per_gate: u64) -> Duration {
     let types: Vec<Type> = layout.columns.iter().map(|c| c.ty).collect();
     let mut rnd = StdRng::seed_from_u64(first_xid);

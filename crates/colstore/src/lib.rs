@@ -12,10 +12,10 @@
 //! | `table` | one table's life from watch to retire; serving it as S sees it |
 //! | `rows` | slots, key index, undo; transactions that wait and their changes |
 //! | `read` | a snapshot as Arrow arrays; statistics about columns |
-//! | `cells` | the cells of a column, in place and copied on write |
-//! | `base` | what all of them use |
+//! | `cells` | the cells of a column, which are written in place while snapshots keep what they saw |
+//! | `base` | the ground floor, which serves all other rooms |
 //!
-//! A room knows only those below it. `rows` and `read` stand side by side on `cells`.
+//! A room knows only those below it. `rows` and `read` are on the same floor, above `cells`.
 
 mod base;
 mod cells;

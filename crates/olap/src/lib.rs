@@ -1,24 +1,24 @@
 //! Runs a [`plan::Plan`] over store views on DataFusion, with PostgreSQL's semantics.
 //!
-//! DataFusion provides operators: filter, hash aggregation, exchange between threads, memory pool. What a value means
-//! is decided here: decimals reach it as plain integers, and all arithmetic, float comparison and summation goes
-//! through this crate's own functions.
+//! DataFusion provides operators: filter, hash aggregation, exchange between threads, memory pool. The meaning of
+//! values is decided here: decimals are plain integers for DataFusion, and all arithmetic, float comparison and
+//! summation uses this crate's own functions.
 //!
-//! The crate is a house of rooms on floors: a room knows only rooms on floors below its own. Operators never know the
+//! The crate consists of rooms on floors: a room knows only rooms on floors below its own. Operators never know the
 //! builder.
 //!
 //! | floor | room | job |
 //! |---|---|---|
-//! | 8 | `runtime` | what all queries share (memory, disk, threads); starts a query; its stream of batches |
-//! | 7 | `build` | plan time: puts the operators together for a plan |
-//! | 6 | `observe` | what EXPLAIN is told |
+//! | 8 | `runtime` | the memory, disk and threads that queries share; starting a query; its stream of batches |
+//! | 7 | `build` | plan time: builds the operators of a plan |
+//! | 6 | `observe` | the figures for EXPLAIN |
 //! | 5 | `operators` | run time: scans and runtime filters, joins, groups, orders, window functions |
 //! | 4 | `aggregates` | accumulators of the aggregates |
-//! | 3 | `expr` | lowers expressions to DataFusion's; which room computes a function |
+//! | 3 | `expr` | lowers expressions to DataFusion's; dispatches functions to rooms |
 //! | 2 | `functions` | loops over columns: numbers, texts, times, numerics, documents, arrays, conversions |
 //! | 2 | `spill` | rows on disk, and how much memory an operator may have |
-//! | 2 | `forked` | scans with groups in a forked child, by a program of their own |
-//! | 1 | `base` | errors, cancellation, Arrow forms, sort keys, what rows take |
+//! | 2 | `forked` | scans with groups in a forked child, by a program |
+//! | 1 | `base` | errors, cancellation, Arrow forms, sort keys, memory of rows |
 
 mod aggregates;
 mod base;

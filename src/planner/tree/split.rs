@@ -61,7 +61,7 @@ pub fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid
     }
     let arranged = if ungrouped { Arranged::Not } else { translator.arrange(query, &mut level) };
     if !level.arrival.is_empty() {
-        // For window functions and DISTINCT ON of PostgreSQL.
+        // The order of rows, if PostgreSQL computes window functions or DISTINCT ON from them.
         let (input, order) =
             (Box::new(std::mem::replace(&mut level.rel, Rel::Row)), std::mem::take(&mut level.arrival));
         level.rel = Rel::Top { input, keys: Vec::new(), order, range: Box::default() };

@@ -1,13 +1,13 @@
-//! One bit per slot: liveness, validity, and columns of type boolean.
+//! Bitmaps with one bit per slot: liveness, validity, and columns of type boolean.
 
 use snapmem::{Extents, ExtentsSnapshot, Mechanism, OutOfMemory, Pool};
 
 use crate::base::chunk::{CHUNK_ROWS, split};
 
-/// A bit for each row of a chunk.
+/// One bit for each row of a chunk.
 pub type Mask = [u64; CHUNK_ROWS / 64];
 
-/// Shorter runs there are none.
+/// The length of the shortest run.
 const SHORTEST_RUN: usize = 64;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Bitmap {
         Bitmap { region: Extents::new(pool, mechanism, SHORTEST_RUN), initial }
     }
 
-    /// Room for as many bits: a longer first run, or more of them.
+    /// Makes room for this many bits, by a longer first run or by more runs.
     pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
         let wanted = rows.min(CHUNK_ROWS) / 8;
         let mut filled = self.bytes() as usize;
@@ -52,7 +52,7 @@ impl Bitmap {
         self.region.bytes_in(chunk, byte, 1)[0] & mask != 0
     }
 
-    /// Writes only if the bit changes.
+    /// Sets a bit; memory is written only if the bit changes.
     #[inline]
     pub fn set(&mut self, slot: u32, bit: bool) -> Result<(), OutOfMemory> {
         let (chunk, byte, mask) = place(slot);
@@ -63,7 +63,7 @@ impl Bitmap {
         Ok(())
     }
 
-    /// The bits of a chunk's first rows; the others are not set.
+    /// The bits of a chunk's first rows; all other bits are 0.
     pub fn mask(&self, chunk: usize, rows: usize) -> Mask {
         let mut mask = [0; CHUNK_ROWS / 64];
         for (at, word) in mask.iter_mut().enumerate().take(rows.div_ceil(64)) {
@@ -74,7 +74,7 @@ impl Bitmap {
         mask
     }
 
-    /// Bytes of one chunk: all runs have the same length.
+    /// The length of a chunk's run in bytes; all runs have the same length.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         if chunk < self.region.run_count() { self.region.run_bytes() as u64 } else { 0 }
     }
@@ -110,7 +110,7 @@ pub fn patch(snapshot: &mut ExtentsSnapshot, slot: u32, bit: bool) -> Result<boo
     Ok(changes)
 }
 
-/// The chunk and its byte that holds the slot's bit, and which of its bits that is.
+/// The place of a slot's bit: the chunk, the byte in it, and the bit's mask in that byte.
 #[inline]
 fn place(slot: u32) -> (usize, usize, u8) {
     let (chunk, row) = split(slot);

@@ -1,20 +1,21 @@
-//! Zone maps: the least and the greatest value of each chunk. Readers look at them while the writer goes on. The
-//! bounds that readers have only become wider, and so hold for every snapshot that was taken with them. Tighter
-//! bounds are a new version, for later snapshots.
+//! Zone maps: the least and the greatest value of each chunk. Readers read them while the writer goes on. Bounds that a
+//! reader holds only become wider, and so are valid for every snapshot that was taken with them. Tighter bounds are a
+//! new version for later snapshots.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// Chunks that get their places together.
+/// The number of chunks whose bounds are allocated together.
 const SEGMENT: usize = 64;
 
-/// The least and the greatest value, of one type only; the ends of 64 bits stand for all beyond.
+/// The least and the greatest value of each chunk, as two atomics of the same type. The ends of the 64-bit range also
+/// stand for all values beyond them.
 type Segment = [[AtomicI64; 2]; SEGMENT];
 
 #[derive(Clone, Debug)]
 pub struct Bounds {
     segments: Arc<RwLock<Vec<Arc<Segment>>>>,
-    /// Low bits of each value that are not looked at.
+    /// The number of low bits that are cut off each value.
     unseen: u32,
 }
 
@@ -23,7 +24,7 @@ impl Bounds {
         Bounds { segments: Arc::default(), unseen }
     }
 
-    /// Writer: makes room for this many chunks, without values at first.
+    /// For the writer: makes room for this many chunks, which have no values at first.
     pub fn grow(&self, chunks: usize) {
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         while segments.len() * SEGMENT < chunks {
@@ -31,12 +32,12 @@ impl Bounds {
         }
     }
 
-    /// A list that is only ever extended: whole, whatever became of another thread.
+    /// The list of segments. It is only ever extended, so it is valid even if another thread has panicked.
     fn segments(&self) -> RwLockReadGuard<'_, Vec<Arc<Segment>>> {
         self.segments.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The writer's, before a value beyond the old bounds is written: these are the new ones.
+    /// For the writer: sets the new bounds before a value beyond the old ones is written.
     pub fn widen(&self, chunk: usize, low: i128, high: i128) {
         let clamped = |value: i128| (value >> self.unseen).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let segments = self.segments();
@@ -45,8 +46,8 @@ impl Bounds {
         own_high.store(clamped(high), Ordering::Relaxed);
     }
 
-    /// Writer: sets tighter bounds. Holders of the old bounds keep them, and do not see later extensions of this
-    /// chunk and some others. That is correct, since everything they see was written before.
+    /// For the writer: sets tighter bounds. Holders of the old bounds keep them, and do not see later extensions of
+    /// this chunk and of some others. That is correct, because everything that they see was written before.
     pub fn tighten(&mut self, chunk: usize, low: i128, high: i128) {
         let mut segments = self.segments().clone();
         let segment = &mut segments[chunk / SEGMENT];
@@ -56,10 +57,10 @@ impl Bounds {
         self.widen(chunk, low, high);
     }
 
-    /// The bounds of a chunk that a snapshot sees; the first is greater than the second if there is no value at all.
+    /// The bounds of a chunk as a snapshot sees it; the first is greater than the second if there is no value.
     pub fn of(&self, chunk: usize) -> (i128, i128) {
         let segments = self.segments();
-        // Whoever has a snapshot was given it after its values had been written.
+        // The holder of a snapshot got it after its values had been written.
         let [low, high] = &segments[chunk / SEGMENT][chunk % SEGMENT];
         let low = match low.load(Ordering::Relaxed) {
             i64::MIN => i128::MIN,

@@ -1,4 +1,4 @@
-//! A claim on the pool's memory that moves in steps, so that it costs nothing per transaction.
+//! A claim on the pool's memory that changes in steps, so that a transaction usually does not touch the pool.
 
 use snapmem::{Charge, OutOfMemory, Pool};
 
@@ -16,7 +16,7 @@ impl Claim {
         Claim { bytes: 0, charge: pool.charge() }
     }
 
-    /// The bytes that are really held.
+    /// The bytes that are really used.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -33,12 +33,12 @@ impl Claim {
         self.bytes -= bytes;
         let keep = if self.bytes == 0 { 0 } else { self.bytes + self.step() };
         if keep == 0 || self.bytes + 4 * self.step() < self.charge.bytes() {
-            // Making a claim smaller does not fail.
+            // Reducing a claim cannot fail.
             let _ = self.charge.set(keep);
         }
     }
 
-    /// Small for the many tables that change a little.
+    /// The size of a step. It is small for tables that change little, because there are many of them.
     fn step(&self) -> u64 {
         self.bytes.clamp(SMALLEST_STEP, LARGEST_STEP)
     }

@@ -1,17 +1,17 @@
-//! Two clocks: a steady one for the age of undo, and PostgreSQL's for the delay of apply.
+//! Two clocks: a steady one for the age of undo, and PostgreSQL's clock for the delay of apply.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// From 1970-01-01 to 2000-01-01, where PostgreSQL's timestamps begin.
+/// The time from 1970-01-01 to 2000-01-01, where PostgreSQL's timestamps begin.
 const POSTGRES_EPOCH: Duration = Duration::from_secs(10_957 * 86_400);
 
-/// Most delays that are kept for the next call that asks for them.
+/// The greatest number of delays that are kept until they are requested.
 const MAX_DELAYS: usize = 4096;
 
 #[derive(Debug)]
 pub struct Clock {
     start: Instant,
-    /// Lets tests age things without waiting.
+    /// An offset with which tests can age things without waiting.
     ahead: Duration,
 }
 
@@ -30,11 +30,11 @@ impl Clock {
     }
 }
 
-/// From commit to apply, in microseconds of wall clock; the newest [`MAX_DELAYS`].
+/// The delays from commit to apply, in microseconds of wall clock time; the newest [`MAX_DELAYS`].
 #[derive(Debug, Default)]
 pub struct Delays {
     micros: Vec<u64>,
-    /// The place of the next one, once there are enough.
+    /// The place of the next delay, once all places are used.
     next: usize,
     total: u64,
 }
@@ -42,14 +42,14 @@ pub struct Delays {
 /// The result of [`Delays::take`].
 #[derive(Debug)]
 pub struct ApplyDelays {
-    /// Oldest first; not all of them, where there were too many.
+    /// The delays, oldest first. If there were too many, the oldest are missing.
     pub micros: Vec<u64>,
-    /// How many were ever recorded.
+    /// The number of delays that were ever recorded.
     pub total: u64,
 }
 
 impl Delays {
-    /// Transactions, given by commit time, that are applied now.
+    /// Records transactions, given by their commit times, that are applied now.
     pub fn record(&mut self, committed: impl Iterator<Item = i64>) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH + POSTGRES_EPOCH).unwrap_or_default();
         let now = since.as_micros() as i64;
@@ -65,7 +65,7 @@ impl Delays {
         }
     }
 
-    /// Those since the last call.
+    /// Takes the delays since the last call.
     pub fn take(&mut self) -> ApplyDelays {
         self.micros.rotate_left(self.next);
         self.next = 0;

@@ -1,21 +1,22 @@
-//! Loops that are compiled once for each set of instructions, and run by the best that the processor has.
+//! Loops that are compiled once for each set of instructions. At run time, the best version for the processor is used.
 //!
 //! ```text
 //!   fastest(Sum(values)) -> AVX-512, AVX2 or what every processor has: the same loop, compiled three times
 //! ```
 //!
-//! The compiler makes the instructions; nobody writes them by hand.
+//! The compiler chooses the instructions; none is written by hand.
 
 #![allow(unsafe_code)]
 
-/// A loop with all that it reads and writes. `run` has to be `#[inline(always)]`, or it is compiled only once.
+/// A loop with everything that it reads and writes. `run` has to be `#[inline(always)]`; otherwise it is compiled only
+/// once.
 pub trait Loop {
     type Result;
 
     fn run(self) -> Self::Result;
 }
 
-/// Runs a loop.
+/// Runs a loop in the best version for the processor.
 #[inline]
 pub fn fastest<L: Loop>(work: L) -> L::Result {
     #[cfg(target_arch = "x86_64")]

@@ -1,11 +1,12 @@
-//! Snapshots that queries hold, and how they are asked to leave.
+//! Snapshots that queries hold, and the way in which queries are asked to give them up.
 //!
-//! The writer keeps what it changes for as long as a snapshot sees it. That may be long: a cursor that nobody reads
-//! is enough. Where there is no memory for more of that, snapshots are given up, and not the tables. Those beside
-//! which most was written go first.
+//! The writer keeps old values for as long as a snapshot sees them. That may be long, for example if a cursor is not
+//! read. If memory for more old values is missing, snapshots are given up rather than tables. The snapshot beside which
+//! most was written goes first.
 //!
-//! Revoking a lease takes nothing away. Its holder is told, and leaves by itself. Until then it goes on to read what
-//! its snapshot sees, and memory is free when the last of that was dropped. So nobody ever reads what was given back.
+//! Revoking a lease takes nothing away. Its holder is told, and leaves by itself. Until then it continues to read its
+//! snapshot. The memory becomes free when the holder has dropped everything that belongs to the snapshot, so no reader
+//! ever reads freed memory.
 
 use std::fmt;
 use std::mem;
@@ -17,19 +18,20 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use snapmem::Relief;
 
-/// The longest wait of a writer that was refused memory, and the part of it that is for one holder to leave.
+/// The longest time that a writer waits after it was refused memory; below, the part of it in which one holder has to
+/// leave.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_WITH_ONE: Duration = Duration::from_secs(2);
-/// Arrays that were made of a view may be dropped so much later than the view itself.
+/// How long arrays from a view may outlive the view itself.
 const LINGER: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A query's right to its snapshot, until it is revoked.
+/// A query's permission to hold its snapshot, until it is revoked.
 #[derive(Default)]
 pub struct Lease(Mutex<Terms>);
 
 enum Terms {
-    /// The holder has said how it leaves when it is told to.
+    /// The holder has set how it leaves when it is told to.
     Held(Option<Box<dyn FnOnce() + Send>>),
     Revoked,
 }
@@ -41,8 +43,8 @@ impl Default for Terms {
 }
 
 impl Lease {
-    /// Sets how the holder leaves. It leaves at once if the lease is revoked by now, and else on the writer's thread,
-    /// which must not be held up.
+    /// Sets how the holder leaves. If the lease is already revoked, the holder leaves at once. Otherwise it leaves on
+    /// the writer's thread, which must not be held up.
     pub fn when_revoked(&self, leave: impl FnOnce() + Send + 'static) {
         let mut terms = self.0.lock();
         match &mut *terms {
@@ -72,7 +74,7 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// The bytes written to a table so far, roughly: they are what makes its snapshots dear.
+/// The approximate number of bytes that were written to a table so far. They determine how much a snapshot costs.
 #[derive(Clone, Debug, Default)]
 pub struct Written(Arc<AtomicU64>);
 
@@ -81,7 +83,7 @@ impl Written {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts from now on.
+    /// Counts the bytes that are written from now on.
     pub fn beside(&self) -> Beside {
         Beside { written: self.clone(), then: self.0.load(Ordering::Relaxed) }
     }
@@ -100,7 +102,7 @@ impl Beside {
     }
 }
 
-/// Every lease that may be revoked.
+/// All leases that may be revoked.
 #[derive(Debug)]
 pub struct Leases {
     lent: Mutex<Vec<Lent>>,
@@ -110,7 +112,7 @@ pub struct Leases {
 #[derive(Debug)]
 struct Lent {
     lease: Arc<Lease>,
-    /// All views of the query hold it.
+    /// A token that all views of the query hold.
     views: Weak<()>,
     tables: Vec<Beside>,
 }
@@ -122,20 +124,20 @@ impl Lent {
 }
 
 impl Leases {
-    /// Leases that the thread which calls this may revoke: the writer.
+    /// An empty set of leases. Only the calling thread, the writer's, may revoke them.
     pub fn new() -> Leases {
         Leases { lent: Mutex::default(), writer: thread::current().id() }
     }
 
-    /// As long as `views` is held, the lease may be revoked.
+    /// Adds a lease, which may be revoked as long as `views` is held.
     pub fn lend(&self, lease: Arc<Lease>, views: &Arc<()>, tables: Vec<Beside>) {
         let mut lent = self.lent.lock();
         lent.retain(|lent| lent.views.strong_count() > 0);
         lent.push(Lent { lease, views: Arc::downgrade(views), tables });
     }
 
-    /// Takes out the lease beside which most was written; of equal ones the oldest. Where nothing was, a snapshot keeps
-    /// nothing.
+    /// Removes the lease beside which most was written; of several such leases, the oldest. A lease beside which
+    /// nothing was written keeps no memory, and is not chosen.
     fn dearest(&self) -> Option<Lent> {
         let mut lent = self.lent.lock();
         lent.retain(|lent| lent.views.strong_count() > 0);
@@ -146,7 +148,8 @@ impl Leases {
 }
 
 impl Relief for Leases {
-    /// For the writer alone: a reader that finds no memory leaves itself.
+    /// Gives up leases until there is enough memory. Only the writer does so: a reader without memory gives up its own
+    /// snapshot.
     fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool {
         if thread::current().id() != self.writer {
             return false;
@@ -164,7 +167,7 @@ impl Relief for Leases {
     }
 }
 
-/// Waits for enough memory, until it is clear that no more comes of these views.
+/// Waits until there is enough memory, or until no more can come from these views.
 fn comes(views: &Weak<()>, deadline: Instant, is_enough: &dyn Fn() -> bool) -> bool {
     let mut gone = None;
     loop {
@@ -182,8 +185,8 @@ fn comes(views: &Weak<()>, deadline: Instant, is_enough: &dyn Fn() -> bool) -> b
 /// The tokens that a view holds as long as it is alive.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// Counts all views of the store.
+    /// A token that all views of the store hold.
     pub _counted: Arc<()>,
-    /// Tells whether any view of the query is left.
+    /// A token that tells whether any view of the query is left.
     pub of_query: Arc<()>,
 }

@@ -1,10 +1,10 @@
-//! The ground: what every room above uses, and nothing of theirs.
+//! The ground floor: it serves every room above, and uses none of them.
 //!
 //! | file | job |
 //! |---|---|
-//! | `chunk` | how slots are cut into chunks |
-//! | `pick` | which rows of a chunk are wanted |
-//! | `bitmap` | a bit per slot: which rows are there, which cells are null |
+//! | `chunk` | the division of slots into chunks |
+//! | `pick` | selections of a chunk's rows |
+//! | `bitmap` | one bit per slot, for rows that exist or cells that are not null |
 //! | `bounds` | the least and the greatest number of a chunk (its zone map) |
 //! | `order` | the order in which a column's values are compared |
 //! | `quiet` | chunks whose numbers may be written in fewer bytes by now |

@@ -1,4 +1,4 @@
-//! The order of the bounds of a column's numbers: as numbers or, for floats, by the places of their bits.
+//! The order that bounds of a column's numbers use: their values or, for floats, the places of their bits.
 
 use plan::{Type, float_order};
 
@@ -7,7 +7,7 @@ pub enum Order {
     Numbers,
     /// Floats of 64 bits, which a coding treats as signed numbers.
     Floats,
-    /// Numbers of 128 bits, most of which need them all.
+    /// Numbers of 128 bits that mostly use all of them.
     Wide,
 }
 
@@ -20,12 +20,12 @@ impl Order {
         }
     }
 
-    /// Low bits of a number that its bounds leave out.
+    /// The number of low bits that are missing in bounds.
     pub fn unseen(self) -> u32 {
         if self == Order::Wide { 64 } else { 0 }
     }
 
-    /// The place of a number that a coding knows; for floats its own inverse.
+    /// The place of a number, as a coding sees it, in the order. For floats, the function is its own inverse.
     #[inline]
     pub fn place(self, number: i128) -> i128 {
         match self {
@@ -40,13 +40,13 @@ impl Order {
         self.place(place)
     }
 
-    /// The range of numbers, as a coding knows them, that covers all places between `low` and `high`; `low` is not
-    /// greater.
+    /// The range of numbers, as a coding sees them, that covers all places from `low` to `high`; `low` is not greater
+    /// than `high`.
     #[inline]
     pub fn numbers(self, low: i128, high: i128) -> (i128, i128) {
         match self {
             Order::Numbers | Order::Wide => (low, high),
-            // Negative ones stand the other way round, and before all others.
+            // Negative floats come before all others, in the reverse order of their bits.
             Order::Floats if high < 0 => (self.number(high), self.number(low)),
             Order::Floats if low < 0 => (i64::MIN.into(), i64::MAX.into()),
             Order::Floats => (low, high),

@@ -1,11 +1,11 @@
-//! A selection of a chunk's rows, as every reader of cells takes it.
+//! A selection of a chunk's rows, in the form in which every reader of cells takes it.
 
 /// A choice of rows of a chunk.
 #[derive(Clone, Copy)]
 pub enum Pick<'a> {
-    /// So many from the first on.
+    /// The first rows of the chunk, this many.
     First(usize),
-    /// These, in ascending order.
+    /// These rows, in ascending order.
     Rows(&'a [u32]),
 }
 
@@ -17,7 +17,7 @@ impl Pick<'_> {
         }
     }
 
-    /// Rows from the first on, the last that is wanted among them.
+    /// The number of rows up to the last selected one.
     pub fn reach(self) -> usize {
         match self {
             Pick::First(rows) => rows,
@@ -25,7 +25,7 @@ impl Pick<'_> {
         }
     }
 
-    /// Each wanted row.
+    /// Calls `each` for each selected row.
     pub fn each(self, each: impl FnMut(usize)) {
         match self {
             Pick::First(rows) => (0..rows).for_each(each),
@@ -33,7 +33,7 @@ impl Pick<'_> {
         }
     }
 
-    /// The value of `of` for each wanted row.
+    /// The value of `of` for each selected row.
     pub fn map<T>(self, of: impl Fn(usize) -> T) -> Vec<T> {
         match self {
             Pick::First(rows) => (0..rows).map(of).collect(),

@@ -1,37 +1,37 @@
-//! Chunks that were overwritten and may be quiet by now. In idle time the writer checks whether their numbers still
-//! need as many bytes, and bounds as wide, as the values that they held meanwhile.
+//! Chunks that were overwritten and may be quiet by now. When the writer is idle, it checks whether their numbers still
+//! need as many bytes, and as wide bounds, as values that have been overwritten.
 //!
 //! ```text
 //!   written -> restless ---- no write for four rounds, then eight ... ----> due: a column at a time -> forgotten
 //! ```
 //!
-//! Each look at a chunk makes it wait longer for the next one, so that a chunk which is written to now and then is not
-//! coded anew every time.
+//! After each check, a chunk has to be quiet for longer before the next one. So a chunk that is written to now and then
+//! is not recoded every time.
 
-/// Between two rounds.
+/// The time between two rounds.
 pub const ROUND_MILLIS: u64 = 2000;
-/// For how many rounds a chunk has to be quiet before it is looked at for the first time, as a power of two.
+/// The number of rounds for which a chunk has to be quiet before its first check, as a power of two.
 const FIRST_PATIENCE: u32 = 2;
-/// The longest that a chunk has to be quiet, in rounds, as a power of two.
+/// The greatest number of rounds for which a chunk has to be quiet, as a power of two.
 pub const MOST_PATIENCE: u32 = 8;
 
 #[derive(Debug, Default)]
 pub struct Quiet {
     chunks: Vec<Chunk>,
-    /// Those in which something was overwritten since they were looked at.
+    /// Chunks in which something was overwritten since their last check.
     restless: Vec<u32>,
-    /// Those that are to be looked at.
+    /// Chunks that are to be checked.
     due: Vec<u32>,
-    /// The first column of the last of these that was not looked at.
+    /// The first column of the last of these chunks that was not checked yet.
     column: usize,
-    /// When there is something to do.
+    /// The time at which there is something to do.
     next_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Chunk {
     is_restless: bool,
-    /// Since the last round.
+    /// Whether the chunk was written to since the last round.
     written: bool,
     quiet_rounds: u16,
     looks: u8,
@@ -61,20 +61,20 @@ impl Quiet {
         }
     }
 
-    /// When there is something to look at.
+    /// The time at which there is something to check.
     pub fn next_ms(&self) -> Option<u64> {
         self.next_ms
     }
 
-    /// Schedules a look at the chunks that were written to.
+    /// Schedules checks of the chunks that were written to.
     pub fn expect_looks(&mut self, now_ms: u64) {
         if self.next_ms.is_none() && !self.restless.is_empty() {
             self.next_ms = Some(now_ms + ROUND_MILLIS);
         }
     }
 
-    /// The next chunk to look at, and one of its columns. `is_settled`: whether no row of a chunk waits to be taken
-    /// back.
+    /// The next chunk to check, and one of its columns. `is_settled` says whether no row of a chunk can be taken back
+    /// any more.
     pub fn next(&mut self, now_ms: u64, columns: usize, is_settled: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
         if self.next_ms.is_none_or(|at| now_ms < at) {
             return None;
@@ -115,7 +115,7 @@ impl Quiet {
 mod tests {
     use super::*;
 
-    /// All columns of all chunks that are looked at until then.
+    /// All columns of all chunks that are due for a check at this time.
     fn looked_at(quiet: &mut Quiet, now_ms: u64) -> Vec<(usize, usize)> {
         std::iter::from_fn(|| quiet.next(now_ms, 2, |_| true)).collect()
     }
@@ -128,7 +128,7 @@ mod tests {
         for wanted in [4, 8, 16, 32] {
             quiet.written(1);
             quiet.expect_looks(now_ms);
-            // In the first round the write is there still.
+            // The first round still sees the write.
             let mut rounds = 0;
             let found = loop {
                 now_ms = quiet.next_ms().unwrap();

@@ -1,4 +1,4 @@
-//! A column: cells by slot, which of them are null, and which hold something that the layout cannot.
+//! A column: its cells by slot, and the slots that are null or hold a value that the layout cannot.
 
 use plan::{Physical, Type};
 use protocol::change::Value;
@@ -9,19 +9,19 @@ use crate::base::order::Order;
 use crate::cells::numbers::{Numbers, NumbersSnapshot};
 use crate::cells::text::{TextColumn, TextSnapshot};
 
-/// A row's content in a column. Two cells are equal if their binary images are; the same holds for keys.
+/// The content of a row in a column. Two cells are equal if their binary images are, and so are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cell<'a> {
     Null,
-    /// Something that the layout cannot hold. The column stores a null and remembers the slot.
+    /// A value that the layout cannot hold. The column stores a null, and remembers the slot.
     Unholdable,
-    /// Integers, floats, decimals and booleans: the low bytes in the column's width, the others zero.
+    /// An integer, float, decimal or boolean: the low bytes in the column's width; the other bytes are zero.
     Fixed(u128),
-    /// Any bytes: what becomes part of a column of text is looked at first ([`Column::check`]).
+    /// Any bytes. [`Column::check`] examines them before they become part of a column of text.
     Text(&'a [u8]),
 }
 
-/// A value does not belong to its column's type.
+/// A value that does not belong to its column's type.
 #[derive(Debug, thiserror::Error)]
 pub enum BadValue {
     #[error("text is not valid UTF-8")]
@@ -31,7 +31,8 @@ pub enum BadValue {
 }
 
 impl<'a> Cell<'a> {
-    /// `None`: unchanged. The encoding of a text is not checked here: most texts of an update are there already.
+    /// The cell of a value; `None` if the value is unchanged. The encoding of a text is not checked here, because most
+    /// texts of an update are in the column already.
     #[inline]
     pub fn from_value(ty: Type, value: Value<'a>) -> Result<Option<Cell<'a>>, BadValue> {
         Ok(Some(match value {
@@ -59,11 +60,11 @@ impl<'a> Cell<'a> {
 pub struct Column {
     pub ty: Type,
     cells: Cells,
-    /// One bit per slot, 1: not null. Absent until the first null.
+    /// One bit per slot: 1 if it is not null. `None` until the first null.
     valid: Option<Bitmap>,
-    /// The live slots that have [`Cell::Unholdable`]. Absent until the first.
+    /// The live slots with [`Cell::Unholdable`]. `None` until the first one.
     unholdable: Option<UnholdableSlots>,
-    /// Slots that have room.
+    /// The number of slots for which there is room.
     rows: usize,
     mechanism: Mechanism,
     pool: Pool,
@@ -72,7 +73,7 @@ pub struct Column {
 #[derive(Debug)]
 struct UnholdableSlots {
     bits: Bitmap,
-    /// Bits that are set.
+    /// The number of bits that are set.
     count: u64,
 }
 
@@ -84,7 +85,7 @@ enum Cells {
 }
 
 impl Column {
-    /// `is_key`: whether [`Column::get`] will be asked for.
+    /// `is_key` says whether [`Column::get`] will be called.
     pub fn new(ty: Type, pool: &Pool, mechanism: Mechanism, is_key: bool) -> Column {
         let cells = match (ty.physical(), ty.slot_bytes()) {
             (Physical::Text | Physical::Bytes, _) => Cells::Text(TextColumn::new(pool, mechanism, !is_key)),
@@ -111,7 +112,7 @@ impl Column {
         Ok(())
     }
 
-    /// The slot's content, if it is no value.
+    /// The slot's content if it is null or unholdable.
     #[inline]
     fn no_value(&self, slot: u32) -> Option<Cell<'static>> {
         match &self.valid {
@@ -122,7 +123,7 @@ impl Column {
         }
     }
 
-    /// The cell of a key's column.
+    /// The cell of a slot, in a column of the key.
     #[inline]
     pub fn get(&self, slot: u32) -> Cell<'_> {
         self.no_value(slot).unwrap_or_else(|| match &self.cells {
@@ -132,12 +133,12 @@ impl Column {
         })
     }
 
-    /// Prefetches a slot's content. A text is only found with this memory: [`Column::prefetch_text`] is for the step
-    /// after it.
+    /// Prefetches a slot's content. The text of a slot can be located only with this memory, so
+    /// [`Column::prefetch_text`] prefetches it in a second step.
     #[inline]
     pub fn prefetch(&self, slot: u32) {
         match &self.cells {
-            // Those of a whole chunk are a few lines, which stay where they are.
+            // The bits of a whole chunk are a few cache lines, which usually stay in the cache.
             Cells::Bits(_) => {}
             Cells::Numbers(numbers) => numbers.prefetch(slot),
             Cells::Text(text) => text.prefetch(slot),
@@ -151,7 +152,7 @@ impl Column {
         }
     }
 
-    /// Whether a slot has this.
+    /// Whether a slot contains this cell.
     #[inline]
     pub fn has(&self, slot: u32, cell: Cell<'_>) -> bool {
         match (&self.cells, cell, self.no_value(slot)) {
@@ -163,7 +164,7 @@ impl Column {
         }
     }
 
-    /// A slot's content. A text that is not stored plainly is copied to `buffer`.
+    /// The content of a slot. A text that is not stored plainly is copied to `buffer`.
     pub fn read<'a>(&'a self, slot: u32, buffer: &'a mut Vec<u8>) -> Cell<'a> {
         self.no_value(slot).unwrap_or_else(|| match &self.cells {
             Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
@@ -172,7 +173,7 @@ impl Column {
         })
     }
 
-    /// Whether what comes from outside may become part of the column.
+    /// Whether a cell from outside may become part of the column.
     #[inline]
     pub fn check(&self, cell: Cell<'_>) -> Result<(), BadValue> {
         match cell {
@@ -193,12 +194,12 @@ impl Column {
             (Cells::Numbers(numbers), Cell::Fixed(image)) => numbers.put(slot, image),
             (Cells::Text(text), Cell::Text(bytes)) => text.put(slot, bytes),
             (Cells::Text(text), _) => text.forget(slot),
-            // The bytes below a null do not matter.
+            // The bytes of a null do not matter.
             _ => Ok(()),
         }
     }
 
-    /// Puts several cells into slots, within a chunk, that were never used.
+    /// Writes several cells into slots of one chunk that were never used.
     pub fn fill(&mut self, first: u32, cells: &[Cell<'_>]) -> Result<(), OutOfMemory> {
         for (slot, cell) in (first..).zip(cells) {
             if matches!(cell, Cell::Null | Cell::Unholdable) {
@@ -260,14 +261,14 @@ impl Column {
         self.unholdable.as_ref().is_some_and(|slots| slots.bits.get(slot))
     }
 
-    /// The row is deleted but may be taken back; returns whether its cell was unholdable, which is forgotten.
+    /// Called when a row is deleted but may be taken back. Returns whether its cell was unholdable, and forgets that.
     pub fn forget_unholdable(&mut self, slot: u32) -> Result<bool, OutOfMemory> {
         let unholdable = self.is_unholdable(slot);
         self.set_unholdable(slot, false)?;
         Ok(unholdable)
     }
 
-    /// The row is gone for good.
+    /// Called when a row is gone for good.
     pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         match &mut self.cells {
             Cells::Text(text) => text.forget(slot),
@@ -312,7 +313,7 @@ impl Column {
         matches!(self.cells, Cells::Numbers(_))
     }
 
-    /// Tells that only the `seen` ones of a chunk's first `rows` will ever be read: see [`Numbers::look_at`].
+    /// As [`Numbers::look_at`]: only the `seen` rows among a chunk's first `rows` will ever be read.
     pub fn look_at(&mut self, chunk: usize, rows: usize, seen: &Mask) -> Result<(), OutOfMemory> {
         let Cells::Numbers(numbers) = &mut self.cells else { return Ok(()) };
         let mut kept = *seen;
@@ -344,7 +345,7 @@ impl Column {
 }
 
 impl Column {
-    /// Bytes of one chunk.
+    /// The memory of one chunk in bytes.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         let cells = match &self.cells {
             Cells::Bits(bits) => bits.bytes_of(chunk),
@@ -356,7 +357,7 @@ impl Column {
     }
 }
 
-/// A snapshot of a column. Its maker may patch it before others see it.
+/// A snapshot of a column, which its maker may patch before others see it.
 #[derive(Debug)]
 pub struct ColumnSnapshot {
     pub ty: Type,
@@ -411,7 +412,7 @@ impl ColumnSnapshot {
         Ok(())
     }
 
-    /// Whether some row has a value that the layout cannot hold.
+    /// Whether a row has a value that the layout cannot hold.
     pub fn has_unholdable(&self) -> bool {
         self.unholdable.as_ref().is_some_and(|slots| slots.count > 0)
     }
@@ -423,14 +424,14 @@ impl ColumnSnapshot {
         }
     }
 
-    /// No more patches.
+    /// Says that no more patches will come.
     pub fn seal(&mut self) {
         if let CellsSnapshot::Text(text) = &mut self.cells {
             text.seal();
         }
     }
 
-    /// How a chunk is written, in words.
+    /// The form in which a chunk is written, in words.
     pub fn coding(&self, chunk: usize) -> Result<String, OutOfMemory> {
         match &self.cells {
             CellsSnapshot::Bits(_) => Ok("bits".into()),
@@ -444,7 +445,7 @@ impl ColumnSnapshot {
         self.valid.as_ref().map(|valid| valid.run(chunk)).transpose()
     }
 
-    /// Values that the layout cannot hold; they are not valid either.
+    /// The slots whose values the layout cannot hold; they are marked as null, too.
     pub fn unholdable(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
         self.unholdable.as_ref().map(|slots| slots.bits.run(chunk)).transpose()
     }

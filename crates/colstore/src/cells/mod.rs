@@ -1,11 +1,11 @@
-//! The cells of one column, in place and copied on write.
+//! The cells of one column, which are written in place, while snapshots keep what they saw.
 //!
 //! | file | job |
 //! |---|---|
 //! | `column` | a column: validity, and cells of one of the kinds below |
 //! | `numbers` | cells of equal width |
-//! | `text` | texts and bytes |
-//! | `codes` | how the numbers of a chunk are written, and what is told from codes alone |
+//! | `text` | texts and bytea |
+//! | `codes` | the codings of a chunk's numbers, and tests on codes |
 //! | `patches` | old values in a private snapshot |
 
 pub mod codes;

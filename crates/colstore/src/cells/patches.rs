@@ -1,4 +1,4 @@
-//! Older values that a private snapshot shows in the place of newer ones.
+//! Older values that a private snapshot shows in place of newer ones.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use snapmem::{Charge, OutOfMemory, Pool};
 use crate::base::chunk::{CHUNK_ROWS, split};
 use crate::base::pick::Pick;
 
-/// Row in the chunk, and the cell's image.
+/// A row in the chunk, and the cell's image.
 pub type Patch = (u16, [u8; 16]);
 
 #[derive(Debug)]
 pub struct Patches {
-    /// In the order made, by chunk.
+    /// The patches of each chunk, in the order in which they were made.
     of: HashMap<usize, Vec<Patch>>,
     charge: Charge,
     pool: Pool,
@@ -50,7 +50,7 @@ impl Patches {
     }
 }
 
-/// Puts patches over the first values of a chunk.
+/// Writes patches over the values of a chunk's first rows.
 pub fn put<T>(patches: &[Patch], values: &mut [T], of_image: impl Fn(u128) -> T) {
     for (row, image) in patches {
         if let Some(value) = values.get_mut(*row as usize) {
@@ -59,7 +59,7 @@ pub fn put<T>(patches: &[Patch], values: &mut [T], of_image: impl Fn(u128) -> T)
     }
 }
 
-/// The wanted ones of a chunk's first values.
+/// The selected values among a chunk's first ones.
 pub fn picked<T: Copy>(values: Vec<T>, pick: Pick<'_>) -> Vec<T> {
     match pick {
         Pick::First(_) => values,
@@ -90,7 +90,7 @@ mod tests {
         assert!(patches.of(0).is_empty() && patches.of(1).len() <= 2 * CHUNK_ROWS);
         let mut values = vec![0; CHUNK_ROWS];
         patches.of(1).iter().for_each(|(row, image)| values[*row as usize] = u128::from_le_bytes(*image));
-        // Rows up to the 4,000th were patched once more than the others.
+        // Rows below 4,000 were patched once more than the others.
         let last = |row: usize| if row < 4000 { 96_000 + row } else { 88_000 + row };
         assert!((0..8000).all(|row| values[row] == last(row) as u128));
         drop(patches);

@@ -1,7 +1,7 @@
-//! Surveys of a table's columns, for people: their encodings, sizes and contents.
+//! Surveys of a table's columns, for people: their codings, sizes and contents.
 //!
-//! A survey is made when it is asked for, from a snapshot and in the asker's thread. So it is right whatever the
-//! updates, costs them nothing, and does not hold the writer up.
+//! A survey is made on request, from a snapshot and in the requesting thread. So it is right after any update, costs
+//! updates nothing, and does not hold the writer up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash};
@@ -20,12 +20,12 @@ use crate::base::pick::Pick;
 use crate::cells::column::{CellsSnapshot, ColumnSnapshot};
 use crate::read::view;
 
-/// Rows of a column that are looked at for the number of its distinct values, as ANALYZE does.
+/// The number of rows from which the number of distinct values is estimated, as ANALYZE does.
 const SAMPLED: usize = 30_000;
-/// Bits in which the values of a chunk leave a mark each.
+/// The number of bits among which each value of a chunk sets one.
 const MARKS: usize = 1 << 17;
 
-/// A table's columns as they were when it was asked about.
+/// A table's columns as they were when the survey was requested.
 #[derive(Debug)]
 pub struct Survey {
     pub(crate) columns: Vec<Surveyed>,
@@ -39,7 +39,7 @@ pub struct Survey {
 pub struct Surveyed {
     pub attnum: i16,
     pub cells: ColumnSnapshot,
-    /// Bytes of each chunk.
+    /// The memory of each chunk in bytes.
     pub bytes: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Survey {
                 |at: usize| live[at] & !valid[at] & !unholdable.as_ref().map_or(0, |unholdable| unholdable[at]);
             nulls = (0..live.len().min(valid.len())).map(|at| is_null(at).count_ones()).sum();
         }
-        // Where a value is not held nobody knows where it lies.
+        // The order of values that the layout cannot hold is not known.
         let bounds = match &cells.cells {
             _ if !has_known_order(cells.ty) || cells.has_unholdable() => None,
             CellsSnapshot::Bits(bits) => Some(self.truths(bits, cells, chunk)?),
@@ -86,7 +86,8 @@ impl Survey {
         })
     }
 
-    /// The least and the greatest truth value of a chunk's rows; the first is greater where there are none.
+    /// The least and the greatest truth value of a chunk's rows; the first is greater than the second if there are
+    /// none.
     fn truths(
         &self,
         bits: &ExtentsSnapshot,
@@ -100,7 +101,7 @@ impl Survey {
         Ok((i128::from(!is_any(|bits| !bits)), i128::from(is_any(|bits| bits))))
     }
 
-    /// A column in a chunk. The number of distinct values is a good guess.
+    /// The survey of a column in a chunk. The number of distinct values is a good estimate.
     pub fn chunk(&self, column: usize, chunk: usize) -> Result<ChunkSurvey, OutOfMemory> {
         let rows: Vec<u32> = self.live_rows(chunk)?.collect();
         let array = view::array(&self.columns[column].cells, chunk, Pick::Rows(&rows))?;
@@ -110,13 +111,13 @@ impl Survey {
             marks[mark / 64] |= 1 << (mark % 64);
         }
         let marked: u32 = marks.iter().map(|word| word.count_ones()).sum();
-        // Some of the values have fallen on the same mark.
+        // Several values may have set the same bit.
         let all = MARKS as f64;
         let distinct = all * (all / (all - f64::from(marked))).ln();
         Ok(ChunkSurvey { distinct: distinct.round() as u64, ..self.part(column, chunk)? })
     }
 
-    /// A whole column. `go_on` is asked between two chunks.
+    /// The survey of a whole column. `go_on` is asked between two chunks.
     pub fn column<E>(
         &self,
         column: usize,
@@ -145,7 +146,7 @@ impl Survey {
         Ok(Ok(survey))
     }
 
-    /// Samples one row in `SAMPLED`, at random, but always the same ones.
+    /// Whether a row is sampled. The rows are chosen at random, but always the same ones.
     fn is_sampled(&self, chunk: usize, row: u32) -> bool {
         let slot = (chunk * CHUNK_ROWS) as u64 + u64::from(row);
         let one_in = self.slots.div_ceil(SAMPLED).max(1) as u64;
@@ -163,7 +164,7 @@ impl Survey {
     }
 }
 
-/// Whether the order of a column's numbers, or of the bytes of its texts, is one that its values have.
+/// Whether the order of a column's numbers, or of the bytes of its texts, is the order of its values.
 fn has_known_order(ty: Type) -> bool {
     use Type::{Enum, Interval, Numeric, Opaque};
     !matches!(ty, Enum | Interval | Numeric | Opaque)
@@ -184,7 +185,7 @@ impl Sample {
         }
     }
 
-    /// How many of `all` values differ: Haas and Stokes' estimator, which ANALYZE uses, too.
+    /// The estimated number of distinct values among `all`, by Haas and Stokes' estimator, which ANALYZE uses, too.
     fn distinct_among(&self, all: u64) -> u64 {
         let (found, once) = (self.seen.len() as u64, self.seen.values().filter(|times| **times == 1).count());
         if self.values == 0 || self.values >= all {
@@ -196,7 +197,7 @@ impl Sample {
     }
 }
 
-/// A hash of each value; `None`: null.
+/// A hash of each value; `None` for a null.
 fn hashes(array: &ArrayRef) -> Vec<Option<u64>> {
     fn of<T: Hash>(values: impl Iterator<Item = Option<T>>) -> Vec<Option<u64>> {
         let state = FixedState::default();

@@ -1,4 +1,4 @@
-//! A query's view: an immutable set of rows of one table, chunk by chunk, as Arrow arrays.
+//! A query's view of a table: an immutable set of its rows, chunk by chunk, as Arrow arrays.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ use crate::cells::column::{CellsSnapshot, ColumnSnapshot};
 use crate::cells::numbers::{CodedChunk, Form, NumbersSnapshot};
 use crate::cells::patches::{self, Patch};
 
-/// More numbers of a chunk are not listed.
+/// The greatest number of distinct numbers that are listed for a chunk.
 const MOST_NUMBERS: i128 = 1000;
 
-/// The rows of one table as a snapshot sees them, with the columns that were asked for, in the order asked.
+/// The rows of one table as a snapshot sees them, with the requested columns in the requested order.
 ///
-/// Any number of threads may read it; it stays what it is until the last reference is gone.
+/// Any number of threads may read it. It does not change until the last reference is gone.
 pub trait TableView: Send + Sync + std::fmt::Debug {
     fn types(&self) -> &[Type];
-    /// Columns that no two rows have in common, if that is known of some.
+    /// A set of columns whose values differ between any two rows, if one is known.
     fn key(&self) -> Option<&[usize]> {
         None
     }
-    /// Rows that are there (not those that a chunk merely has room for).
+    /// The number of rows that exist, not of rows for which there is merely room.
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
-    /// All columns of a chunk. Decoding needs memory, which may not be there.
+    /// All columns of a chunk. Decoding needs memory, which may be missing.
     fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory>;
 
     /// The existing rows of a chunk.
@@ -51,14 +51,14 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(self.chunk(index)?.arrays.swap_remove(column))
     }
 
-    /// Some rows of a column of a chunk, in ascending order, if that costs less than to pick them from the array.
+    /// Some rows of a column of a chunk, in ascending order. `None` if it costs less to pick them from the whole array.
     fn picked(&self, index: usize, column: usize, rows: &[u32]) -> Result<Option<ArrayRef>, OutOfMemory> {
         let _ = (index, column, rows);
         Ok(None)
     }
 
-    /// The rows of a chunk whose values of a column lie in a range and are not null, if the codes tell, for columns
-    /// that have bounds.
+    /// The rows of a chunk whose values of a column are not null and lie in a range, if codes tell. The column must
+    /// have bounds.
     fn within(
         &self,
         index: usize,
@@ -69,31 +69,31 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// The values of a column of a chunk, each once, if they are known and few. There may be others that no row has.
+    /// The distinct values of a column of a chunk, if they are known and few. Some of them may occur in no row.
     fn distinct(&self, index: usize, column: usize) -> Result<Option<Distinct>, OutOfMemory> {
         let _ = (index, column);
         Ok(None)
     }
 
-    /// A column of a chunk for who may not allocate; `None` of floats and bytes.
+    /// A column of a chunk for a reader that may not allocate; `None` for floats and bytes.
     fn coded(&self, index: usize, column: usize) -> Result<Option<Coded>, OutOfMemory> {
         Ok(Coded::of(self.types()[column], &self.array(index, column)?))
     }
 
-    /// The integers of a column of a chunk, scaled decimals among them, if all that are not null have room in 64 bits.
+    /// The integers of a column of a chunk, scaled decimals among them, if all that are not null fit 64 bits.
     fn integers(&self, index: usize, column: usize) -> Result<Option<Integers>, OutOfMemory> {
         Ok(Integers::of_array(&self.array(index, column)?))
     }
 
-    /// The rows of a chunk that are not null in a column; `None`: all.
+    /// The rows of a chunk that are not null in a column; `None` if no row is null.
     fn valid(&self, index: usize, column: usize) -> Result<Option<BooleanBuffer>, OutOfMemory> {
         let nulls = self.array(index, column)?.logical_nulls();
         Ok(nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.inner().clone()))
     }
 
-    /// The bounds of a column's values in a chunk, apart from nulls, if they are known. They are numbers for
-    /// integers, dates, times, scaled decimals and uuids. For floats they are ranks ([`plan::float_order`]), for
-    /// texts and bytes places ([`plan::text_order`]). The first is greater than the second if there are none.
+    /// The bounds of a column's values in a chunk, without nulls, if they are known. They are numbers for integers,
+    /// dates, times, scaled decimals and uuids; ranks for floats ([`plan::float_order`]); and places for texts and
+    /// bytes ([`plan::text_order`]). The first is greater than the second if there are no values.
     fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
         let _ = (index, column);
         None
@@ -103,29 +103,29 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
 /// The existing rows of a chunk.
 #[derive(Clone, Debug)]
 pub struct ChunkRows {
-    /// Length of every array.
+    /// The length of every array.
     pub count: usize,
-    /// Rows that are there; `None`: all of them.
+    /// The rows that exist; `None` if all do.
     pub live: Option<BooleanBuffer>,
 }
 
 /// A run of rows.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Length of every array.
+    /// The length of every array.
     pub rows: usize,
     /// One array per column, in Arrow's form of the column's [`Type`] (see its table).
     pub arrays: Vec<ArrayRef>,
-    /// Rows that are there; `None`: all of them.
+    /// The rows that exist; `None` if all do.
     pub live: Option<BooleanBuffer>,
 }
 
-/// The view over snapshots of columns: an array points into one run of its column.
+/// The view over snapshots of columns. Each of its arrays points into one run of a column.
 #[derive(Debug)]
 pub struct ColumnsView {
     types: Vec<Type>,
     columns: Vec<ColumnSnapshot>,
-    /// For each column asked for, where it is in `columns`.
+    /// For each requested column, its place in `columns`.
     order: Vec<usize>,
     key: Option<Vec<usize>>,
     live: ExtentsSnapshot,
@@ -136,7 +136,7 @@ pub struct ColumnsView {
 }
 
 impl ColumnsView {
-    /// `hold` is held as long as the view is.
+    /// The view keeps `hold` as long as it exists.
     pub fn new(
         mut columns: Vec<ColumnSnapshot>,
         order: Vec<usize>,
@@ -214,7 +214,7 @@ impl TableView for ColumnsView {
             Form::Listed(listing) => return Ok(Integers::of_list(codes, listing, valid, numbers.bounds(index))),
             Form::Offsets(coding) => coding,
         };
-        // All values ever written, within the codes of this coding.
+        // The bounds hold all values ever written; the coding limits what this snapshot can contain.
         let ((low, high), (least, greatest)) = (numbers.bounds(index), coding.values(full));
         let (Ok(low), Ok(high)) = (i64::try_from(low.max(least)), i64::try_from(high.min(greatest))) else {
             return Ok(None);
@@ -314,7 +314,7 @@ pub fn bounds(column: &ColumnSnapshot, chunk: usize) -> Option<(i128, i128)> {
     }
 }
 
-/// Numbers the order of whose bits is that of the values.
+/// The numbers of a column, if the order of their bits is the order of the values.
 fn ordered(column: &ColumnSnapshot) -> Option<&NumbersSnapshot> {
     match &column.cells {
         _ if column.ty.is_float() || column.ty == Type::Uuid => None,
@@ -323,13 +323,13 @@ fn ordered(column: &ColumnSnapshot) -> Option<&NumbersSnapshot> {
     }
 }
 
-/// Whether any number between two values is a value, too.
+/// Whether every number between two values is a value of the type, too.
 fn counts(ty: Type) -> bool {
     use Type::{Date, Decimal64, Decimal128, Int16, Int32, Int64};
     matches!(ty, Int16 | Int32 | Int64 | Date | Decimal64 { .. } | Decimal128 { .. })
 }
 
-/// The numbers that a chunk lists, or all between its bounds, if they are not many.
+/// The numbers that a chunk lists, or all between its bounds, if they are few.
 fn few_numbers(
     ty: Type,
     numbers: &NumbersSnapshot,
@@ -357,18 +357,18 @@ fn few_numbers(
     }
     let count = (high - low + 1).max(0) as usize;
     let first = if count > 0 { coding.code(low) as usize } else { 0 };
-    // Behind them any number, for null.
+    // The last number is arbitrary, and stands for null.
     let all: Vec<i128> = (low..=high).chain([0]).collect();
     let values = number_array(ty, Source::Values(&all), last_null(count + 1));
     Ok(Some((values, Codes { run: codes, width: coding.width, first, rows })))
 }
 
-/// Nulls for `count` values, of which the last is null.
+/// Nulls for `count` values, of which only the last one is null.
 fn last_null(count: usize) -> Option<NullBuffer> {
     Some(NullBuffer::new(BooleanBuffer::collect_bool(count, |at| at + 1 < count)))
 }
 
-/// Some rows of a chunk.
+/// An array of some rows of a chunk.
 pub fn array(column: &ColumnSnapshot, chunk: usize, pick: Pick<'_>) -> Result<ArrayRef, OutOfMemory> {
     let valid = column.valid(chunk)?.map(|frame| NullBuffer::new(bits(frame, pick)));
     let nulls = valid.filter(|nulls| nulls.null_count() > 0);
@@ -382,7 +382,7 @@ pub fn array(column: &ColumnSnapshot, chunk: usize, pick: Pick<'_>) -> Result<Ar
     })
 }
 
-/// `views` were made over `blocks`.
+/// An array of `views`, which were made over `blocks`.
 fn text_array(ty: Type, views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> ArrayRef {
     match ty.physical() {
         Physical::Bytes => Arc::new(zero_copy::bytes(views, rows, blocks, nulls)),
@@ -415,7 +415,7 @@ fn primitive<T: ArrowPrimitiveType, N: Number>(source: Source<'_>, nulls: Option
     Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values::<N>(source)), nulls))
 }
 
-/// The values of a chunk: where they are, if their codes are the values themselves.
+/// The values of a chunk, without a copy if their codes are the values themselves.
 fn values<N: Number>(source: Source<'_>) -> Buffer {
     let (CodedChunk { codes, form, patches }, pick) = match source {
         Source::Chunk(chunk, pick) => (chunk, pick),

@@ -1,7 +1,7 @@
 //! Applies the changes of committed transactions to the rows, and writes the undo.
 //!
-//! The memory that a change reads is scattered, and waiting for it would take most of the time. So several changes
-//! are read together, and the memory that each of them needs is prefetched before the first is made:
+//! The memory that a change reads is scattered, and waiting for it would take most of the time. So several changes are
+//! decoded together, and the memory that each of them needs is prefetched before the first change is made:
 //!
 //! ```text
 //!   messages -> Batch: cells, key, hash  ->  index: a slot, probably  ->  cells of that slot  ->  texts
@@ -16,15 +16,16 @@ use crate::rows::backlog::PendingTransaction;
 use crate::rows::undo::{OpWriter, Undo};
 use crate::rows::{Fault, Rows, undecodable};
 
-/// A big transaction becomes several entries of the undo, so that none has to be built in one piece.
+/// The greatest length of an undo entry, beyond which a large transaction gets several, so that none has to be built in
+/// one piece.
 const ENTRY_BYTES: usize = 256 << 10;
-/// Changes that are read together; fewer if that would be many cells, so that prefetched memory is still there when
-/// its turn comes.
+/// The number of changes that are read together. It is less if they have many cells, so that prefetched memory is still
+/// in the cache when it is used.
 const TOGETHER: usize = 16;
 const CELLS_TOGETHER: usize = 1024;
 
-/// Applies whole transactions, in the order given; returns the number of changes. After an error the rows are in no
-/// defined state and must not be served.
+/// Applies whole transactions in the given order, and returns the number of changes. After an error, the state of the
+/// rows is undefined, and they must not be served.
 pub fn apply(
     rows: &mut Rows,
     undo: &mut Undo,
@@ -60,7 +61,7 @@ pub fn apply(
     }
 }
 
-/// Ends the undo entry of a transaction, if there was one, with the operations since its last entry.
+/// Ends a transaction's undo entry with the operations since its last entry, if there are any.
 fn end_entry(undo: &mut Undo, xid: Option<u64>, now_ms: u64, ops: &mut OpWriter) -> Result<(), Fault> {
     if let Some(xid) = xid
         && !ops.bytes.is_empty()
@@ -71,23 +72,23 @@ fn end_entry(undo: &mut Undo, xid: Option<u64>, now_ms: u64, ops: &mut OpWriter)
     Ok(())
 }
 
-/// Changes that are read, and not yet made.
+/// Changes that were read, but not made yet.
 #[derive(Default)]
 struct Batch<'a> {
     changes: Vec<DecodedChange>,
-    /// Rows of all changes but deletes, one behind the other.
+    /// The rows of all changes except deletes, one behind the other.
     cells: Vec<Option<Cell<'a>>>,
-    /// Identities' cells of all changes, one behind the other.
+    /// The identity's cells of all changes, one behind the other.
     keys: Vec<Cell<'a>>,
 }
 
 struct DecodedChange {
     xid: u64,
     kind: Kind,
-    /// The place of its first cell, and its key.
+    /// The places of the change's first cell, and of its key.
     cells: usize,
     key: usize,
-    /// The hash of the key.
+    /// The hash of the change's key.
     hash: u64,
 }
 
@@ -164,7 +165,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Appends a row's cells; `None`: unchanged.
+/// Appends a row's cells; `None` stands for an unchanged one.
 fn read_row<'a>(bytes: &'a [u8], types: &[Type], cells: &mut Vec<Option<Cell<'a>>>) -> Result<(), Fault> {
     let mut reader = RowReader::new(bytes);
     for &ty in types {
@@ -173,7 +174,7 @@ fn read_row<'a>(bytes: &'a [u8], types: &[Type], cells: &mut Vec<Option<Cell<'a>
     at_end(&reader)
 }
 
-/// The next cell of a row; `None`: unchanged.
+/// The next cell of a row; `None` if it is unchanged.
 #[inline]
 pub fn read_cell<'a>(reader: &mut RowReader<'a>, ty: Type) -> Result<Option<Cell<'a>>, Fault> {
     Cell::from_value(ty, reader.next(ty).map_err(undecodable)?).map_err(undecodable)
@@ -194,7 +195,7 @@ fn at_end(reader: &RowReader<'_>) -> Result<(), Fault> {
     if reader.remaining().is_empty() { Ok(()) } else { Err(undecodable("a row is longer than its columns")) }
 }
 
-/// Messages that stand one behind the other, each with its length.
+/// Messages one behind the other, each with its length.
 struct Messages<'a> {
     rest: &'a [u8],
 }
@@ -208,7 +209,7 @@ impl<'a> Iterator for Messages<'a> {
         }
         let first = self.first();
         if first.is_err() {
-            // Nothing can be found behind it.
+            // After an invalid length, no further message can be found.
             self.rest = &[];
         }
         Some(first)

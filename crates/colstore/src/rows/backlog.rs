@@ -1,4 +1,4 @@
-//! Transactions that wait to be applied, in commit order.
+//! Transactions that wait to be applied, in the order of their commits.
 
 use std::collections::VecDeque;
 
@@ -12,8 +12,8 @@ const ENTRY_BYTES: u64 = size_of::<PendingTransaction>() as u64 + 16;
 #[derive(Debug)]
 pub struct PendingTransaction {
     pub xid: u64,
-    /// PostgreSQL's commit time; only for the first of the tables that the transaction touched, so that it is counted
-    /// once.
+    /// PostgreSQL's commit time. It is set only for the first table that the transaction touched, so that each
+    /// transaction is counted once.
     pub counted: Option<i64>,
     /// Messages of the stream, each with its length.
     pub messages: Box<[u8]>,
@@ -36,7 +36,7 @@ impl Backlog {
         Ok(())
     }
 
-    /// Takes out, in commit order, transactions that `wanted` names: all, or as many as make up `budget` bytes.
+    /// Removes the wanted transactions in commit order: all, or as many as make up `budget` bytes.
     pub fn take(&mut self, wanted: impl Fn(u64) -> bool, budget: u64) -> Vec<PendingTransaction> {
         let (mut taken, mut kept) = (Vec::new(), Vec::new());
         let mut bytes = 0;

@@ -1,10 +1,11 @@
-//! The key index: from the identity's binary image to the slot.
+//! The key index, from the identity's binary image to the slot.
 //!
-//! The index holds slots only; hashes and comparisons go through the columns, which the caller passes as functions.
-//! It is cut into shards by the hash, so that growing never moves all of it at once; a small one has a single shard.
+//! The index holds slots only. It hashes and compares keys in the columns, through functions that the caller passes.
+//! The hash divides it into shards, so that it never has to be moved as a whole when it grows; a small index has a
+//! single shard.
 //!
-//! Under REPLICA IDENTITY FULL equal rows are interchangeable. The index holds the first of them, the others hang on
-//! it as a chain. The one to be changed next is always the first's neighbour, so that a million equal rows are no
+//! Under REPLICA IDENTITY FULL, equal rows are interchangeable. The index holds the first of them; the others form a
+//! chain behind it. The next one to be changed is always the first one's neighbour, so that a million equal rows are no
 //! slower than two.
 
 use std::hash::{BuildHasher, Hasher};
@@ -16,27 +17,27 @@ use snapmem::{Charge, OutOfMemory, Pool};
 
 use crate::cells::column::Cell;
 
-/// Powers of two.
+/// The number of shards, a power of two.
 const SHARDS: usize = 256;
-/// Rows that a single shard may have.
+/// The greatest number of rows in a single shard.
 const MAX_SINGLE: usize = 7 << 10;
 const END: u32 = u32::MAX;
 const SLOT_BYTES: u64 = size_of::<u32>() as u64;
 
 #[derive(Debug)]
 pub struct KeyIndex {
-    /// One, or [`SHARDS`].
+    /// One shard, or [`SHARDS`].
     shards: Vec<HashTable<u32>>,
-    /// For rows that may repeat: by slot, the next equal row.
+    /// For rows that may repeat: the next equal row of each slot.
     next: Option<Vec<u32>>,
     hasher: RandomState,
-    /// Bytes of all shards.
+    /// The memory of all shards in bytes.
     shard_bytes: u64,
     charge: Charge,
     pool: Pool,
 }
 
-/// The key is there already.
+/// Another row has this key.
 #[derive(Debug)]
 pub struct Duplicate;
 
@@ -97,8 +98,8 @@ impl KeyIndex {
         Ok(Ok(()))
     }
 
-    /// Removes `slot`, which [`KeyIndex::find`] returned and whose cells are still the same. Returns whether it was
-    /// there.
+    /// Removes `slot`, which [`KeyIndex::find`] has returned, and whose cells have not changed since. Returns whether
+    /// it was there.
     pub fn remove(&mut self, hash: u64, slot: u32, equal: impl Fn(u32) -> bool) -> bool {
         let shard = self.shard(hash);
         let shard = &mut self.shards[shard];
@@ -120,7 +121,7 @@ impl KeyIndex {
         found
     }
 
-    /// Room for one more row in its shard: claimed before it is allocated.
+    /// Makes room for one more row in its shard. The memory is claimed before it is allocated.
     #[inline]
     fn make_room<'a, K: Iterator<Item = Cell<'a>>>(
         &mut self,
@@ -138,7 +139,7 @@ impl KeyIndex {
         self.grow_shard(hash, key_of)
     }
 
-    /// From a single shard to all.
+    /// Divides a single shard into many.
     #[cold]
     fn split<'a, K: Iterator<Item = Cell<'a>>>(&mut self, key_of: &impl Fn(u32) -> K) -> Result<(), OutOfMemory> {
         let single = std::mem::replace(&mut self.shards, (0..SHARDS).map(|_| HashTable::new()).collect());
@@ -165,19 +166,19 @@ impl KeyIndex {
         let shard = self.shard(hash);
         let shard = &mut self.shards[shard];
         let before = shard.allocation_size() as u64;
-        // About what the doubled table takes, beside the old one.
+        // The approximate size of the doubled table, which exists beside the old one for a while.
         let wanted = 2 * before + 64;
         let others = self.charge.bytes() - self.shard_bytes;
         self.charge.set(others + self.shard_bytes + wanted)?;
         let rehash = |&slot: &u32| self::hash(&self.hasher, key_of(slot));
-        // The next size is the doubled one.
+        // The next size is twice as large.
         let grown = shard.try_reserve(1, rehash);
         self.shard_bytes += shard.allocation_size() as u64 - before;
         self.charge.set(others + self.shard_bytes)?;
         grown.map_err(|_| OutOfMemory::Limit { wanted, limit: self.pool.limit() })
     }
 
-    /// An entry for `slot` in the chains.
+    /// Makes an entry for `slot` in the chains.
     fn make_chain_room(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         let Some(next) = &mut self.next else { return Ok(()) };
         if (slot as usize) < next.len() {
@@ -192,7 +193,7 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// Taken from bits that the table inside a shard makes no use of.
+    /// The shard of a hash, by bits that the table inside a shard does not use.
     #[inline]
     fn shard(&self, hash: u64) -> usize {
         (hash >> 32) as usize & (self.shards.len() - 1)

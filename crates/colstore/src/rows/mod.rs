@@ -1,13 +1,13 @@
 //! The rows of one table: columns, liveness, key index, free slots.
 //!
-//! A row keeps its slot from insert to delete, whatever changes. A deleted row's cells stay in place until its undo is
-//! discarded ([`Rows::release`]); only then may the slot hold another row.
+//! A row keeps its slot from insert to delete, whatever changes. The cells of a deleted row stay in place until its
+//! undo is discarded ([`Rows::release`]). Only then may the slot hold another row.
 //!
 //! | file | job |
 //! |---|---|
-//! | `index` | key index: which slot holds a key |
+//! | `index` | the key index, from a key to its slot |
 //! | `backlog` | transactions that wait until a snapshot sees them |
-//! | `apply` | changes onto rows and undo |
+//! | `apply` | changes to rows, with their undo |
 //! | `undo` | old values of recent transactions, gates, floor |
 
 pub mod apply;
@@ -25,15 +25,14 @@ use crate::cells::column::{Cell, Column};
 use crate::rows::index::{Duplicate, KeyIndex};
 use crate::rows::undo::OpWriter;
 
-/// The first chunk becomes longer by this factor.
+/// The factor by which the first chunk grows.
 const CHUNK_GROWTH: usize = 4;
-/// Numbers are re-encoded, beside the old ones that snapshots hold, only while more than 1/8 of the memory limit is
-/// free.
+/// Numbers are recoded only while more than 1/8 of the memory limit is free, because snapshots may hold the old runs.
 const ROOM_FOR_LOOKS: u64 = 8;
-/// Runs of a column merged at a time.
+/// The number of a column's runs that are merged at a time.
 const TIDY_RUNS: usize = 16;
 
-/// Why a table's mirror has to be given up.
+/// The reason why a table's mirror has to be given up.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     #[error("{0}")]
@@ -53,7 +52,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A fault proper, as opposed to a lack of room.
+    /// Whether the fault is a defect, and not a lack of memory.
     pub fn is_error(&self) -> bool {
         !matches!(self, Fault::OutOfMemory(_) | Fault::TooManyRows | Fault::TransactionTooLarge { .. })
     }
@@ -63,23 +62,23 @@ impl Fault {
 pub struct Rows {
     pub columns: Vec<Column>,
     pub live: Bitmap,
-    /// Live rows by chunk.
+    /// The number of live rows in each chunk.
     pub live_counts: Vec<u32>,
-    /// Slots in use or free: all slots below.
+    /// The number of slots that are or were in use.
     pub slots: u32,
-    /// Slots that there is room for.
+    /// The number of slots for which there is room.
     room: usize,
     pub count: u64,
     free: Vec<u32>,
     free_charge: Charge,
-    /// Free slots by chunk.
+    /// The number of free slots in each chunk.
     free_counts: Vec<u32>,
     quiet: Quiet,
     has_numbers: bool,
     index: KeyIndex,
     /// Positions of the identity's columns.
     identity: Vec<usize>,
-    /// For texts that are not there as they are.
+    /// A buffer for texts that are not stored plainly.
     buffer: Vec<u8>,
     pool: Pool,
 }
@@ -112,7 +111,7 @@ impl Rows {
         }
     }
 
-    /// Merges some of the lines written aside for snapshots into the columns, or re-encodes a chunk of a column.
+    /// Merges some of the lines that were put aside for snapshots into the columns, or recodes a chunk of a column.
     /// Returns whether there was anything to do.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let columns: usize = self.columns.iter_mut().map(|column| column.tidy(TIDY_RUNS)).sum();
@@ -120,7 +119,7 @@ impl Rows {
         merged || self.columns.iter_mut().any(|column| column.tidy_rest(now_ms))
     }
 
-    /// Looks whether some numbers can be written in a better way, if it is time to; returns whether there were any.
+    /// Checks whether some numbers can be written in fewer bytes, if a check is due. Returns whether there were any.
     pub fn look(&mut self, now_ms: u64) -> bool {
         let slots_of = |chunk: usize| CHUNK_ROWS.min(self.slots as usize - chunk * CHUNK_ROWS);
         // Deleted rows may be taken back until their slots are free.
@@ -132,7 +131,7 @@ impl Rows {
             if column.has_numbers() {
                 let rows = slots_of(chunk);
                 if !is_settled(chunk) || column.look_at(chunk, rows, &self.live.mask(chunk, rows)).is_err() {
-                    // It stays as it is, until there is memory for it.
+                    // The chunk stays as it is until there is memory for the new coding.
                     self.quiet.written(chunk);
                 }
                 return true;
@@ -141,17 +140,17 @@ impl Rows {
         false
     }
 
-    /// When [`Rows::look`] has something to look at.
+    /// The time at which [`Rows::look`] has something to check.
     pub fn next_look_ms(&self) -> Option<u64> {
         self.quiet.next_ms()
     }
 
-    /// Schedules a look at the chunks that were written to.
+    /// Schedules checks of the chunks that were written to.
     pub fn expect_looks(&mut self, now_ms: u64) {
         self.quiet.expect_looks(now_ms);
     }
 
-    /// Whether [`Rows::tidy`] would find nothing, now and as long as nothing is written.
+    /// Whether [`Rows::tidy`] would find nothing to do, as long as nothing is written.
     pub fn is_tidy(&self) -> bool {
         self.live.is_tidy() && self.columns.iter().all(Column::is_tidy)
     }
@@ -166,29 +165,30 @@ impl Rows {
         self.index.hash(key.iter().copied())
     }
 
-    /// The row whose key has this hash, if there is one, is wanted soon. Returns its slot, or another's.
+    /// Prefetches the row whose key has this hash, if there is one. Returns its slot, or that of another row with the
+    /// same hash.
     #[inline]
     pub fn prefetch(&self, hash: u64) -> Option<u32> {
         let slot = self.index.find(hash, |_| true)?;
-        // They lie anywhere in memory: all at once come as fast as one of them.
+        // The cells lie anywhere in memory. All of them together arrive as fast as one.
         self.columns.iter().for_each(|column| column.prefetch(slot));
         Some(slot)
     }
 
-    /// So are its texts, some time after [`Rows::prefetch`].
+    /// Prefetches the row's texts, some time after [`Rows::prefetch`].
     #[inline]
     pub fn prefetch_texts(&self, slot: u32) {
         self.columns.iter().for_each(|column| column.prefetch_text(slot));
     }
 
-    /// A row whose identity's cells are `key`.
+    /// The slot of a row whose key is `key`.
     #[inline]
     pub fn locate(&self, key: &[Cell<'_>], hash: u64) -> Option<u32> {
         let equal = |slot| self.identity.iter().zip(key).all(|(&column, cell)| self.columns[column].get(slot) == *cell);
         self.index.find(hash, equal)
     }
 
-    /// Every cell must be there. Returns the slot.
+    /// Inserts a row, whose cells must all be present. Returns its slot.
     pub fn insert(&mut self, row: &[Option<Cell<'_>>], hash: u64) -> Result<u32, Fault> {
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -196,7 +196,7 @@ impl Rows {
                 self.overwritten(slot);
                 slot
             }
-            // Where nothing was before, bounds are as close as they can be.
+            // In a new slot nothing was overwritten, so the bounds are already tight.
             None => self.append()?,
         };
         for (column, cell) in self.columns.iter_mut().zip(row) {
@@ -209,7 +209,7 @@ impl Rows {
         Ok(slot)
     }
 
-    /// Appends `count` rows, given column by column, to a table of which no row was ever deleted.
+    /// Appends `count` rows, given column by column, to a table from which no row was ever deleted.
     pub fn append_all(&mut self, columns: &[Vec<Cell<'_>>], count: usize) -> Result<(), Fault> {
         let mut done = 0;
         while done < count {
@@ -219,7 +219,7 @@ impl Rows {
             let first = self.slots;
             let in_chunk = CHUNK_ROWS - first as usize % CHUNK_ROWS;
             let more = (count - done).min(in_chunk).min(self.room - first as usize);
-            // The greatest number ends chains in the index.
+            // The greatest number marks the end of a chain in the index.
             let behind = first.checked_add(more as u32).ok_or(Fault::TooManyRows)?;
             for (column, cells) in self.columns.iter_mut().zip(columns) {
                 let cells = &cells[done..done + more];
@@ -250,8 +250,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Writes the cells of a row that was just located, where they differ; `None` stands for the one that is there.
-    /// `same_key`: those of the identity do not.
+    /// Writes those cells of a located row that differ; `None` stands for an unchanged cell. `same_key` says that the
+    /// identity's cells do not differ.
     pub fn update(
         &mut self,
         slot: u32,
@@ -284,7 +284,7 @@ impl Rows {
         if moves { self.enter(slot, self.hash_of(slot)) } else { Ok(()) }
     }
 
-    /// Nobody can ask for this deleted row any more.
+    /// Frees the slot of a deleted row that no snapshot can see any more.
     pub fn release(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         for column in &mut self.columns {
             column.forget(slot)?;
@@ -301,7 +301,7 @@ impl Rows {
         Ok(())
     }
 
-    /// The numbers of the slot's chunk may need fewer bytes now.
+    /// Notes that the numbers of the slot's chunk may need fewer bytes now.
     #[inline]
     fn overwritten(&mut self, slot: u32) {
         if self.has_numbers {
@@ -311,7 +311,7 @@ impl Rows {
 
     fn append(&mut self) -> Result<u32, Fault> {
         let slot = self.slots;
-        // The greatest number ends chains in the index.
+        // The greatest number marks the end of a chain in the index.
         if slot == u32::MAX {
             return Err(Fault::TooManyRows);
         }
@@ -322,7 +322,7 @@ impl Rows {
         Ok(slot)
     }
 
-    /// The first chunk grows by and by, so that small tables stay small; then whole ones are added.
+    /// Makes room. The first chunk grows gradually, so that small tables stay small; later chunks are added whole.
     fn grow(&mut self) -> Result<(), OutOfMemory> {
         let room = match self.room {
             0 => SMALLEST_CHUNK,
@@ -358,7 +358,7 @@ impl Rows {
         self.index.hash(key(&self.columns, &self.identity, slot))
     }
 
-    /// Into the index, with the cells that the slot has now, of which this is the hash.
+    /// Adds a slot to the index. `hash` is the hash of its present cells.
     fn enter(&mut self, slot: u32, hash: u64) -> Result<(), Fault> {
         let Rows { columns, identity, index, .. } = self;
         let key_of = |slot| key(columns, identity, slot);
@@ -368,7 +368,7 @@ impl Rows {
         }
     }
 
-    /// Out of the index, with the cells that it entered with.
+    /// Removes a slot from the index, before its cells change.
     fn leave(&mut self, slot: u32) -> Result<(), Fault> {
         let hash = self.hash_of(slot);
         let Rows { columns, identity, index, .. } = self;
@@ -377,7 +377,7 @@ impl Rows {
         if found { Ok(()) } else { Err(Fault::RowMissing) }
     }
 
-    /// Columns, bitmaps, text, key index.
+    /// The memory of columns, bitmaps, texts and key index in bytes.
     pub fn bytes(&self) -> u64 {
         let columns: u64 = self.columns.iter().map(Column::bytes).sum();
         columns + self.live.bytes() + self.index.bytes() + self.free_charge.bytes()
@@ -388,7 +388,7 @@ impl Rows {
     }
 }
 
-/// The fault of a message that cannot be right.
+/// The fault of an invalid message.
 pub fn undecodable(what: impl ToString) -> Fault {
     Fault::Undecodable(what.to_string())
 }

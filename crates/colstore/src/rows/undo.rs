@@ -1,4 +1,4 @@
-//! Undo: the old values that are needed to see a table as it was, newest last, and how far back they reach.
+//! Undo: the old values that show a table as it was, newest last, with the oldest snapshot that they can serve.
 //!
 //! ```text
 //!    floor          marks: gate g1             gate g2                     newest
@@ -8,12 +8,12 @@
 //!            `first`
 //! ```
 //!
-//! A *mark* says: its gate sees every entry before this position. Marks make both questions cheap:
-//! - Serving S: behind the newest mark whose gate S dominates lies everything that S may not see.
-//! - Discarding an entry: the first mark beyond it becomes the floor; S is served only if it dominates the floor, so it
-//!   sees everything that can no longer be taken back.
+//! A *mark* says that its gate sees every entry before this position. Marks make both questions cheap:
+//! - To serve S: all entries that S may not see come after the newest mark whose gate S dominates.
+//! - To discard an entry: the first mark beyond it becomes the floor. S is served only if it dominates the floor, so S
+//! sees everything that can no longer be taken back.
 //!
-//! An entry is a run of operations, each followed by its length so that they can be read newest first.
+//! An entry is a sequence of operations, each followed by its length so that they can be read newest first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,22 +24,22 @@ use snapmem::{OutOfMemory, Pool};
 use crate::base::claim::Claim;
 use crate::cells::column::Cell;
 
-/// A gate is kept as a mark at most this often; closer ones replace each other.
+/// The shortest time between two marks; a gate that comes sooner replaces the last mark.
 const MARK_MILLIS: u64 = 250;
-/// Bytes beside the operations, including the allocator's, roughly.
+/// The approximate memory of an entry beside its operations, with the allocator's share.
 const ALLOCATION_BYTES: u64 = 32;
 
 #[derive(Debug)]
 pub struct Undo {
     entries: VecDeque<Entry>,
-    /// Position of the first entry that is kept.
+    /// The position of the oldest entry.
     first: u64,
     marks: VecDeque<Mark>,
     floor: Arc<Snapshot>,
     claim: Claim,
 }
 
-/// Clones share the operations.
+/// One undo entry. Clones share the operations.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub xid: u64,
@@ -55,7 +55,7 @@ struct Mark {
 }
 
 impl Undo {
-    /// `floor`: what the rows were loaded with.
+    /// `floor` is the snapshot under which the rows were loaded.
     pub fn new(pool: &Pool, floor: Arc<Snapshot>) -> Undo {
         Undo { entries: VecDeque::new(), first: 0, marks: VecDeque::new(), floor, claim: Claim::new(pool) }
     }
@@ -67,10 +67,10 @@ impl Undo {
         Ok(())
     }
 
-    /// A gate whose transactions have all been applied: the table can be seen as it does.
+    /// Adds a mark for a gate whose transactions have all been applied: the table can now be seen as the gate sees it.
     pub fn mark(&mut self, gate: &Arc<Snapshot>, now_ms: u64) {
         let newest = self.marks.back().map_or(&self.floor, |mark| &mark.gate);
-        // Marks follow each other in time. Only a gate from before the load fails this.
+        // Marks follow each other in time. Only a gate from before the load fails this test.
         if !gate.dominates(newest) {
             return;
         }
@@ -87,29 +87,29 @@ impl Undo {
         self.marks.push_back(Mark { gate: gate.clone(), at_ms: now_ms, upto });
     }
 
-    /// Whether nothing that `snapshot` does not see has been discarded.
+    /// Whether every discarded change is one that `snapshot` sees.
     pub fn reaches(&self, snapshot: &Snapshot) -> bool {
         snapshot.dominates(&self.floor)
     }
 
-    /// The entries that `snapshot` may not see, newest first: it sees everything else.
+    /// The entries that `snapshot` may not see, newest first. It sees all other entries.
     pub fn recent(&self, snapshot: &Snapshot) -> impl DoubleEndedIterator<Item = &Entry> + Clone {
         let seen = self.marks.iter().rev().find(|mark| snapshot.dominates(&mark.gate)).map_or(0, |mark| mark.upto);
         let start = seen.saturating_sub(self.first) as usize;
         self.entries.range(start..).rev()
     }
 
-    /// The position up to which the newest mark's gate sees every entry.
+    /// The position below which the newest mark's gate sees every entry.
     fn marked(&self) -> u64 {
         self.marks.back().map_or(self.first, |mark| mark.upto.max(self.first))
     }
 
-    /// Whether a gate may yet mark entries.
+    /// Whether there are entries that no gate has marked yet.
     pub fn has_unmarked(&self) -> bool {
         self.marked() < self.first + self.entries.len() as u64
     }
 
-    /// When the oldest entry was applied, if [`Undo::discard_oldest`] can discard it.
+    /// The time at which the oldest entry was applied, if [`Undo::discard_oldest`] can discard it.
     pub fn discardable_ms(&self) -> Option<u64> {
         let oldest = self.entries.front()?;
         (self.marked() > self.first).then_some(oldest.applied_ms)
@@ -161,7 +161,7 @@ pub enum Op<'a> {
     Insert {
         slot: u32,
     },
-    /// The row's cells are still in its slot; these columns (u16 each) were unholdable.
+    /// The row's cells are still in its slot. These columns (a u16 each) were unholdable.
     Delete {
         slot: u32,
         unholdable: &'a [u8],
@@ -194,7 +194,7 @@ impl<'a> Op<'a> {
     }
 }
 
-/// Columns and what they held before.
+/// The changed columns, with their old values.
 #[derive(Clone, Debug)]
 pub struct OldCells<'a> {
     rest: &'a [u8],
@@ -246,7 +246,7 @@ impl OpWriter {
         self.end();
     }
 
-    /// To be followed by the unholdable columns and [`OpWriter::end`].
+    /// Begins a delete. The unholdable columns and [`OpWriter::end`] must follow.
     pub fn delete(&mut self, slot: u32) {
         self.begin(DELETE, slot);
     }
@@ -255,7 +255,7 @@ impl OpWriter {
         self.bytes.extend_from_slice(&(column as u16).to_le_bytes());
     }
 
-    /// To be followed by the old cells and [`OpWriter::end`].
+    /// Begins an update. The old cells and [`OpWriter::end`] must follow.
     pub fn update(&mut self, slot: u32) {
         self.begin(UPDATE, slot);
     }
@@ -283,7 +283,7 @@ impl OpWriter {
         }
     }
 
-    /// The update changed nothing.
+    /// Drops the operation, since the update changed nothing.
     pub fn cancel(&mut self) {
         self.bytes.truncate(self.start);
     }

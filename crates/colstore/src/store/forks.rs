@@ -1,35 +1,35 @@
-//! Forked children, which have the columns as they were at the fork, and their memory cost.
+//! Forked children, which hold the columns as they were at the fork, and the memory that they cost.
 //!
-//! The kernel copies a page when either side first writes to it, without reporting it. But every copy is a page fault
-//! of the thread that owns the store. So its page faults bound the number of copies while there is a child. They are
-//! charged to the pool like everything else, and if there is no room the children end.
+//! The kernel copies a page when either side first writes to it, and does not report it. But every copy is a page fault
+//! of the thread that owns the store. So while there is a child, the thread's page faults are an upper bound for the
+//! number of copies. They are charged to the pool like other memory, and if there is no room, the children are ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use snapmem::{Charge, Errand, Error, ForkedErrand, Pool, page_bytes, page_faults};
 
-/// Children leave this part of the memory alone.
+/// The fraction of the memory limit that children must leave free.
 const MARGIN: u64 = 32;
 
-/// A child with something to do.
+/// A child process with its task.
 #[derive(Debug)]
 pub struct Forked {
     errand: ForkedErrand,
     starved: AtomicBool,
 }
 
-/// Why a child has no answer.
+/// The reason why a child has no answer.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// It was ended for want of memory.
+    /// The child was ended because memory was missing.
     Starved,
-    /// It has ended, or could not be asked.
+    /// The child has ended, or could not be asked.
     Ended(Error),
 }
 
 impl Forked {
-    /// Has the child do it, and waits.
+    /// Makes the child do its task, and waits for the answer.
     pub fn ask(&self) -> Result<Vec<u8>, NoAnswer> {
         self.errand.ask().map_err(|error| match self.starved.load(Ordering::Acquire) {
             true => NoAnswer::Starved,
@@ -37,7 +37,7 @@ impl Forked {
         })
     }
 
-    /// Ends the child; who waits for it has an error soon.
+    /// Ends the child. A thread that waits for it soon gets an error.
     pub fn end(&self) {
         self.errand.end();
     }
@@ -47,12 +47,12 @@ impl Forked {
     }
 }
 
-/// The store's view of its children.
+/// The store's record of its children.
 #[derive(Debug)]
 pub struct Forks {
-    /// With the page faults that this thread had when they were born, the oldest first.
+    /// The children, oldest first, each with the number of page faults of this thread at its birth.
     children: Vec<(Weak<Forked>, u64)>,
-    /// Page faults that were counted.
+    /// The number of page faults that were counted.
     counted: u64,
     charge: Charge,
     pool: Pool,
@@ -80,7 +80,7 @@ impl Forks {
         self.children.iter().filter(|(child, _)| child.strong_count() > 0).count()
     }
 
-    /// Counts what was copied since the last time; children that there is no memory for are ended.
+    /// Counts the pages that were copied since the last call. Children are ended if there is no memory for them.
     pub fn settle(&mut self) {
         if self.children.is_empty() {
             return;
@@ -89,10 +89,10 @@ impl Forks {
         let faults = page_faults();
         self.pool.count_copied((faults - self.counted) * page_bytes());
         self.counted = faults;
-        // Pages copied before the oldest child was born are kept for nobody.
+        // Pages that were copied before the birth of the oldest child are not kept any more.
         let kept = self.children.first().map_or(0, |(_, born)| faults - born);
         let fits = self.charge.set(kept * page_bytes()).is_ok();
-        // The tables shall never go short for a child's sake.
+        // Tables must never lack memory because of a child.
         if !fits || kept > 0 && self.pool.room() < self.pool.limit() / MARGIN {
             for child in self.children.iter().filter_map(|(child, _)| child.upgrade()) {
                 child.starved.store(true, Ordering::Release);

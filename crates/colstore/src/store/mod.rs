@@ -1,9 +1,9 @@
-//! Every mirrored table of a database: the stream of changes goes in, the tables of requests come out.
+//! All mirrored tables of a database. The stream of changes goes in; tables for requests come out.
 //!
 //! | file | job |
 //! |---|---|
-//! | `sink` | the change stream comes in |
-//! | `forks` | forked children and the memory that they bind |
+//! | `sink` | the interface for the change stream |
+//! | `forks` | forked children, and the memory that they cost |
 
 mod forks;
 mod sink;
@@ -37,15 +37,15 @@ pub struct Store {
     pool: Pool,
     tables: HashMap<u32, Table>,
     agenda: Agenda,
-    /// Tables that gates, discards and idle moments have looked at.
+    /// The number of tables that gates, discards and idle moments have visited.
     pub(crate) visits: u64,
-    /// Chunks that were looked at in idle moments, a column at a time.
+    /// The number of chunks that were checked in idle moments, one column at a time.
     pub(crate) looks: u64,
     events: Vec<ToWorker>,
     delays: Delays,
     pub(crate) clock: Clock,
     changes_applied: u64,
-    /// Every view holds a clone.
+    /// A token of which every view holds a clone.
     alive: Arc<()>,
     leases: Arc<Leases>,
     forks: Forks,
@@ -58,12 +58,12 @@ pub struct Limits {
     pub undo_seconds: u64,
 }
 
-/// The tables of a request, of which nothing has been taken back as yet.
+/// The tables of a request, before anything has been taken back for S.
 #[derive(Debug)]
 pub struct Bound(Vec<BoundTable>);
 
 impl Bound {
-    /// Makes the tables what S sees of them: for the thread of who asks, which may be any.
+    /// Takes back what S does not see. It runs in the requesting thread, which may be any thread.
     pub fn settle(self) -> Result<Served, Refusal> {
         let mut served = Served { tables: Vec::new(), undone_transactions: 0, undone_changes: 0 };
         for table in self.0 {
@@ -98,8 +98,8 @@ pub struct StoreStatus {
 }
 
 impl Store {
-    /// With columns that are snapshotted by a mechanism, which was found to work here ([`Mechanism::probe`]). The store
-    /// belongs to the thread that makes it.
+    /// A store that snapshots columns by this mechanism, which was found to work here ([`Mechanism::probe`]). The store
+    /// belongs to the thread that creates it.
     pub fn new(limits: Limits, mechanism: Mechanism) -> Store {
         let pool = Pool::new(limits.memory_bytes);
         let leases = Arc::new(Leases::new());
@@ -122,7 +122,7 @@ impl Store {
         }
     }
 
-    /// Applies what `snapshot` sees of one table, or part of it; false if there was nothing.
+    /// Applies the pending transactions of one table that `snapshot` sees, or a part of them; false if there are none.
     fn apply_some(&mut self, relid: u32, snapshot: &Snapshot) -> bool {
         let now_ms = self.clock.millis();
         let Some(table) = self.tables.get_mut(&relid) else { return false };
@@ -142,13 +142,13 @@ impl Store {
         }
     }
 
-    /// The table with the oldest undo, if it is older than it has to become.
+    /// The table with the oldest undo, if that is older than undo has to become.
     fn too_old_undo(&self, now_ms: u64) -> Option<u32> {
         let before_ms = now_ms.saturating_sub(self.limits.undo_seconds.saturating_mul(1000));
         self.agenda.oldest_undo().filter(|(at_ms, _)| *at_ms < before_ms).map(|(_, relid)| relid)
     }
 
-    /// The oldest first, whichever table it belongs to.
+    /// Discards the oldest undo of all tables until the limit is met.
     fn discard_undo_beyond_limit(&mut self) {
         while self.agenda.undo_bytes() > self.limits.undo_bytes
             && let Some((_, relid)) = self.agenda.oldest_undo()
@@ -157,7 +157,7 @@ impl Store {
         }
     }
 
-    /// Discards the oldest undo of a table that is on the agenda for it.
+    /// Discards the oldest undo of a table that the agenda lists for it.
     fn discard_oldest(&mut self, relid: u32) {
         self.visits += 1;
         let Some(table) = self.tables.get_mut(&relid) else { return };
@@ -175,7 +175,7 @@ impl Store {
         table.load_begin(request.snapshot.clone())
     }
 
-    /// Rows as in `frame::Kind::Rows`.
+    /// Adds rows in the form of `frame::Kind::Rows`.
     pub fn load_rows(&mut self, relid: u32, generation: u64, rows: &[u8]) -> Result<(), Refusal> {
         let result = self.loading_table(relid, generation)?.load_rows(rows)?;
         self.load_result(relid, result)
@@ -192,7 +192,7 @@ impl Store {
         self.load_result(relid, result.map(|_| ()))
     }
 
-    /// The loader went away: the table waits for another load of the same generation.
+    /// Called when the loader has ended early. The table waits for another load of the same generation.
     pub fn load_abort(&mut self, relid: u32, generation: u64) {
         if let Ok(table) = self.loading_table(relid, generation) {
             table.load_abort();
@@ -214,8 +214,8 @@ impl Store {
         Err(refusal)
     }
 
-    /// The caller has made sure that the stream's position is at or beyond the request's L. The tables are the caller's
-    /// until its lease is revoked; without one they stay as long as it likes.
+    /// Binds the tables of a request. The caller has made sure that the stream's position is at or beyond the request's
+    /// L. The caller may hold the tables until its lease is revoked; without a lease, for as long as it likes.
     pub fn bind(
         &mut self,
         snapshot: &Snapshot,
@@ -244,33 +244,35 @@ impl Store {
         Ok(bound)
     }
 
-    /// Both steps at once.
+    /// [`Store::bind`] and [`Bound::settle`] together.
     pub fn serve(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Served, Refusal> {
         self.bind(snapshot, tables, None)?.settle()
     }
 
-    /// A table's columns as they are now, to be looked at elsewhere.
+    /// A table's columns as they are now, to be surveyed in another thread.
     pub fn survey(&mut self, relid: u32, fingerprint: u64) -> Result<Survey, Refusal> {
         let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
         table.survey(fingerprint, &self.alive)
     }
 
-    /// Forks this process for work on views that [`Store::serve`] has returned. The views may be dropped afterwards,
-    /// as the child has its own copy. See [`Errand`] for what the child may do.
+    /// Forks this process for a task on views that [`Store::serve`] has returned. The views may be dropped afterwards,
+    /// because the child has its own copy. See [`Errand`] for the limits of the child.
     pub fn fork(&mut self, errand: impl Errand, reply_bytes: usize) -> Result<Arc<Forked>, Refusal> {
         let out_of_memory = |error: snapmem::Error| Refusal::OutOfMemory { what: error.to_string() };
         self.forks.fork(errand, reply_bytes).map_err(out_of_memory)
     }
 
-    /// Children cost memory with all that is written: to be called again and again.
+    /// Counts the memory that children cost. It grows with everything that is written, so this must be called
+    /// repeatedly.
     pub fn settle_forks(&mut self) {
         self.forks.settle();
     }
 
-    /// For a writer with nothing else to do: work now that spares queries some later. Returns whether there was any.
+    /// Does work for an idle writer that would otherwise delay later queries. Returns whether there was any.
     pub fn tidy(&mut self) -> bool {
         let now_ms = self.clock.millis();
-        // Where nothing is written a gate comes rarely. A part at a time, as one may be of many rows.
+        // If nothing is written, gates are rare, so old undo is discarded here. It goes in parts, since an entry may
+        // concern many rows.
         if let Some(relid) = self.too_old_undo(now_ms) {
             self.discard_oldest(relid);
             return true;
@@ -281,7 +283,7 @@ impl Store {
                 let worked = table.tidy(now_ms);
                 table.note_in(&mut self.agenda);
                 if worked {
-                    // Something else may have come up.
+                    // A message may have arrived meanwhile.
                     return true;
                 }
             }
@@ -289,9 +291,9 @@ impl Store {
         self.look(now_ms)
     }
 
-    /// Looks at a chunk that has become quiet, if there is one.
+    /// Checks a chunk that has become quiet, if there is one.
     fn look(&mut self, now_ms: u64) -> bool {
-        // Each visit puts off the next one.
+        // Each visit postpones the table's next one.
         while let Some((at_ms, relid)) = self.agenda.next_look()
             && at_ms <= now_ms
             && let Some(table) = self.tables.get_mut(&relid)
@@ -307,7 +309,7 @@ impl Store {
         false
     }
 
-    /// A table with a fault is given up; the others go on.
+    /// Gives a table up after a fault; the others go on.
     fn break_on_fault(&mut self, relid: u32, result: Result<(), Fault>) {
         let (Err(fault), Some(table)) = (result, self.tables.get_mut(&relid)) else { return };
         table.break_down();
@@ -316,12 +318,13 @@ impl Store {
         self.events.push(ToWorker::Broken { relid, generation, error, reason: fault.to_string() });
     }
 
-    /// Messages for the worker that have come up since the last call.
+    /// Takes the messages for the worker since the last call.
     pub fn take_events(&mut self) -> Vec<ToWorker> {
         std::mem::take(&mut self.events)
     }
 
-    /// Microseconds (wall clock) from commit to apply, of transactions applied since the last call.
+    /// Takes the delays from commit to apply, in microseconds of wall clock time, of transactions applied since the
+    /// last call.
     pub fn take_apply_delays(&mut self) -> ApplyDelays {
         self.delays.take()
     }

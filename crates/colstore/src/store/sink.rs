@@ -1,4 +1,4 @@
-//! The end of the change stream.
+//! The interface between the change stream and the store.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use crate::rows::backlog::PendingTransaction;
 use crate::table::Table;
 use crate::table::request::TableChanges;
 
-/// The receiver of the stream: the store, and observers of its tables' states.
+/// A receiver of the stream: the store, or an observer of the states of its tables.
 pub trait Sink {
-    /// Whether changes of this table are wanted at all (watched and not broken).
+    /// Whether changes of this table are needed, because it is watched and not broken.
     fn wants(&self, relid: u32) -> bool;
-    /// Whether a transaction of this many bytes may be held.
+    /// Whether there is room for a transaction of this many bytes.
     fn has_room(&self, bytes: usize) -> bool;
-    /// There is no room for a transaction that has changed this table.
+    /// Gives a table up, because there is no room for a transaction that has changed it.
     fn give_up(&mut self, relid: u32, transaction_bytes: usize);
-    /// A whole committed transaction, in commit order: it becomes pending.
+    /// Adds a whole committed transaction, in commit order, to the pending ones.
     fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>);
-    /// Applies what `gate` sees, remembers it as a possible floor, and drops undo beyond the limits.
+    /// Applies everything that `gate` sees, records the gate as a possible floor, and drops undo beyond the limits.
     fn gate(&mut self, gate: Snapshot);
-    /// `StreamMessage::Watch`: a new, empty table that is loading.
+    /// Handles `StreamMessage::Watch`: creates an empty table that is to be loaded.
     fn watch(&mut self, generation: u64, layout: TableLayout);
-    /// `StreamMessage::Retire`. Views that are alive keep their rows.
+    /// Handles `StreamMessage::Retire`. Views that exist keep their rows.
     fn retire(&mut self, relid: u32);
 }
 

@@ -1,19 +1,19 @@
-//! The tables that have work to do. Most tables of a database rest most of the time. A gate, a discard or an idle
-//! moment visits only the others, however many tables there are.
+//! The agenda: the tables that have work to do. Most tables of a database rest most of the time. A gate, a discard or
+//! an idle moment visits only tables on the agenda, however many others there are.
 
 use std::collections::BTreeSet;
 
-/// A table's relation to the agenda, as it was last noted.
+/// The agenda's knowledge about a table when it was last noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// Transactions wait for a gate, or undo that no gate has been seen to include.
+    /// Whether transactions wait for a gate, or undo exists that no gate has marked yet.
     pub unsettled: bool,
-    /// When the oldest undo was written, if a gate allows to discard it.
+    /// The time at which the oldest undo was written, if a gate allows to discard it.
     pub discardable_ms: Option<u64>,
     pub undo_bytes: u64,
-    /// Lines may have been written beside the columns.
+    /// Whether lines may have been put aside beside the columns.
     pub untidy: bool,
-    /// When chunks that were written to may be quiet.
+    /// The time at which chunks that were written to may be quiet.
     pub look_ms: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// A table's note was `before` and is `now`.
+    /// Replaces a table's note `before` by `now`.
     pub fn replace(&mut self, relid: u32, before: Note, now: Note) {
         if now == before {
             return;
@@ -39,27 +39,27 @@ impl Agenda {
         self.undo_bytes = self.undo_bytes - before.undo_bytes + now.undo_bytes;
     }
 
-    /// Tables that a gate may change.
+    /// The tables that a gate may change.
     pub fn unsettled(&self) -> Vec<u32> {
         self.unsettled.iter().copied().collect()
     }
 
-    /// Tables that an idle moment may change.
+    /// The tables that an idle moment may change.
     pub fn untidy(&self) -> Vec<u32> {
         self.untidy.iter().copied().collect()
     }
 
-    /// The table that is to be looked at next, and when.
+    /// The time of the next check, and its table.
     pub fn next_look(&self) -> Option<(u64, u32)> {
         self.looks.first().copied()
     }
 
-    /// The oldest undo that may be discarded: its age, and the table.
+    /// The age of the oldest undo that may be discarded, and its table.
     pub fn oldest_undo(&self) -> Option<(u64, u32)> {
         self.discardable.first().copied()
     }
 
-    /// The undo of all tables together.
+    /// The undo of all tables together, in bytes.
     pub fn undo_bytes(&self) -> u64 {
         self.undo_bytes
     }

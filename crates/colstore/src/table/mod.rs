@@ -6,13 +6,13 @@
 //!               +------- load_abort ------+---- any fault ------+--> Broken
 //! ```
 //!
-//! Transactions that arrive are kept in the backlog in every state but Broken. Those that the load's snapshot sees are
-//! in the loaded rows already and are dropped.
+//! In every state except Broken, the backlog keeps arriving transactions. Transactions that the load's snapshot sees
+//! are dropped, because the loaded rows contain them.
 //!
 //! | file | job |
 //! |---|---|
-//! | `agenda` | which tables there is something to do for |
-//! | `request` | what the crate's users say about tables |
+//! | `agenda` | the tables that have work to do |
+//! | `request` | requests and changes, as the crate's users pass them |
 //! | `serve` | a table exactly as S sees it |
 
 pub mod agenda;
@@ -35,10 +35,10 @@ use crate::rows::undo::{Op, Undo};
 use crate::rows::{Fault, Rows, undecodable};
 use crate::table::agenda::{Agenda, Note};
 
-/// Bytes of transactions that are applied in one go: a long backlog must not become as much undo before some of it can
-/// be discarded.
+/// The bytes of transactions that are applied at a time. A long backlog must not become as much undo before some of the
+/// undo can be discarded.
 const APPLY_BYTES: u64 = 16 << 20;
-/// Rows of a load that are put into the columns together.
+/// The number of loaded rows that are put into the columns at a time.
 const LOADED_AT_ONCE: usize = 512;
 
 #[derive(Debug)]
@@ -48,10 +48,10 @@ pub struct Table {
     pub types: Vec<Type>,
     pub changes_applied: u64,
     pub written: Written,
-    /// The agenda's note about the table.
+    /// The agenda's present note about the table.
     noted: Note,
     backlog: Backlog,
-    /// Written to since the columns were last found tidy.
+    /// Whether the table was written to since its columns were last found tidy.
     untidy: bool,
     state: State,
     mechanism: Mechanism,
@@ -67,7 +67,7 @@ enum State {
 }
 
 impl State {
-    /// Why a table that is not live serves nothing.
+    /// The reason why a table that is not live serves nothing.
     fn refusal(&self, relid: u32) -> Refusal {
         match self {
             State::Broken => Refusal::NotMirrored { relid },
@@ -80,17 +80,17 @@ impl State {
 pub struct Live {
     pub rows: Rows,
     pub undo: Undo,
-    /// The load's snapshot.
+    /// The snapshot of the load.
     loaded: Arc<Snapshot>,
 }
 
-/// Transactions that were applied just now.
+/// The result of applying transactions.
 pub struct Applied {
     pub transactions: Vec<PendingTransaction>,
     pub changes: u64,
 }
 
-/// Rows one behind the other, as in `frame::Kind::Rows`: some at a time, column by column.
+/// Adds rows that stand one behind the other, as in `frame::Kind::Rows`. Several at a time are added column by column.
 fn load(rows: &mut Rows, types: &[Type], bytes: &[u8]) -> Result<(), Fault> {
     let mut reader = RowReader::new(bytes);
     let mut columns: Vec<Vec<Cell<'_>>> = types.iter().map(|_| Vec::with_capacity(LOADED_AT_ONCE)).collect();
@@ -146,13 +146,13 @@ impl Table {
         }
     }
 
-    /// Gives everything up.
+    /// Gives up the table with everything that it holds.
     pub fn break_down(&mut self) {
         self.state = State::Broken;
         self.backlog = Backlog::new(&self.pool);
     }
 
-    /// A transaction has committed.
+    /// Adds a committed transaction to the backlog.
     pub fn enqueue(&mut self, transaction: PendingTransaction) -> Result<(), OutOfMemory> {
         match &self.state {
             State::Broken => Ok(()),
@@ -161,7 +161,7 @@ impl Table {
         }
     }
 
-    /// Applies what `snapshot` sees, or the first part of it; nothing was left if nothing is returned.
+    /// Applies transactions that `snapshot` sees, or the first part of them. `None` if there were none.
     pub fn apply_some(&mut self, snapshot: &Snapshot, now_ms: u64) -> Result<Applied, Fault> {
         let State::Live(live) = &mut self.state else {
             return Ok(Applied { transactions: Vec::new(), changes: 0 });
@@ -175,14 +175,14 @@ impl Table {
         Ok(Applied { transactions, changes })
     }
 
-    /// A gate whose transactions have all been applied.
+    /// Marks a gate whose transactions have all been applied.
     pub fn mark(&mut self, gate: &Arc<Snapshot>, now_ms: u64) {
         if let State::Live(live) = &mut self.state {
             live.undo.mark(gate, now_ms);
         }
     }
 
-    /// Discards the oldest undo, if there is any and a gate lets go of it.
+    /// Discards the oldest undo, if there is any and a gate allows it.
     pub fn discard_oldest(&mut self) -> Result<(), Fault> {
         let State::Live(live) = &mut self.state else { return Ok(()) };
         let Some(entry) = live.undo.discard_oldest() else { return Ok(()) };
@@ -196,7 +196,7 @@ impl Table {
         Ok(())
     }
 
-    /// Does some of what can wait: see [`Rows::tidy`]. Returns whether there was anything to do.
+    /// Does some of the work that can wait: see [`Rows::tidy`]. Returns whether there was any.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let State::Live(live) = &mut self.state else {
             self.untidy = false;
@@ -220,20 +220,20 @@ impl Table {
         }
     }
 
-    /// Somebody reads the columns at `positions`, which may call for another way to write them.
+    /// Notes that a query reads the columns at `positions`, which may make another form better for them.
     pub fn is_read(&mut self, positions: &[usize]) {
         if let State::Live(live) = &self.state {
             self.untidy |= positions.iter().any(|position| !live.rows.columns[*position].is_tidy());
         }
     }
 
-    /// Tells the agenda: to be called after anything that may have changed what it has to know.
+    /// Updates the agenda. To be called after anything that may have changed the table's note.
     pub fn note_in(&mut self, agenda: &mut Agenda) {
         let now = self.note();
         agenda.replace(self.layout.relid, std::mem::replace(&mut self.noted, now), now);
     }
 
-    /// The table goes away.
+    /// Removes the table from the agenda.
     pub fn leave(&self, agenda: &mut Agenda) {
         agenda.replace(self.layout.relid, self.noted, Note::default());
     }
@@ -267,7 +267,7 @@ impl Table {
         Ok(load(rows, &self.types, bytes))
     }
 
-    /// Returns the number of rows that the table goes live with.
+    /// Ends the load. Returns the number of rows with which the table goes live.
     pub fn load_end(&mut self, announced: u64) -> Result<Result<u64, Fault>, Refusal> {
         match std::mem::replace(&mut self.state, State::Broken) {
             State::Loading { rows, .. } if rows.count != announced => {
@@ -286,7 +286,8 @@ impl Table {
         }
     }
 
-    /// Waits for another load. The backlog stays: the next load may see less of it than this one did.
+    /// Waits for another load. The backlog stays, because the next load's snapshot may see fewer transactions than this
+    /// one's.
     pub fn load_abort(&mut self) {
         if matches!(self.state, State::Loading { .. }) {
             self.state = State::Waiting;

@@ -1,16 +1,16 @@
-//! Messages about tables: changes that come in, requests for columns.
+//! Changes and requests, as the store's users pass them.
 
 use plan::RelationColumn;
 
-/// A committed transaction's changes of one table: Insert, Update and Delete messages as they came, each with its u32
-/// length.
+/// The changes of one table in a committed transaction: Insert, Update and Delete messages as they came, each with its
+/// length as a u32.
 #[derive(Clone, Debug)]
 pub struct TableChanges {
     pub relid: u32,
     pub messages: Vec<u8>,
 }
 
-/// A table of a request.
+/// A table in a request.
 #[derive(Clone, Debug)]
 pub struct TableRequest {
     pub relid: u32,

@@ -1,15 +1,15 @@
 //! A table exactly as a snapshot S sees it.
 //!
-//! The writer takes the snapshot of the columns, and returns the changes to take back with it. The asking thread
-//! takes them back ([`Bound::settle`]), so that old snapshots do not hold the writer up.
+//! The writer takes the snapshot of the columns, and returns it with the changes that have to be taken back. The
+//! requesting thread takes them back ([`Bound::settle`]), so that old snapshots do not hold the writer up.
 //!
-//! The columns hold all applied changes. In a private snapshot of the requested columns, every applied change that S
-//! does not see is taken back, newest first. Inserted rows are masked out, deleted ones are shown again, old values
-//! put back.
+//! The columns contain all applied changes. In a private snapshot of the requested columns, every applied change that S
+//! does not see is taken back, newest first. Inserted rows are masked out, deleted rows are shown again, and old values
+//! are restored.
 //!
-//! That is exact because S never sees a change of a slot without the earlier ones: the second writer of a row waits
-//! until the first is visible. Under REPLICA IDENTITY FULL this holds for PostgreSQL's rows but not always for slots,
-//! since the mirror may have chosen another of several equal rows. Such a snapshot is refused.
+//! That is exact, because S never sees a change of a slot without the earlier ones: the second writer of a row waits
+//! until the first is visible. Under REPLICA IDENTITY FULL, this holds for PostgreSQL's rows but not always for slots,
+//! since the mirror may have chosen another one of several equal rows. Such a snapshot is refused.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,26 +30,26 @@ use crate::rows::undo::{Entry, Op};
 use crate::table::request::TableRequest;
 use crate::table::{Live, Table};
 
-/// Columns of a table as they were when they were asked for, and what S may not see of them.
+/// The columns of a table as they were at the request, with the changes that S may not see.
 #[derive(Debug)]
 pub struct BoundTable {
     past: Past,
-    /// Newest first.
+    /// The undo entries, newest first.
     undo: Vec<Entry>,
     s: Arc<Snapshot>,
-    /// Equal rows are interchangeable.
+    /// Whether equal rows are interchangeable (REPLICA IDENTITY FULL).
     full: bool,
     relid: u32,
     /// The requested columns.
     attnums: Vec<i16>,
-    /// The places of the requested columns among those of the snapshot.
+    /// The places of the requested columns in the snapshot.
     order: Vec<usize>,
     key: Option<Vec<usize>>,
     slots: usize,
     hold: Hold,
 }
 
-/// A view, and what had to be taken back for it.
+/// A view, with figures about what had to be taken back for it.
 pub struct ServedTable {
     pub view: ColumnsView,
     pub undone_transactions: u64,
@@ -57,7 +57,7 @@ pub struct ServedTable {
 }
 
 impl Table {
-    /// Whether S can be served at all, given what is applied or will be.
+    /// Whether S can be served, after pending transactions have been applied.
     pub fn check(&self, request: &TableRequest, snapshot: &Snapshot) -> Result<(), Refusal> {
         let relid = self.layout.relid;
         if self.is_broken() {
@@ -70,7 +70,7 @@ impl Table {
         if self.live()?.undo.reaches(snapshot) { Ok(()) } else { Err(Refusal::SnapshotTooOld { relid }) }
     }
 
-    /// The columns that are asked for, as positions in the layout.
+    /// The positions of the requested columns in the layout.
     fn positions(&self, request: &TableRequest) -> Result<Vec<usize>, Refusal> {
         let position = |wanted: &plan::RelationColumn| {
             let missing = Refusal::ColumnMissing { relid: self.layout.relid, attnum: wanted.attnum };
@@ -80,7 +80,7 @@ impl Table {
         request.columns.iter().map(position).collect()
     }
 
-    /// Everything that S sees must have been applied.
+    /// Takes the snapshot. Everything that S sees must have been applied before.
     pub fn bind(&mut self, request: &TableRequest, s: &Arc<Snapshot>, hold: &Hold) -> Result<BoundTable, Refusal> {
         let positions = self.positions(request)?;
         let (relid, full, width) = (self.layout.relid, self.layout.identity == Identity::Full, self.types.len());
@@ -88,7 +88,7 @@ impl Table {
         let key = key(&self.layout.identity, &positions);
         let live = self.live_mut()?;
         let past = Past::new(&mut live.rows, &positions, width).map_err(out_of_memory)?;
-        // Where equal rows are interchangeable, what S sees matters, too.
+        // If equal rows are interchangeable, the entries that S sees are needed, too.
         let undo = live.undo.recent(s).filter(|entry| full || !s.sees(entry.xid)).cloned().collect();
         let order = positions.iter().filter_map(|&position| past.wanted[position]).collect();
         let (slots, s, hold) = (live.rows.slots as usize, s.clone(), hold.clone());
@@ -116,7 +116,7 @@ impl BoundTable {
 }
 
 impl Table {
-    /// The columns as they are now: nothing is applied for it, and nothing taken back.
+    /// The columns as they are now: nothing is applied for a survey, and nothing is taken back.
     pub fn survey(&mut self, fingerprint: u64, alive: &Arc<()>) -> Result<Survey, Refusal> {
         let relid = self.layout.relid;
         if fingerprint != self.layout.fingerprint {
@@ -143,7 +143,7 @@ fn out_of_memory(error: OutOfMemory) -> Refusal {
     Refusal::OutOfMemory { what: error.to_string() }
 }
 
-/// The places of the key's columns among those at `positions`, if all are there.
+/// The places of the key's columns among those at `positions`, if all of them are there.
 fn key(identity: &Identity, positions: &[usize]) -> Option<Vec<usize>> {
     let Identity::Key(key) = identity else { return None };
     key.iter().map(|&column| positions.iter().position(|&position| position == column as usize)).collect()
@@ -163,11 +163,11 @@ fn inverts_slots(undo: &[Entry], s: &Snapshot) -> bool {
     })
 }
 
-/// A private snapshot on its way back to S.
+/// A private snapshot from which changes are being taken back.
 #[derive(Debug)]
 struct Past {
     columns: Vec<ColumnSnapshot>,
-    /// By position in the layout: where in `columns`.
+    /// For each position in the layout, the place in `columns`.
     wanted: Vec<Option<usize>>,
     live: ExtentsSnapshot,
     live_counts: Vec<u32>,
@@ -180,7 +180,7 @@ impl Past {
         let mut columns = Vec::with_capacity(positions.len());
         let mut wanted = vec![None; width];
         for &position in positions {
-            // A column may be asked for twice.
+            // A column may be requested twice.
             if wanted[position].is_none() {
                 wanted[position] = Some(columns.len());
                 columns.push(rows.columns[position].snapshot()?);

@@ -1,4 +1,4 @@
-//! Faults break their table and no other; requests that cannot be served are refused.
+//! A fault breaks its own table and no other. Requests that cannot be served are refused.
 
 use plan::{RelationColumn, Type};
 use protocol::Snapshot;
@@ -10,7 +10,7 @@ use snapmem::faults;
 use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
 use crate::{Limits, Mechanism, Sink, TableChanges};
 
-/// Two tables, the first with a long row among others; `changes` break the first.
+/// Makes two tables, the first with a long row among others, and applies `changes`, which break the first.
 fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {
     let (one, two) = (simple(1), simple(2));
     let mut rig = Rig::new(LIMITS);
@@ -35,7 +35,7 @@ fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {
     assert_eq!(rig::rows_of(&view), rows);
     drop(view);
     assert!(rig.store.status().memory_bytes < memory, "a broken table gives its memory back");
-    // A later generation starts afresh.
+    // A later generation begins from nothing.
     rig.load(&one, &[simple_row(7, 7, "seven")]);
     assert_eq!(rig.rows(&one), [simple_row(7, 7, "seven")]);
 }
@@ -47,7 +47,7 @@ fn a_change_that_does_not_fit_breaks_the_table() {
     breaks(|out| rig::update(&one, &row, &row, &[], out), "no row");
     breaks(|out| rig::delete(&one, &row, out), "no row");
     breaks(|out| rig::insert(&one, &simple_row(1, 5, "again"), out), "found its key");
-    // The key moves to one that is taken.
+    // The key becomes one that another row has.
     breaks(|out| rig::update(&one, &simple_row(1, 1, "x"), &simple_row(3, 1, "x"), &[], out), "found its key");
 }
 
@@ -204,7 +204,7 @@ fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
     assert_eq!(rig.rows(&simple(2)), [simple_row(1, 1, "x")]);
     assert!(rig.store.status().memory_bytes < 2 << 20);
 
-    // A load that does not fit.
+    // A load that does not fit into memory.
     let request = rig.watch(&layout);
     rig.store.load_begin(&request).unwrap();
     let refusal = (0..100_000).find_map(|key| {
@@ -214,7 +214,7 @@ fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
     assert!(matches!(refusal, Some(Refusal::OutOfMemory { .. })));
     assert!(!rig.broken().1);
 
-    // A backlog that does not fit.
+    // A backlog that does not fit into memory.
     rig.watch(&layout);
     let mut bytes = Vec::new();
     rig::insert(&layout, &simple_row(1, 1, &"long text ".repeat(100)), &mut bytes);
@@ -223,8 +223,8 @@ fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
     assert!(rig.store.status().memory_bytes < 2 << 20);
 }
 
-/// A system call that fails, for lack of mapped areas or files: the table is given up without an error, or the query
-/// is refused, and all works again later.
+/// A system call fails, for lack of mapped areas or files. The table is given up without an error, or the query is
+/// refused, and everything works again later.
 #[test]
 fn a_call_that_the_system_refuses_a_mechanism_costs_a_table_or_a_query() {
     let (layout, rows) = (simple(1), [simple_row(1, 1, "one"), simple_row(2, 2, "two")]);

@@ -1,5 +1,6 @@
 //! A model of PostgreSQL, as far as the rule depends on it: transaction ids, row locks, snapshots, and a heap of row
-//! versions. A commit goes WAL record -> flush -> leave the proc array, with arbitrary delays between.
+//! versions. A commit writes its WAL record, flushes it, and leaves the proc array, with arbitrary delays between these
+//! steps.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,7 +36,7 @@ pub struct Pg {
     pub procs: BTreeMap<u64, Proc>,
     writes: HashMap<u64, Vec<u8>>,
     pub committed: HashMap<u64, bool>,
-    /// In order of the commit records: index + 1 is the position.
+    /// The transactions in the order of their commit records. The position of one is its index + 1.
     pub wal: Vec<Transaction>,
     pub flushed: usize,
 }
@@ -71,12 +72,12 @@ impl Pg {
         self.committed.get(&xid) == Some(&false)
     }
 
-    /// Committed and out of the proc array, or our own.
+    /// Whether a transaction has committed and left the proc array, or is our own.
     fn settled(&self, xid: u64, own: u64) -> bool {
         xid == own || !self.procs.contains_key(&xid)
     }
 
-    /// One random statement; does nothing where PostgreSQL would wait or raise an error.
+    /// Executes one random statement. It does nothing if PostgreSQL would wait or raise an error.
     pub fn write(&mut self, xid: u64, rnd: &mut StdRng) {
         let table = rnd.random_range(0..self.layouts.len());
         let current: Vec<usize> = (0..self.heaps[table].len())
@@ -142,7 +143,7 @@ impl Pg {
         self.leave_proc_array(xid);
     }
 
-    /// Leaves the proc array, if its record is flushed; sometimes before (synchronous_commit = off).
+    /// Leaves the proc array once the record is flushed, and sometimes before (synchronous_commit = off).
     pub fn leave(&mut self, xid: u64, rnd: &mut StdRng) {
         let position = 1 + self.wal.iter().position(|t| t.xid == xid).unwrap();
         if position <= self.flushed || rnd.random_bool(0.3) {
@@ -197,12 +198,13 @@ fn change_row(layout: &TableLayout, old: &Row, rnd: &mut StdRng) -> Row {
         .collect()
 }
 
-/// Kept out of line by PostgreSQL, or so it may be.
+/// Whether PostgreSQL keeps the value out of line, or may do so.
 fn is_long(val: &Val) -> bool {
     matches!(val, Val::Text(text) if text.len() > 20) || matches!(val, Val::Bytes(bytes) if bytes.len() > 20)
 }
 
-/// Small domains for keys (so that they collide) and for tables of REPLICA IDENTITY FULL (so that rows repeat).
+/// A random value. Keys have small domains so that they collide; so do tables of REPLICA IDENTITY FULL, so that rows
+/// repeat.
 fn random_val(ty: Type, key: bool, small: bool, rnd: &mut StdRng) -> Val {
     if !key && rnd.random_bool(0.15) {
         return Val::Null;

@@ -1,4 +1,4 @@
-//! Thousands of tables, most of them at rest: what they cost is counted in tables looked at.
+//! Thousands of tables, most of them at rest. Their cost is measured as the number of visited tables.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn rig_of_many(limits: Limits) -> Rig {
     rig
 }
 
-/// Tables looked at while `work` is done.
+/// The number of tables that are visited during `work`.
 fn visits(rig: &mut Rig, work: impl FnOnce(&mut Rig)) -> u64 {
     let before = rig.store.visits;
     work(rig);
@@ -33,7 +33,7 @@ fn tables_at_rest_cost_a_gate_nothing() {
     let mut rig = rig_of_many(Limits { undo_seconds: 10, ..LIMITS });
     assert_eq!(visits(&mut rig, Rig::gate), 0);
     insert(&mut rig, [7].into_iter(), 1);
-    // Once to apply, once to find that it was all.
+    // One visit applies the transaction, and one finds that nothing is left.
     assert_eq!(visits(&mut rig, Rig::gate), 2);
     assert_eq!(visits(&mut rig, |rig| _ = rig.store.tidy()), 1);
     assert_eq!(visits(&mut rig, |rig| _ = rig.store.tidy()), 0);
@@ -54,7 +54,7 @@ fn undo_that_is_too_old_goes_where_nothing_is_written_any_more() {
     rig.store.clock.advance(Duration::from_secs(6));
     while rig.store.tidy() {}
     assert_eq!(rig.store.status().undo_transactions, 0);
-    // The chunk was looked at, and waits for nothing.
+    // The chunk was checked, and waits for nothing.
     rig.store.clock.advance(Duration::from_secs(60));
     while rig.store.tidy() {}
     assert_eq!(visits(&mut rig, |rig| _ = rig.store.tidy()), 0);
@@ -119,7 +119,8 @@ fn restless_tables_do_not_keep_a_quiet_one_waiting() {
     let mut rig = rig_of_many(LIMITS);
     insert(&mut rig, 1..=TABLES, 1);
     rig.gate();
-    // All are restless, and rows that may be taken back keep all but one of them from being looked at.
+    // All chunks are restless, but in all except one of them rows may still be taken back, so that they are not
+    // checked.
     let mut bytes = Vec::new();
     rig::update(&simple(TABLES), &simple_row(1, 0, ""), &simple_row(1, 9, ""), &[], &mut bytes);
     (1..TABLES).for_each(|relid| rig::delete(&simple(relid), &simple_row(1, 0, ""), &mut bytes));
@@ -129,6 +130,6 @@ fn restless_tables_do_not_keep_a_quiet_one_waiting() {
         rig.store.clock.advance(Duration::from_secs(3));
         while rig.store.tidy() {}
     }
-    // Two columns of numbers.
+    // The table has two columns of numbers.
     assert_eq!(rig.store.looks, 2);
 }

@@ -1,4 +1,4 @@
-//! Is what the store serves for a snapshot S always what the heap shows under S?
+//! For every snapshot S that the store serves, it returns what the heap shows under S.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ fn layouts() -> Vec<TableLayout> {
         rig::layout(11, &[Decimal64 { scale: 2 }, Text, Int16, Char, Date], Identity::Key(vec![2, 1])),
         rig::layout(12, &[Int32, Char, Float64, Bool, Bytes], Identity::Full),
         rig::layout(14, &[Uuid, Opaque, Time, Oid, Enum, Float32, Name], Identity::Key(vec![0, 1])),
-        // Two columns with few values: most rows repeat.
+        // Two columns with few values, so that most rows repeat.
         rig::layout(13, &[Int32, Bool], Identity::Full),
     ]
 }
 
-/// Capture side and loader, as the rule demands.
+/// The capture worker and the loader, as the rule prescribes them.
 struct Capture {
     store: Store,
     sent: usize,
-    /// Per table: where watching began.
+    /// For each table, the position where watching began.
     watched: Vec<Option<usize>>,
     loaded: Vec<bool>,
 }
@@ -93,7 +93,7 @@ struct Outcome {
     looks: u64,
 }
 
-/// A view that is alive, and what it has to show.
+/// A view that is kept, with the rows that it has to show.
 struct Kept {
     view: Arc<dyn TableView>,
     s: Snapshot,
@@ -197,7 +197,7 @@ fn run(seed: u64, steps: usize, mechanism: Mechanism) -> Outcome {
         assert_eq!(broken, None);
     }
     outcome.looks = capture.store.looks;
-    // Views that stayed alive show what they showed.
+    // Views that were kept still show the same rows.
     kept.iter().for_each(|view| view.check(&pg));
     outcome
 }

@@ -19,7 +19,7 @@ pub enum Val {
     Unholdable,
     Bool(bool),
     Int(i64),
-    /// By bits.
+    /// A float, by its bits.
     Float(u64),
     Decimal(i128),
     Text(String),
@@ -84,7 +84,7 @@ pub fn delete(layout: &TableLayout, old: &[Val], out: &mut Vec<u8>) {
     StreamMessage::Delete { relid: layout.relid, key: &encode_key(layout, old) }.encode(out);
 }
 
-/// `unchanged`: columns that are not sent.
+/// Appends an update. `unchanged` are the columns that are not sent.
 pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize], out: &mut Vec<u8>) {
     let key = encode_key(layout, old);
     let mut row = Vec::new();
@@ -98,7 +98,7 @@ pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize
     StreamMessage::Update { relid: layout.relid, old_key, row: &row }.encode(out);
 }
 
-/// Messages sorted by their tables, as the stream does it.
+/// Groups messages by their tables, as the stream does.
 pub fn by_table(mut messages: &[u8]) -> Vec<TableChanges> {
     let mut tables: Vec<TableChanges> = Vec::new();
     while let Some((length, rest)) = messages.split_first_chunk::<4>() {
@@ -125,7 +125,7 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
             array.to_data().validate_full().unwrap();
             assert_eq!(array.len(), chunk.rows);
         }
-        // Some rows are the same ones.
+        // Picked rows are the same as those of the array.
         let some: Vec<u32> = (index as u32 % 3..chunk.rows as u32).step_by(3).collect();
         for (column, (&ty, array)) in view.types().iter().zip(&chunk.arrays).enumerate() {
             let picked = view.picked(index, column, &some).unwrap().unwrap();
@@ -150,7 +150,7 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
     rows
 }
 
-/// The number that a value's bounds refer to.
+/// The number by which bounds represent a value.
 pub fn in_order(value: &Val) -> Option<i128> {
     match value {
         Val::Int(number) => Some((*number).into()),
@@ -163,7 +163,7 @@ pub fn in_order(value: &Val) -> Option<i128> {
     }
 }
 
-/// Selections by code agree with the values.
+/// Checks that selections by code agree with the values.
 fn check_selection(view: &dyn TableView, index: usize, column: usize, array: &ArrayRef) {
     let ty = view.types()[column];
     let rows = view.rows(index).unwrap();
@@ -215,7 +215,7 @@ fn check_selection(view: &dyn TableView, index: usize, column: usize, array: &Ar
     assert!((0..rows.count).filter(is_live).all(|row| is_valid(row) == (values[row] != Val::Null)));
 }
 
-/// A child would read the same values as the array has.
+/// Checks that a child would read the same values as the array holds.
 fn check_coded(view: &dyn TableView, index: usize, column: usize, array: &ArrayRef) {
     let ty = view.types()[column];
     let (coded, wanted) = (view.coded(index, column).unwrap(), Coded::of(ty, array));
@@ -224,7 +224,7 @@ fn check_coded(view: &dyn TableView, index: usize, column: usize, array: &ArrayR
     let read = |coded: Coded| {
         let (mut values, mut valid) = (vec![0; rows.count], vec![false; rows.count]);
         coded.read(&mut values, &mut valid);
-        // Of a row that is not there anything may be said, and below a null.
+        // A row that does not exist, or is null, may have any code.
         let is_live = |row: usize| rows.live.as_ref().is_none_or(|live| live.value(row));
         let each = values.into_iter().zip(valid).enumerate().filter(|(row, _)| is_live(*row));
         each.map(|(_, (value, valid))| valid.then_some(value)).collect::<Vec<Option<i128>>>()
@@ -251,7 +251,7 @@ fn val_of(ty: Type, array: &ArrayRef, row: usize) -> Val {
     }
 }
 
-/// Those that this kernel has. Miri has neither mappings nor files in memory.
+/// The mechanisms that this kernel supports. Miri has neither mappings nor files in memory.
 pub fn mechanisms() -> impl Iterator<Item = Mechanism> {
     let is_there = |mechanism: &Mechanism| match mechanism {
         Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs | Mechanism::Auto => true,
@@ -260,7 +260,7 @@ pub fn mechanisms() -> impl Iterator<Item = Mechanism> {
     Mechanism::ALL.into_iter().filter(is_there)
 }
 
-/// A store with tables that were loaded under a snapshot that sees transactions below 10.
+/// A store whose tables were loaded under a snapshot that sees transactions below 10.
 pub struct Rig {
     pub store: Store,
     pub xid: u64,
@@ -296,7 +296,7 @@ impl Rig {
         );
     }
 
-    /// A transaction that commits; nothing is applied yet.
+    /// Commits a transaction; nothing is applied yet.
     pub fn commit(&mut self, changes: &[u8]) -> u64 {
         let xid = self.xid;
         self.xid += 1;
@@ -318,13 +318,13 @@ impl Rig {
         Ok(self.store.serve(s, &[request(layout, &columns)])?.tables.remove(0))
     }
 
-    /// The rows that are there now.
+    /// The rows that exist now.
     pub fn rows(&mut self, layout: &TableLayout) -> Vec<Row> {
         let now = self.now();
         rows_of(&self.serve(layout, &now).unwrap())
     }
 
-    /// The one event that has come up: a broken table. Returns whether it was an error, and the reason.
+    /// Takes the only event: a broken table. Returns whether it was an error, and the reason.
     pub fn broken(&mut self) -> (u32, bool, String) {
         let mut events = self.store.take_events();
         assert_eq!(events.len(), 1, "{events:?}");

@@ -1,4 +1,4 @@
-//! Views: of many chunks, without copies, and unchanged by what comes after.
+//! Views have many chunks, copy nothing, and do not change afterwards.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn views_stay_what_they_are_while_the_store_goes_on() {
     let view = rig.serve(&layout, &now).unwrap();
     assert_eq!((view.chunk_count(), view.row_count()), (4, count as u64));
     assert!((0..4).all(|i| view.chunk(i).unwrap().live.is_none()));
-    // Another thread reads the view again and again; the arrays outlive the view.
+    // Another thread reads the view again and again. Its arrays outlive the view.
     let reader = {
         let (view, want) = (view.clone(), want.clone());
         std::thread::spawn(move || {
@@ -85,15 +85,15 @@ fn what_is_written_as_arrow_has_it_is_not_copied() {
     let layout = simple(1);
     let mut rig = Rig::new(LIMITS);
     let mut rows = many_rows(20_000);
-    // Ends of the range in each chunk.
+    // Values at the ends of the range in each chunk.
     for (number, row) in rows.iter_mut().enumerate() {
         match number % 1000 {
             0 => (row[0], row[1]) = (Val::Int(i64::MIN + number as i64), Val::Int(i32::MIN.into())),
             1 => (row[0], row[1]) = (Val::Int(i64::MAX - number as i64), Val::Int(i32::MAX.into())),
-            // Too many to be listed.
+            // Too many distinct values to be listed.
             _ => row[1] = Val::Int(number as i64 * 99_991),
         }
-        // Of too many characters to be packed.
+        // A text with too many distinct characters to be packed.
         let character = |at: usize| char::from(b'!' + ((number * 7 + at * 13) % 90) as u8);
         row[2] = Val::Text((0..30).map(character).collect());
     }
@@ -103,7 +103,7 @@ fn what_is_written_as_arrow_has_it_is_not_copied() {
     for index in 0..one.chunk_count() {
         for (a, b) in one.chunk(index).unwrap().arrays.iter().zip(&two.chunk(index).unwrap().arrays) {
             assert!(a.nulls().is_none());
-            // The views of texts are made for each reader; the bytes behind them are not copied.
+            // The views of texts are made for each reader, but the bytes behind them are not copied.
             let made = usize::from(a.data_type() == &DataType::Utf8View);
             for (a, b) in a.to_data().buffers().iter().zip(b.to_data().buffers()).skip(made) {
                 assert_eq!(a.as_ptr(), b.as_ptr());
@@ -120,7 +120,7 @@ fn what_lies_below_nulls_is_no_value_of_a_list() {
     let mut rig = Rig::new(LIMITS);
     let mut rows = many_rows(2 * CHUNK_ROWS as i64);
     for (number, row) in rows.iter_mut().enumerate() {
-        // Nothing at first, then far apart, then nothing for long.
+        // Null at first, then values far apart, then nulls for a long time.
         row[1] = match number % 4096 {
             7..1000 => Val::Int([5_000_000, 6_000_000, 700][number % 3]),
             _ => Val::Null,
@@ -251,7 +251,7 @@ fn a_transaction_counts_once_whatever_it_touches() {
     let status = rig.store.status();
     assert_eq!((status.changes_applied, status.pending_transactions), (2, 0));
     let applied = rig.store.take_apply_delays();
-    // Committed in 2000, applied now.
+    // The transaction committed in 2000, and is applied now.
     assert!(applied.micros.len() == 1 && applied.micros[0] > 20 * 365 * 86_400 * 1_000_000, "{applied:?}");
     let later = rig.store.take_apply_delays();
     assert_eq!((later.micros.len(), later.total), (0, applied.total));
@@ -263,7 +263,7 @@ fn a_transaction_counts_once_whatever_it_touches() {
     assert!(status.tables[0].bytes > 0 && status.memory_bytes > status.tables[0].bytes);
 }
 
-/// Whatever becomes of the undo, the slots and the texts meanwhile.
+/// The old values stay, whatever happens to undo, slots and texts meanwhile.
 #[test]
 fn what_is_taken_back_later_is_what_was_there_before() {
     let layout = simple(1);

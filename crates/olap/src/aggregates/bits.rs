@@ -87,7 +87,7 @@ pub fn combined(of: BitAgg, a: i64, b: i64) -> i64 {
     }
 }
 
-/// The values as integers of 64 bits: true has them all set.
+/// The values as integers of 64 bits; true has all bits set.
 pub fn widened(array: &ArrayRef) -> Result<Vec<i64>> {
     match array.data_type() {
         DataType::Boolean => Ok(array.as_boolean().values().iter().map(|bit| -i64::from(bit)).collect()),
@@ -97,7 +97,8 @@ pub fn widened(array: &ArrayRef) -> Result<Vec<i64>> {
     }
 }
 
-/// The other way round. The bits beyond an integer's own follow its sign in whatever was made of them.
+/// Converts 64-bit results back to the column's type. The bits beyond an integer's own are copies of its sign, and an
+/// operation on bits keeps them so.
 pub fn narrowed(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
     Ok(match data_type {
         DataType::Boolean => Arc::new(BooleanArray::new(values.iter().map(|bits| *bits != 0).collect(), nulls)),

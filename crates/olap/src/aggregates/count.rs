@@ -1,4 +1,4 @@
-//! How many rows of a group have a value.
+//! The number of a group's rows that have a value.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use datafusion_common::error::Result;
 use crate::aggregates::fold::{Accumulating, Fold, Function, Over, Rows, State, included};
 use crate::aggregates::sum::{FEW_GROUPS, LANES};
 
-/// Counts the rows in which its argument is not null: all of them, for a constant.
+/// Counts the rows in which the argument is not null; with a constant argument, all rows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Count;
 
@@ -80,8 +80,8 @@ impl Fold for Count {
     }
 }
 
-/// Counts few groups in several lanes: the same group comes again and again, and each addition would wait for the one
-/// before.
+/// Counts few groups in several lanes. The same group comes again and again, and each addition would otherwise wait for
+/// the one before.
 fn count_in_lanes(counts: &mut [i64], groups: &[usize]) {
     let mut lanes = [[0i64; LANES]; FEW_GROUPS];
     for (row, group) in groups.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Aggregates over each value of a group once.
+//! Aggregates over each distinct value of a group once.
 //!
 //! The first occurrence of a value decides, so all rows of a group must come to one place: there are no partial
 //! states.
@@ -20,7 +20,7 @@ use crate::aggregates::sum::Summand;
 use crate::base::operand::for_number;
 use crate::functions::numbers::floats::canonical;
 
-/// Hands the first of equal values on to another aggregate.
+/// Passes the first of several equal values on to another aggregate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Distinct<F>(pub F);
 
@@ -50,18 +50,18 @@ fn no_partial_states<T>() -> Result<T> {
     Err(DataFusionError::Internal("an aggregate over distinct values in two phases".into()))
 }
 
-/// The values of each group so far.
+/// The values that each group has had so far.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Integers, decimals, truth values, and the bits of canonical floats.
+    /// Integers, decimals, truth values, and the bits of canonical floats, each with its group.
     numbers: HashSet<(usize, i128)>,
     texts: HashSet<(usize, Box<[u8]>)>,
-    /// Bytes of the texts.
+    /// The bytes of the texts.
     bytes: usize,
 }
 
 impl Seen {
-    /// Marks the rows whose value is new to their group. Nulls are none.
+    /// Marks the rows whose value is new to their group. Nulls are not marked.
     fn first(
         &mut self,
         array: &ArrayRef,
@@ -106,7 +106,7 @@ impl Seen {
         is_new
     }
 
-    /// Groups that were emitted are gone, and the others move up.
+    /// Forgets the groups that were emitted; the others move up.
     fn forget(&mut self, emitted: EmitTo) {
         match emitted {
             EmitTo::All => *self = Seen::default(),

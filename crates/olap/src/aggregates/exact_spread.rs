@@ -1,7 +1,7 @@
 //! The raw spread of integers and decimals, exactly: N·Σx² − (Σx)². Variance and standard deviation are made from it.
 //!
-//! It is wider than any number of a plan, and travels as text. PostgreSQL divides it and takes the root, so that the
-//! digits are its own.
+//! The result is wider than any number of a plan, and travels as text. PostgreSQL divides it and takes the root, so
+//! that the digits are PostgreSQL's.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl State for Moments {}
 pub struct Moments {
     count: i64,
     sum: i128,
-    /// The sum of squares is both of these: nearly all additions stay within the narrow one.
+    /// The sum of squares is the sum of these two. Nearly all additions stay within the narrow one.
     narrow_squares: i128,
     wide_squares: i256,
 }
@@ -109,7 +109,7 @@ impl Moments {
         Ok(())
     }
 
-    /// Takes back a value that was added.
+    /// Subtracts a value that was added before.
     pub fn remove(&mut self, value: i128) -> Result<()> {
         let wide = i256::from_i128(value);
         let square = wide.checked_mul(wide).ok_or_else(too_wide)?;
@@ -130,7 +130,7 @@ impl Moments {
         Ok(())
     }
 
-    /// `None`: no values.
+    /// The result; `None` if there were no values.
     pub fn result(&self) -> Result<Option<String>> {
         if self.count == 0 {
             return Ok(None);

@@ -1,7 +1,7 @@
-//! Minimum and maximum in PostgreSQL's order of values: -0 = 0, NaN is the greatest float, text is ordered by its
-//! bytes, as bytes are.
+//! Minimum and maximum in PostgreSQL's order of values: -0 = 0, NaN is the greatest float, and texts and bytes are
+//! ordered by their bytes.
 //!
-//! The bits of the value found are kept, so that the minimum of -0 alone is -0. A partial result is a value like any
+//! The result keeps the bits of the value, so that the minimum of -0 alone is -0. A partial result is a value like any
 //! other.
 
 use std::marker::PhantomData;
@@ -21,15 +21,15 @@ use crate::aggregates::fold::{Accumulating, Fold, Function, Over, Rows, States, 
 use crate::base::operand::for_number;
 use crate::functions::order::{Ordered, TextOrder, Texts, replaces};
 
-/// The extreme of values of one Arrow type, which is the result's too.
+/// The extreme of values of one Arrow type, which is also the result's type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExtremeOf {
     pub which: Extreme,
-    /// The locale that orders the text, if not its bytes do.
+    /// The locale that orders the text; `None` if its bytes do.
     pub locale: Option<&'static Locale>,
 }
 
-/// Runs `$body` with `$T` as the Arrow type of a column of numbers, or `$text` with that of one of text or bytes.
+/// Runs `$body` with the Arrow type of a column: `$T` for numbers, or `$text` for text or bytes.
 macro_rules! for_ordered {
     ($data_type:expr, $T:ident => $body:expr, text => $text:expr) => {
         match $data_type {
@@ -122,7 +122,7 @@ impl<T: ArrowPrimitiveType<Native: Ordered>> OfNumbers<T> {
     /// Adds to the group of all rows.
     fn add_all(&self, found: &mut Values<T::Native>, values: &[T::Native]) {
         let values = values.iter().copied();
-        // A loop of its own for each, without a branch.
+        // Each case has a loop of its own, without a branch.
         let best = match self.which {
             Extreme::Min => values.reduce(|old, new| if new.before(&old) { new } else { old }),
             Extreme::Max => values.reduce(|old, new| if old.before(&new) { new } else { old }),
@@ -180,7 +180,7 @@ impl<T: Texts> Fold for OfTexts<T> {
 
 struct FoundTexts<T: Texts> {
     texts: Vec<Option<T::Owned>>,
-    /// Bytes of the texts.
+    /// The bytes of the texts.
     bytes: usize,
 }
 

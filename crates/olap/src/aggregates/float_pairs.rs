@@ -1,4 +1,5 @@
-//! Aggregates of pairs of floats: covariance, correlation, regression. As in `float_spread`, each step is PostgreSQL's.
+//! Aggregates of pairs of floats: covariance, correlation, regression. As in `float_spread`, each step is the same as
+//! PostgreSQL's.
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ impl Fold for FloatPairs {
         Moments::default()
     }
 
-    /// Rows count in which both are.
+    /// Adds the rows in which neither value is null.
     fn add(&self, moments: &mut Vec<Moments>, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
         let (y, x) = (values[0].as_primitive::<Float64Type>(), values[1].as_primitive::<Float64Type>());
         let nulls = NullBuffer::union(y.nulls(), x.nulls());
@@ -66,7 +67,7 @@ impl Fold for FloatPairs {
     }
 }
 
-/// Sums of x and y, and of the products of their differences from the means.
+/// Sums of x and y, of their squared differences from the means, and of the products of these differences.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moments {
     count: f64,
@@ -137,7 +138,7 @@ impl Moments {
         if count < 1.0 {
             return None;
         }
-        // Nothing is said of points on a vertical line.
+        // The result is null for points on a vertical line.
         let unless_vertical = |value: f64| (xx != 0.0).then_some(value);
         match wanted {
             PairAgg::Corr => unless_vertical(xy / (xx * yy).sqrt()).filter(|_| yy != 0.0),

@@ -1,4 +1,4 @@
-//! States that consist of floats: partial results have a column for each.
+//! States that consist of floats. Partial results have a column for each.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Variance and standard deviation of floats: number of values, sum, and sum of the squared differences from the mean,
-//! brought along by the method of Youngs and Cramer. Each step is PostgreSQL's, one for one more value and one for two
-//! partial results: the result is one that a parallel plan could give.
+//! Variance and standard deviation of floats, by the method of Youngs and Cramer. The state is the number of values,
+//! their sum, and the sum of their squared differences from the mean. Adding a value and merging two states follow
+//! PostgreSQL step by step, so the result is one that a parallel plan of PostgreSQL could return.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Fold for FloatSpread {
 pub struct Moments {
     count: f64,
     sum: f64,
-    /// Sum of the squared differences from the mean; NaN with infinities.
+    /// The sum of the squared differences from the mean; NaN if there are infinities.
     squares: f64,
 }
 

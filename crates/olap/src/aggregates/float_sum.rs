@@ -17,7 +17,7 @@ use protocol::request::FailureKind;
 use crate::aggregates::fold::{Accumulating, Fold, Function, Over, Rows, State};
 use crate::base::error::QueryError;
 
-/// The sum, or what becomes of it.
+/// A value that is computed from the total: sum or average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FloatTotal {
     Sum,
@@ -85,7 +85,7 @@ impl Fold for FloatTotal {
     }
 }
 
-/// The value, unless some order of rows could overflow with it.
+/// The value; an error if some order of the rows could overflow.
 pub fn checked(value: f64) -> Result<f64> {
     match value.is_finite() && value.abs() > MAX_SUMMED {
         true => Err(QueryError(FailureKind::FloatTooLarge).into()),
@@ -93,11 +93,11 @@ pub fn checked(value: f64) -> Result<f64> {
     }
 }
 
-/// Values so far.
+/// The total of the values so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Total {
     sum: f64,
-    /// The rounding error of the sum.
+    /// The rounding error of the sum so far.
     lost: f64,
     count: i64,
 }
@@ -105,7 +105,7 @@ pub struct Total {
 impl State for Total {}
 
 impl Default for Total {
-    /// The sum of nothing but negative zeros is one.
+    /// The sum of no values is -0, so that a sum of negative zeros alone is -0, too.
     fn default() -> Self {
         Total { sum: -0.0, lost: 0.0, count: 0 }
     }
@@ -152,18 +152,18 @@ impl Total {
     }
 
     fn result(&self, wanted: FloatTotal) -> Option<f64> {
-        // An infinite sum has lost nothing that could be told, and the sum of negative zeros keeps its sign.
+        // An infinite sum has no known rounding error. A sum of negative zeros must keep its sign.
         let whole = self.lost == 0.0 || !self.sum.is_finite();
         let sum = if whole { self.sum } else { self.sum + self.lost };
         (self.count > 0).then(|| match wanted {
             FloatTotal::Sum => sum,
-            // PostgreSQL's average starts with 0.
+            // PostgreSQL's average starts with 0, not with -0.
             FloatTotal::Avg => (0.0 + sum) / self.count as f64,
         })
     }
 }
 
-/// The sum, and what rounding took from it.
+/// The rounded sum, and its rounding error.
 #[inline]
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;

@@ -1,12 +1,12 @@
-//! Aggregates as folds: rows are added to the states of their groups, and of each state a result is made in the end.
+//! Aggregates as folds: rows are added to the states of their groups, and finally each state becomes a result.
 //!
 //! ```text
 //!   Function   an aggregate's name and types, and what computes it    in DataFusion's terms: Folded
 //!   Fold       the loops: rows into states, states into results      in DataFusion's terms: Over
 //! ```
 //!
-//! A new aggregate is a type that is both. Its loops are compiled for it, and for rows with and without nulls and
-//! groups.
+//! A new aggregate is a type that implements both traits. Its loops are compiled for it, in versions with and without
+//! nulls and groups.
 
 use std::fmt::{self, Debug, Formatter};
 use std::hash::Hash;
@@ -20,7 +20,7 @@ use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
 
-/// An aggregate, as DataFusion asks for it.
+/// The properties of an aggregate that DataFusion asks for.
 pub trait Function: Clone + Debug + Eq + Hash + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
@@ -35,7 +35,7 @@ pub trait Function: Clone + Debug + Eq + Hash + Send + Sync + 'static {
         true
     }
 
-    /// The columns of partial states. One alone is null where the result is.
+    /// The columns of partial states. If there is only one, it is null where the result is.
     fn state_types(&self, result: &DataType) -> Vec<(&'static str, DataType)> {
         vec![("value", result.clone())]
     }
@@ -53,7 +53,7 @@ pub trait Fold: Send + Sync + 'static {
     /// Adds rows to the states of their groups.
     fn add(&self, states: &mut Self::States, values: &[ArrayRef], rows: Rows<'_>) -> Result<()>;
 
-    /// Adds partial states. Those of many aggregates are values like any other.
+    /// Adds partial states. For many aggregates, these are values like any other.
     fn merge(&self, states: &mut Self::States, columns: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
         self.add(states, columns, rows)
     }
@@ -93,7 +93,7 @@ pub trait States: Clone + Default + Send + Sync + 'static {
 
 /// The state of one group among others of its kind.
 pub trait State: Clone + Send + Sync + 'static {
-    /// Memory beside its own size.
+    /// The memory that the state uses outside of itself.
     fn heap_bytes(&self) -> usize {
         0
     }
@@ -115,7 +115,7 @@ impl<S: State> States for Vec<S> {
     }
 }
 
-/// Values of groups, some of which have none yet.
+/// The values of groups; some groups may have none yet.
 #[derive(Clone, Debug, Default)]
 pub struct Values<V> {
     pub values: Vec<V>,
@@ -139,17 +139,17 @@ impl<V: Clone + Default + Send + Sync + 'static> States for Values<V> {
     }
 }
 
-/// The groups that rows are added to.
+/// The groups to which rows are added.
 #[derive(Clone, Copy)]
 pub enum Rows<'a> {
-    /// All to the first one.
+    /// All rows belong to the first group.
     OfOne,
-    /// Each to its own, if the filter lets it pass.
+    /// Each row belongs to its own group, and counts if the filter lets it pass.
     OfGroups(&'a [usize], Option<&'a BooleanArray>),
 }
 
 impl Rows<'_> {
-    /// Calls `visit` with group and number of each row that counts: it is not null and passes the filter.
+    /// Calls `visit` with the group and the number of each row that is not null and passes the filter.
     #[inline]
     pub fn visit(
         self,
@@ -170,7 +170,7 @@ impl Rows<'_> {
     }
 }
 
-/// Rows that count: those that are not null and pass the filter; `None`: all.
+/// The rows that are not null and pass the filter; `None` if all do.
 pub fn included(nulls: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Option<NullBuffer> {
     let passing = filter.map(|f| match f.nulls() {
         None => NullBuffer::new(f.values().clone()),
@@ -179,7 +179,7 @@ pub fn included(nulls: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Op
     NullBuffer::union(nulls, passing.as_ref()).filter(|n| n.null_count() > 0)
 }
 
-/// An aggregate for DataFusion.
+/// The aggregate as DataFusion needs it.
 pub fn folded(function: impl Function) -> AggregateUDF {
     let signature = Signature::any(function.arguments(), Volatility::Immutable);
     AggregateUDF::from(Folded { function, signature })
@@ -228,12 +228,12 @@ impl<F: Function> AggregateUDFImpl for Folded<F> {
     }
 }
 
-/// Computes an aggregate, of all rows or of groups.
+/// The state of an aggregate over all rows, or over groups.
 pub trait Accumulating: Accumulator + GroupsAccumulator {}
 
 impl<T: Accumulator + GroupsAccumulator> Accumulating for T {}
 
-/// A fold, and the states so far.
+/// A fold with its states so far.
 pub struct Over<F: Fold> {
     fold: F,
     result: DataType,
@@ -249,7 +249,8 @@ impl<F: Fold> Over<F> {
         self.states.resize(groups, || self.fold.start());
     }
 
-    /// The state of all rows, which are one group. It stays, since DataFusion asks for extremes before their end, too.
+    /// The state of all rows, which form one group. It stays, since DataFusion also asks for extremes before all rows
+    /// are there.
     fn all(&mut self) -> F::States {
         self.resize(1);
         self.states.clone()

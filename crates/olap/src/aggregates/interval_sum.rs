@@ -1,4 +1,4 @@
-//! The sum of intervals: months, days and time each for itself. The sum of some of the rows is an addend like another.
+//! The sum of intervals: months, days and time are added separately. A partial sum is added like a single interval.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Function for IntervalSum {
     }
 }
 
-/// `None`: no value yet.
+/// The state of a group; `None` if there was no value yet.
 impl State for Option<Total> {}
 
 impl Fold for IntervalSum {
@@ -65,7 +65,7 @@ impl Fold for IntervalSum {
     }
 }
 
-/// Wide enough for as many intervals as there can be rows.
+/// A sum that is wide enough for as many intervals as there can be rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Total {
     months: i64,
@@ -74,7 +74,7 @@ pub struct Total {
 }
 
 impl Total {
-    /// With an interval added, or taken back.
+    /// The sum with an interval added or, if `times` is -1, subtracted.
     pub fn plus(self, addend: i128, times: i8) -> Total {
         let Interval { months, days, microseconds } = Interval::of_number(addend);
         Total {

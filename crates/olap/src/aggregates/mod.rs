@@ -1,4 +1,4 @@
-//! Accumulators of the aggregates. None knows an operator.
+//! The accumulators of the aggregates. They do not depend on any operator.
 
 pub mod bits;
 pub mod count;

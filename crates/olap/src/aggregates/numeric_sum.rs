@@ -1,5 +1,5 @@
-//! The sum of numerics: exact, in any order, with as many digits as the addend that shows most. The sum of some of
-//! the rows is an addend like another.
+//! The sum of numerics is exact in any order, and has as many digits as the addend with most digits. A partial sum is
+//! added like a single value.
 
 use std::sync::Arc;
 

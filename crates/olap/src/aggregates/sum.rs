@@ -1,7 +1,7 @@
 //! The exact sum of integers and decimals.
 //!
-//! Totals and partial states are 128 bits wide, which no sum of 64-bit values leaves; decimals of 128 bits are added
-//! with a check.
+//! Totals and partial states have 128 bits, which no sum of 64-bit values exceeds. Decimals of 128 bits are added with
+//! an overflow check.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::error::QueryError;
 use crate::base::operand::for_number;
 
-/// The sum, by what it is returned as.
+/// A sum, by the type of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExactSum {
     Bigint,
@@ -109,7 +109,7 @@ macro_rules! small_summand {
     ($ty:ty) => {
         impl Summand for $ty {
             fn sum(values: &[Self::Native]) -> Result<i128> {
-                // A batch would need 2^32 rows to leave 64 bits.
+                // A batch would need 2^32 rows to exceed 64 bits.
                 Ok(values.iter().map(|&v| v as i64).sum::<i64>() as i128)
             }
             fn widen(value: Self::Native) -> i128 {
@@ -123,7 +123,7 @@ small_summand!(Int16Type);
 small_summand!(Int32Type);
 
 impl Summand for Int64Type {
-    /// Upper and lower halves are summed apart, in 64 bits each, so that the loop needs neither carry nor check.
+    /// Upper and lower halves are summed separately, in 64 bits each, so that the loop needs neither carry nor check.
     fn sum(values: &[i64]) -> Result<i128> {
         let (mut high, mut low) = (0i64, 0u64);
         for &value in values {
@@ -171,7 +171,7 @@ fn add_all<T: Summand>(sums: &mut Sums, values: &PrimitiveArray<T>) -> Result<()
     Ok(())
 }
 
-/// So many groups are summed, and counted, in lanes.
+/// Up to this number of groups, sums and counts are computed in lanes.
 pub const FEW_GROUPS: usize = 16;
 pub const LANES: usize = 4;
 
@@ -201,8 +201,8 @@ fn add_by_group<T: Summand>(
     if overflow { Err(too_wide()) } else { Ok(()) }
 }
 
-/// Adds up few groups in several lanes: the same group comes again and again, and each addition would wait for the
-/// one before. `None`: a lane has overflowed, and nothing was added.
+/// Adds values of few groups in several lanes. The same group comes again and again, and each addition would otherwise
+/// wait for the one before. `None` if a lane has overflowed; nothing was added then.
 fn add_in_lanes<T: Summand>(own: &mut Sums, values: &[T::Native], groups: &[usize]) -> Option<()> {
     let mut lanes = [([0i128; LANES], [false; LANES]); FEW_GROUPS];
     let mut overflow = false;
@@ -221,7 +221,7 @@ fn add_in_lanes<T: Summand>(own: &mut Sums, values: &[T::Native], groups: &[usiz
     Some(())
 }
 
-/// Each number as a sum of its own.
+/// Converts each number into a sum of its own.
 fn widened<T: Summand>(array: &ArrayRef, filter: Option<&BooleanArray>) -> Result<ArrayRef> {
     let array = array.as_primitive::<T>();
     let sums: Vec<i128> = array.values().iter().map(|&v| T::widen(v)).collect();
@@ -254,7 +254,7 @@ mod tests {
         let mut full = Over::new(ExactSum::Decimal, RAW_DECIMAL);
         let most: ArrayRef = Arc::new(Decimal128Array::from_iter_values(vec![i128::MAX / 100; 8192]));
         assert!(full.update_batch(&[most], &[0; 8192], None, 1).is_err());
-        // Each lane alone has no room, but they are taken from each other.
+        // Each lane alone would overflow, but here the lanes' values cancel out.
         let mut even = Over::new(ExactSum::Decimal, RAW_DECIMAL);
         let most = (0..8192).map(|row| if row % 2 == 0 { i128::MAX / 100 } else { -(i128::MAX / 100) });
         let most: ArrayRef = Arc::new(Decimal128Array::from_iter_values(most));

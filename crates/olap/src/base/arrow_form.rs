@@ -7,8 +7,8 @@ use protocol::request::Failure;
 
 use crate::base::error::internal;
 
-/// Raw 128-bit integers: the scale lives in the plan's type only, so that no arithmetic of Arrow or DataFusion ever
-/// sees one.
+/// Raw integers of 128 bits. The scale exists only in the plan's type, so that no arithmetic of Arrow or DataFusion
+/// ever uses it.
 pub const RAW_DECIMAL: DataType = DataType::Decimal128(38, 0);
 
 pub fn arrow_type(ty: Type) -> DataType {

@@ -1,5 +1,5 @@
-//! Memory of rows after they are concatenated. Parts of larger arrays count with their own size. A null bitmap always
-//! counts, since the rows they are concatenated with may have one.
+//! The memory of rows after they are concatenated. Parts of larger arrays count with their own size. A null bitmap
+//! always counts, since other rows of the concatenation may need one.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};

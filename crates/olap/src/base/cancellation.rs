@@ -1,8 +1,8 @@
-//! Cancels joins that look at many pairs before they return a row, and window functions that look at many rows for
-//! each.
+//! Cancels joins that compare many pairs before they return a row, and window functions that read many rows for each
+//! row.
 //!
-//! Dropping a query's stream ends it at the next batch. A join may take long until then, but it evaluates its
-//! condition often: there it is told to stop.
+//! Dropping a query's stream ends the query at the next batch, but a join may take long until then. It evaluates its
+//! condition often, so it is stopped there.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -25,7 +25,7 @@ impl Cancellation {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// An error once the query is cancelled.
+    /// Returns an error once the query is cancelled.
     pub fn check(&self) -> Result<()> {
         match self.0.load(Ordering::Relaxed) {
             true => Err(DataFusionError::Execution("cancelled".into())),
@@ -33,7 +33,7 @@ impl Cancellation {
         }
     }
 
-    /// The condition, or an error once the query is cancelled.
+    /// The condition, which returns an error once the query is cancelled.
     pub fn observed(&self, condition: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         Arc::new(Observed { condition, cancellation: self.clone() })
     }

@@ -1,7 +1,8 @@
-//! Compaction: rows that hold only their own memory, before they are passed on and counted batch by batch.
+//! Compaction: rows that hold only their own memory. They are compacted before they are passed on and counted batch by
+//! batch.
 //!
-//! Texts and bytes of a few rows may lie between those of many others. The parts of a large batch share its memory,
-//! and each would count as much as all of it.
+//! The texts of a few rows may lie between those of many others. All parts of a large batch share its memory, so that
+//! each would count as much as the whole batch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,11 +19,11 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
-/// So much more than is needed does not matter.
+/// The excess memory that does not matter.
 const SLACK: usize = 64 << 10;
 
-/// A copy with its own memory, for text or bytes that were taken out of a batch: they would keep all of the batch's
-/// memory.
+/// A copy with its own memory, for texts or bytes that were taken out of a batch. Without it, they would keep all of
+/// the batch's memory.
 pub fn owned(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),
@@ -36,7 +37,7 @@ struct Compact {
     input: Arc<dyn ExecutionPlan>,
 }
 
-/// The same rows.
+/// An operator that returns the same rows, compacted.
 pub fn compact(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let is_view = |ty: &DataType| matches!(ty, DataType::Utf8View | DataType::BinaryView);
     match input.schema().fields().iter().any(|field| is_view(field.data_type())) {
@@ -51,7 +52,7 @@ fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 
-/// The same values, copied where they hold on to much more than they are.
+/// The same values, copied if they hold much more memory than they need.
 pub fn lean(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => without_others(column.as_string_view(), column),

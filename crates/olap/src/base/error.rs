@@ -1,7 +1,7 @@
 //! Errors that carry their meaning through DataFusion.
 //!
-//! An expression or aggregate raises a [`QueryError`]; DataFusion passes it on inside its own error, wrapped an unknown
-//! number of times; [`failure`] finds it again.
+//! An expression or aggregate raises a [`QueryError`]. DataFusion passes it on inside its own error, perhaps wrapped
+//! several times. [`failure`] finds it again.
 
 use std::error::Error;
 
@@ -32,7 +32,7 @@ pub fn internal(message: impl Into<String>) -> Failure {
     Failure { kind: FailureKind::Internal, message: message.into() }
 }
 
-/// A locale by its name in a plan, looked up on this machine.
+/// A locale by its name in a plan; it must exist on this machine.
 pub fn known_locale(name: &str) -> Result<&'static Locale, DataFusionError> {
     let unknown = || DataFusionError::Internal(format!("there is no locale \"{name}\" for UTF-8"));
     Locale::named(name).ok_or_else(unknown)
@@ -46,7 +46,7 @@ pub fn failure(error: &DataFusionError) -> Failure {
             return Failure { kind: raised.0, message: raised.to_string() };
         }
         if let Some(DataFusionError::ResourcesExhausted(message)) = e.downcast_ref() {
-            // DataFusion's exchange speaks of its own disk, which it does not have.
+            // DataFusion's exchange mentions a disk of its own, which it does not have here.
             let message = match message.contains("DiskManager") {
                 true => "no room in anker.query_memory for rows on their way between threads",
                 false => message,

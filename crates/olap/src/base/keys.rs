@@ -1,7 +1,7 @@
-//! Sort keys: the values that rows are ordered by, in a form that is fast to compare.
+//! Sort keys: the values by which rows are ordered, in a form that is fast to compare.
 //!
-//! A key is the bytes of Arrow's row format, whose order is that of the values. A text that a locale orders has no
-//! such form (`crates/locale` says why). It stands as it is between the bytes of the values around it:
+//! A key is the bytes of Arrow's row format, whose order is the order of the values. A text in a locale's order has no
+//! such form (`crates/locale` says why). It stands unchanged between the bytes of the values around it:
 //!
 //! ```text
 //!   a, b, text in a locale, c      [length] a b [length] text 0, c
@@ -23,18 +23,18 @@ use locale::Locale;
 
 use crate::base::pieces::are_shared_too_often;
 
-/// A column that rows are ordered by.
+/// A column by which rows are ordered.
 #[derive(Clone, Debug)]
 pub struct SortColumn {
-    /// Equal values have equal bits.
+    /// The values. Equal values must have equal bits.
     pub expr: Arc<dyn PhysicalExpr>,
-    /// The locale of texts, if not their bytes order them.
+    /// The locale that orders texts; `None` if their bytes do.
     pub locale: Option<&'static Locale>,
     pub options: SortOptions,
 }
 
 impl SortColumn {
-    /// By the bytes of texts, in whichever direction: it is equality that counts.
+    /// A column in an order that does not matter, because only equality counts; texts are compared by their bytes.
     pub fn any(expr: Arc<dyn PhysicalExpr>) -> SortColumn {
         SortColumn { expr, locale: None, options: SortOptions::default() }
     }
@@ -59,13 +59,13 @@ impl Keys {
         self.form.keys(&arrays, batch.num_rows())
     }
 
-    /// Keys of values, where equal ones have equal bits, ascending in a locale if one is named.
+    /// Keys of values in ascending order. Equal values have equal bits; texts are in a locale's order if one is named.
     pub fn of_values(values: &ArrayRef, locale: Option<&'static Locale>) -> Result<KeyRows> {
         let form = Form::of(&[(values.data_type().clone(), locale, SortOptions::default())])?;
         form.keys(std::slice::from_ref(values), values.len())
     }
 
-    /// Keys of columns, where equal values have equal bits.
+    /// Keys of several columns, in which equal values have equal bits.
     pub fn of_arrays(arrays: &[ArrayRef], order: &[(Option<&'static Locale>, SortOptions)]) -> Result<KeyRows> {
         let part = |(array, (locale, options)): (&ArrayRef, &_)| (array.data_type().clone(), *locale, *options);
         let parts: Vec<_> = arrays.iter().zip(order).map(part).collect();
@@ -79,16 +79,17 @@ impl Keys {
     }
 }
 
-/// How keys are put together.
+/// The form of keys.
 struct Form {
-    /// The converter of the columns or, with texts of locales, of rows whose bytes are made here.
+    /// The converter of the columns. With texts in locales' orders, its rows are made of bytes that are put together
+    /// here.
     converter: RowConverter,
     pieces: Option<Pieces>,
 }
 
 /// The parts of keys with texts of locales.
 struct Pieces {
-    /// The pieces before the first text, between texts, and behind the last one, each with its number of columns.
+    /// The pieces before the first text, between texts, and after the last one, each with its number of columns.
     around: Vec<(usize, RowConverter)>,
     texts: Arc<[TextOrder]>,
 }
@@ -126,7 +127,7 @@ impl Form {
 
     fn plain(&self, arrays: &[ArrayRef], rows: usize) -> Result<Rows> {
         match arrays.is_empty() {
-            // All are equal.
+            // Without columns, all keys are equal.
             true => Ok(self.made(rows, |_, _| {})),
             false => Ok(self.converter.convert_columns(arrays)?),
         }
@@ -152,7 +153,7 @@ impl Form {
         }))
     }
 
-    /// Keys whose bytes are written one after the other.
+    /// Keys whose bytes `write` writes one after the other.
     fn made(&self, rows: usize, write: impl Fn(usize, &mut Vec<u8>)) -> Rows {
         let parser = self.converter.parser();
         let mut all = self.converter.empty_rows(rows, 0);
@@ -166,7 +167,7 @@ impl Form {
     }
 }
 
-/// Keys of several rows.
+/// The keys of several rows.
 pub struct KeyRows {
     rows: Rows,
     texts: Option<Arc<[TextOrder]>>,
@@ -178,7 +179,7 @@ impl KeyRows {
         Key { row: self.rows.row(row), texts: self.texts.as_ref() }
     }
 
-    /// Equal keys have equal ones.
+    /// The bytes of a row's key, which are equal if the keys are.
     pub fn bytes(&self, row: usize) -> &[u8] {
         self.rows.row(row).data()
     }
@@ -187,17 +188,17 @@ impl KeyRows {
         self.rows.num_rows()
     }
 
-    /// In bytes.
+    /// The memory in bytes.
     pub fn size(&self) -> usize {
         self.rows.size()
     }
 }
 
-/// A row's key. Those of one [`Keys`] are ordered as the rows are.
+/// The key of a row. The keys of one [`Keys`] have the order of the rows.
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
     row: Row<'a>,
-    /// Its texts that locales order.
+    /// The texts in it that locales order.
     texts: Option<&'a Arc<[TextOrder]>>,
 }
 
@@ -233,7 +234,7 @@ impl Ord for Key<'_> {
     }
 }
 
-/// One that outlives its rows.
+/// A key that outlives its rows.
 pub struct OwnedKey {
     row: OwnedRow,
     texts: Option<Arc<[TextOrder]>>,
@@ -245,7 +246,7 @@ impl OwnedKey {
     }
 }
 
-/// How a text of keys is ordered.
+/// The order of one text within a key.
 #[derive(Debug)]
 struct TextOrder {
     locale: &'static Locale,
@@ -267,7 +268,7 @@ impl TextOrder {
     }
 }
 
-/// Keys with texts.
+/// Compares keys that contain texts.
 #[inline(never)]
 fn compare(texts: &[TextOrder], mut left: &[u8], mut right: &[u8]) -> Ordering {
     for order in texts {
@@ -282,7 +283,7 @@ fn compare(texts: &[TextOrder], mut left: &[u8], mut right: &[u8]) -> Ordering {
 
 const LENGTH: usize = size_of::<u32>();
 
-/// Bytes behind their length.
+/// Appends bytes after their length.
 fn put(bytes: &[u8], key: &mut Vec<u8>) {
     key.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     key.extend_from_slice(bytes);
@@ -296,7 +297,7 @@ fn take<'a>(key: &mut &'a [u8]) -> &'a [u8] {
     bytes
 }
 
-/// A text, as C has it; nothing, not even its end, if it is null.
+/// Appends a text as a C string; for a null nothing is appended, not even the end.
 fn put_text(text: Option<&str>, key: &mut Vec<u8>) {
     let Some(text) = text else { return put(&[], key) };
     key.extend_from_slice(&(text.len() as u32 + 1).to_le_bytes());

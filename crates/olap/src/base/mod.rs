@@ -1,4 +1,4 @@
-//! The ground floor: what every room above may use.
+//! The ground floor, which every room above may use.
 
 pub mod arrow_form;
 pub mod bytes;

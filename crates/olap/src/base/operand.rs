@@ -1,8 +1,8 @@
 //! Loops over the slots of one or two operands, each an array or a constant.
 //!
-//! A slot function returns its result and whether it failed, and must accept any input. It is also applied to the
-//! arbitrary content of null slots, so that the loop has no branch and can be vectorised. Only if some slot failed,
-//! the valid ones are checked.
+//! A slot function returns its result, and whether it failed. It must accept any input, since it is also applied to the
+//! arbitrary content of null slots. So the loop has no branch and can be vectorised. The valid slots are checked only
+//! if some slot has failed.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use protocol::request::FailureKind;
 use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::error::QueryError;
 
-/// Runs `$body`, which gives a result, with `$T` as the Arrow type of a kind of numbers.
+/// Runs `$body`, which returns a result, with `$T` as the Arrow type of a kind of numbers.
 macro_rules! for_number {
     ($data_type:expr, $T:ident => $body:expr) => {
         match $data_type {
@@ -45,7 +45,7 @@ macro_rules! for_number {
 }
 pub(crate) use for_number;
 
-/// Runs `$body` with `$T` as the Arrow type of any array whose slots are bytes; does nothing for bits and text.
+/// Runs `$body` with `$T` as the Arrow type of any array whose slots are bytes. Does nothing for bits and text.
 macro_rules! for_slots {
     ($data_type:expr, $T:ident => $body:expr) => {
         match $data_type {
@@ -96,7 +96,7 @@ impl<T: ArrowPrimitiveType> Operand<T> {
         })
     }
 
-    /// Null in every row.
+    /// Whether it is null in every row.
     pub fn is_null(&self) -> bool {
         matches!(self, Operand::Constant(None))
     }
@@ -115,7 +115,7 @@ impl<T: ArrowPrimitiveType> Operand<T> {
         }
     }
 
-    /// Its slots where the mask is set, those of `other` elsewhere.
+    /// Its own slots where the mask is set, and those of `other` elsewhere.
     pub fn or(&self, other: &Self, mask: &BooleanBuffer, rows: usize) -> PrimitiveArray<T> {
         let values: Vec<T::Native> = match (self, other) {
             (Operand::Array(a), Operand::Array(b)) => {
@@ -139,7 +139,7 @@ impl<T: ArrowPrimitiveType> Operand<T> {
     }
 }
 
-/// `yes` where the mask is set, `no` elsewhere; both are of one type.
+/// `yes` where the mask is set, and `no` elsewhere; both have the same type.
 pub fn select(mask: &BooleanBuffer, yes: &ColumnarValue, no: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     for_slots!(yes.data_type(), T => {
         let (yes, no) = (Operand::<T>::new(yes)?, Operand::<T>::new(no)?);
@@ -160,7 +160,7 @@ fn pick<V>(mask: &BooleanBuffer, yes: impl Iterator<Item = V>, no: impl Iterator
     mask.iter().zip(yes.zip(no)).map(|(set, (yes, no))| if set { yes } else { no }).collect()
 }
 
-/// Validity of a selection.
+/// The validity of a selection.
 fn selected_nulls(mask: &BooleanBuffer, yes: Option<&NullBuffer>, no: Option<&NullBuffer>) -> Option<NullBuffer> {
     let valid = match (yes, no) {
         (None, None) => return None,

@@ -1,19 +1,19 @@
-//! Batches cut by the bytes of their texts. Rows that share a long text take little memory as long as they refer to
-//! it, and much when it is copied into each key. So grouped rows are cut by the bytes of their texts, not by rows
-//! alone, and keys that would be too large are refused.
+//! Batches that are cut by the bytes of their texts. Rows that share a long text need little memory as long as they
+//! refer to it, but much if it is copied into each key. So grouped rows are cut not only by their number, and keys that
+//! would be too large are refused.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 
-/// Bytes of texts that a batch may have, if it has more than one row.
+/// The greatest number of bytes of texts in a batch with more than one row.
 const MOST: usize = 16 << 20;
-/// Memory that keys may take at once, whatever the size of the texts.
+/// The memory that keys may always take, whatever the size of the texts.
 const ALWAYS: usize = 64 << 20;
-/// The memory that larger keys may take, relative to that of the texts.
+/// The greatest ratio between the memory of larger keys and that of the texts.
 const TIMES: usize = 4;
 
-/// The batch in parts none of which has too many bytes.
+/// Calls `put` with parts of the batch, none of which has too many bytes.
 pub fn pieces(batch: RecordBatch, put: &mut impl FnMut(RecordBatch)) {
     let rows = batch.num_rows();
     if rows <= 1 || bytes_of_texts(batch.columns()) <= MOST {
@@ -23,13 +23,13 @@ pub fn pieces(batch: RecordBatch, put: &mut impl FnMut(RecordBatch)) {
     pieces(batch.slice(rows / 2, rows - rows / 2), put);
 }
 
-/// Whether copies of the values would take far more than the values do.
+/// Whether copies of the values would need far more memory than the values do.
 pub fn are_shared_too_often(arrays: &[ArrayRef]) -> bool {
     let bytes = bytes_of_texts(arrays);
     bytes > ALWAYS && bytes > TIMES * arrays.iter().map(|array| array.get_array_memory_size()).sum::<usize>()
 }
 
-/// The lengths of all texts together.
+/// The sum of the lengths of all texts.
 pub fn bytes_of_texts(arrays: &[ArrayRef]) -> usize {
     let lengths = |views: &[u128]| views.iter().map(|view| *view as u32 as usize).sum::<usize>();
     let bytes = |array: &ArrayRef| match array.data_type() {

@@ -1,7 +1,7 @@
-//! Rows of which nothing is assumed but their number of partitions.
+//! Rows about which DataFusion assumes nothing but their number of partitions.
 //!
 //! DataFusion derives from constants and orders below an operator which work it can skip. If constants meet outer
-//! joins, grouping takes rows for sorted that are not. This operator removes such assumptions.
+//! joins, it takes rows for sorted that are not, and groups them wrongly. This operator hides such properties.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct Unordered {
     properties: Arc<PlanProperties>,
 }
 
-/// The same rows.
+/// An operator that returns the same rows without such properties.
 pub fn unordered(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let known = input.equivalence_properties();
     match known.oeq_class().is_empty() && known.constants().is_empty() {

@@ -1,8 +1,8 @@
-//! Puts the physical plan together, operator by operator, from the top down.
+//! Builds the physical plan, operator by operator, from the top down.
 //!
-//! There is no other optimizer behind this, so that no rewriting rule can change a meaning. Every operator of the
-//! plan becomes one physical operator, except scans, filters and inner joins. These form blocks, in which the
-//! relations may be joined in any order (see [`crate::build::inner_join`]).
+//! No other optimizer runs afterwards, so that no rewriting rule can change a meaning. Every operator of the plan
+//! becomes one physical operator, except scans, filters and inner joins. These form blocks, in which the relations may
+//! be joined in any order (see [`crate::build::inner_join`]).
 //!
 //! Columns are dropped as soon as nothing above reads them.
 
@@ -33,13 +33,13 @@ use crate::observe::Observer;
 use crate::operators::scan::runtime_filter::JoinKeys;
 use crate::operators::shared::SharedRows;
 
-/// How to run a query.
+/// The way in which a query is run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
-    /// Counts for EXPLAIN what the operators do.
+    /// Whether the work of the operators is counted for EXPLAIN.
     pub observed: bool,
     pub order: JoinOrder,
-    /// Bytes that it may have on disk, within the limit of all queries.
+    /// The bytes that the query may have on disk, within the limit for all queries.
     pub disk_bytes: Option<u64>,
 }
 
@@ -51,16 +51,17 @@ pub struct Builder<'a> {
     pub statistics: Sampled<'a>,
     pub cancellation: &'a Cancellation,
     pub observer: Observer,
-    /// The choice of join order.
+    /// The choice of the join order.
     pub order: JoinOrder,
     pub common: Common<'a>,
     /// The runtime filters of the joins above the present operator, each with the column that it tests.
     pub partners: RefCell<Vec<(ColumnId, Arc<JoinKeys>)>>,
-    /// Each with its number.
+    /// The shared subplans, each with its number.
     pub shared: RefCell<HashMap<Which, (u16, Arc<SharedRows>)>>,
 }
 
-/// A well-formed plan, which is optimized, as DataFusion executes it; the views fit its relations.
+/// Builds a well-formed and optimized plan in the form that DataFusion executes. The views belong to the plan's
+/// relations.
 pub fn build(
     plan: &Plan,
     params: &[Option<Literal>],
@@ -97,12 +98,12 @@ impl<'a> Builder<'a> {
         Lowering { plan: self.plan, params: self.params, columns, known: &[] }
     }
 
-    /// The rows of `rel` with those of its columns that are `needed`, or more.
+    /// The rows of `rel`, with the `needed` columns, or more.
     pub fn stage(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
         if let Some(stage) = self.common(rel, needed)? {
             return Ok(stage);
         }
-        // Of other operators a row that is missing changes the others, or the columns are not those of their inputs.
+        // Other operators would notice a missing row, or return columns that are not those of their inputs.
         let is_transparent = match rel {
             Rel::Scan { .. } | Rel::Filter { .. } | Rel::Map { .. } => true,
             Rel::Join { conditions, .. } => !conditions.iter().any(Expr::can_raise),
@@ -112,7 +113,7 @@ impl<'a> Builder<'a> {
         self.with_partners_of(&columns, || self.alone(rel, needed))
     }
 
-    /// The same, with no other reader.
+    /// The same rows, if nothing else reads them.
     pub fn alone(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
         match rel {
             Rel::Scan { .. } | Rel::Filter { .. } => self.block(rel, needed),
@@ -124,7 +125,7 @@ impl<'a> Builder<'a> {
                 plan::JoinKind::Inner => self.block(rel, needed),
                 kind => self.outer_join(*kind, left, right, conditions, needed, || self.statistics.rows(rel)),
             },
-            // The optimizer has left it, since its joins would be too many.
+            // The optimizer has left the application, since its joins would be too many.
             Rel::Apply { .. } => {
                 let kind = FailureKind::TooLarge;
                 Err(Failure { kind, message: kind.message().into() })
@@ -147,7 +148,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `rows`: how many groups are expected.
+    /// `rows` is the expected number of groups.
     pub fn groups(
         &self,
         keys: &[Computed],

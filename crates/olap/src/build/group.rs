@@ -10,9 +10,9 @@
 //!  lists
 //! ```
 //!
-//! With keys the last phase is [`Groups`], which can do with less memory than the groups take.
+//! With keys, the last phase is [`Groups`], which can run in less memory than the groups need.
 //!
-//! Aggregates that occur several times, be it as parts of others (`avg` is a sum and a count), are computed once.
+//! An aggregate that occurs several times is computed once, even as a part of another (`avg` is a sum and a count).
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ use crate::operators::group::fused::{self, Compiler, FusedGroups};
 use crate::operators::group::groups::{Groups, PartialGroups};
 use crate::operators::scan::Direct;
 
-/// An aggregate that DataFusion runs: one of the plan's consists of one or several such parts.
+/// An aggregate that DataFusion runs. An aggregate of the plan consists of one or several such parts.
 #[derive(Clone, Copy, PartialEq)]
 enum Part<'a> {
     Count,
@@ -87,7 +87,7 @@ pub fn group(
     let mut output = Vec::new();
     for (i, key) in keys.iter().enumerate() {
         columns.push(key.column);
-        // Rows are grouped by a canonical float, but returned is one that the group really has.
+        // Rows are grouped by a canonical float, but the group shows a value that one of its rows has.
         output.push(match plan.type_of(&key.expr) {
             ty if ty.is_float() => Output::Call(calls.index_of(Part::Extreme(Extreme::Min), vec![&key.expr], false)),
             _ => Output::Key(i),
@@ -135,11 +135,11 @@ pub fn group(
         }
     }
     if keys.is_empty() && calls.0.is_empty() {
-        // One row without columns: something has to be counted for it.
+        // A group without columns needs something to be counted.
         calls.index_of(Part::Count, vec![], false);
     }
 
-    // Mostly the groups are the result as they are.
+    // Usually the groups are the result already.
     let place = |output: &Output| match output {
         Output::Key(i) => *i,
         Output::Call(i) => keys.len() + i,
@@ -185,8 +185,8 @@ pub fn group(
     Ok(Stage { plan: Arc::new(plan), columns })
 }
 
-/// Adds columns for the images of keys whose equal values look different: each image is computed once, and the shown
-/// value comes from it.
+/// Adds columns for the images of keys whose equal values look different. Each image is computed once, and the shown
+/// value is made from it.
 fn with_images(
     keys: &[Computed],
     aggregates: &[Aggregation],
@@ -212,7 +212,7 @@ fn with_images(
     Ok((Arc::new(ProjectionExec::try_new(columns, input).map_err(planning)?), known))
 }
 
-/// The image that a key is made of, if it takes more than reading a column.
+/// The expression of a key's image, if it is more than a column.
 fn image(key: &Expr) -> Option<&Expr> {
     match key {
         Expr::Call { function: Named::Trimmed | Named::Span, args, .. } => args.first(),
@@ -234,7 +234,7 @@ struct Calls<'a>(Vec<Call<'a>>);
 struct Call<'a> {
     part: Part<'a>,
     arguments: Vec<&'a Expr>,
-    /// Over each value once.
+    /// Whether the call takes each distinct value once.
     distinct: bool,
 }
 
@@ -275,7 +275,7 @@ fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, V
     Ok((of, args))
 }
 
-/// Lists see to it themselves that values are distinct.
+/// List aggregates remove equal values themselves.
 fn called(function: impl Function, call: &Call<'_>) -> AggregateUDF {
     if call.distinct { folded(Distinct(function)) } else { folded(function) }
 }
@@ -295,7 +295,7 @@ fn with_call(mut shape: Shape, part: Part<'_>, arg: Option<Arc<dyn PhysicalExpr>
     fits.then_some(shape)
 }
 
-/// The same for aggregates that are computed straight from the codes of a scan.
+/// The fused shape with one more call, for aggregates that are computed straight from a scan's codes.
 fn with_fused<'a>(fused: Compiler<'a>, call: &Call<'a>, arg: Option<Arc<dyn PhysicalExpr>>) -> Option<Compiler<'a>> {
     match (call.part, &call.arguments[..]) {
         (Part::Count, []) => fused.count_rows(),
@@ -342,7 +342,7 @@ fn aggregate(
     last(stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))?)
 }
 
-/// The phase that gives the groups.
+/// The phase that returns the groups.
 fn last(phase: AggregateExec) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
     match phase.group_expr().is_empty() {
         true => Ok(Arc::new(phase)),
@@ -350,7 +350,7 @@ fn last(phase: AggregateExec) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
     }
 }
 
-/// All rows of a group in one place, without partial states.
+/// Groups all rows in one phase, without partial states. All rows of a group come to one place.
 fn single_phase(
     group_by: PhysicalGroupBy,
     functions: Vec<Arc<AggregateFunctionExpr>>,

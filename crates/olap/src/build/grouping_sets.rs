@@ -1,4 +1,5 @@
-//! Grouping by several sets of keys: the input is read for each of them, and computed once if it is more than a scan.
+//! Grouping by several sets of keys. The input is read for each set. If it is more than a scan, it is computed only
+//! once.
 
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether rows are worth keeping: reading a table again and filtering it costs no more than reading kept rows.
+/// Whether rows are worth keeping. Reading a table again and filtering it costs no more than reading kept rows.
 fn joins_or_groups(rel: &Rel) -> bool {
     match rel {
         Rel::Scan { .. } | Rel::Row => false,

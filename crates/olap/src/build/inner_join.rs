@@ -1,4 +1,4 @@
-//! A block: relations that are joined inner, in the best order, and filtered.
+//! A block: relations with inner joins between them, which are joined in the best order and filtered.
 //!
 //! ```text
 //!            [Filter]                   what needs several relations and is no join key
@@ -9,10 +9,10 @@
 //!         [Filter] Scan   [Filter] what another operator gives
 //! ```
 //!
-//! If two stages are also, or only, compared otherwise, the join looks for partners by that
-//! ([`crate::build::join_limits`]). If nothing compares them, each row meets each.
+//! If conditions other than equalities compare two stages, the join looks for partners by those, too
+//! ([`crate::build::join_limits`]). If no condition compares them, each row meets each.
 //!
-//! [`optimizer::join_order`] determines the order of the joins. Each relation is filtered at its source.
+//! [`optimizer::join_order`] chooses the order of the joins. Each relation is filtered at its source.
 
 use std::sync::Arc;
 
@@ -38,15 +38,15 @@ struct Block<'a, 'b> {
     relations: Vec<&'a Rel>,
     /// Filters that are not yet part of any stage.
     pending: Vec<&'a Expr>,
-    /// Columns that are read above the block.
+    /// The columns that are read above the block.
     needed: &'a [ColumnId],
-    /// Some condition may raise an error, which is then raised for rows without partners, too.
+    /// Whether a condition may raise an error, which must then be raised for rows without partners, too.
     raises: bool,
-    /// Only the first partners of each row of the probe side are needed.
+    /// Given if only the first partners of each row of the probe side are needed.
     first: Option<Nearest<'a>>,
 }
 
-/// Partners in the order of a value of theirs.
+/// Partners in the order of one of their values.
 #[derive(Clone, Copy)]
 pub struct Nearest<'a> {
     pub value: &'a Expr,
@@ -58,13 +58,13 @@ pub struct Nearest<'a> {
 struct Build {
     stage: Stage,
     partners: Partners,
-    /// It has one row at most.
+    /// Whether it has at most one row.
     is_row: bool,
 }
 
-/// Filters that can be applied.
+/// Filters that can be applied now.
 struct Ready<'a> {
-    /// These may raise an error.
+    /// Filters that may raise an error.
     raising: Vec<&'a Expr>,
     safe: Vec<&'a Expr>,
 }
@@ -75,8 +75,8 @@ impl Builder<'_> {
         self.block_of(Parts::of(rel), needed, None)
     }
 
-    /// Two joined relations of which only the first partners of each row are needed, if that can be told; more rows
-    /// may come out. `keys` are read from the relation that keeps its rows.
+    /// Two joined relations, if it is known that only the first partners of each row are needed. The join may return
+    /// more of them. `keys` are read from the relation whose rows are kept.
     pub fn nearest(
         &self,
         rel: &Rel,
@@ -112,7 +112,7 @@ impl Builder<'_> {
         if relations.len() > MAX_RELATIONS {
             return Err(internal(format!("{} relations are more than can be joined", relations.len())));
         }
-        // Two relations can be joined in one order only.
+        // Two relations have only one join order.
         let filters = FiltersOnly(&self.statistics);
         let statistics: &dyn Statistics = if relations.len() > 2 { &self.statistics } else { &filters };
         let known: Vec<_> = relations.iter().map(|rel| self.statistics.relation(rel)).collect();
@@ -128,7 +128,7 @@ impl Builder<'_> {
         let raises = pending.iter().any(|condition| condition.can_raise());
         let mut block = Block { builder: self, relations, pending, needed, raises, first };
         match raises {
-            // A row that is left out for want of a partner above would raise nothing.
+            // Then a row without a partner above raises no error, and may be left out.
             true => self.with_partners_of(&[], || block.assemble(&tree, &[])),
             false => block.assemble(&tree, &[]),
         }
@@ -140,7 +140,7 @@ fn equality((left, right): Pair<'_>) -> Expr {
 }
 
 impl<'a> Block<'a, '_> {
-    /// `above`: keys of the joins that the stage will be part of.
+    /// `above` are the keys of joins that the stage will be part of.
     fn assemble(&mut self, tree: &Tree<'a>, above: &[&'a Expr]) -> Result<Stage, Failure> {
         match &tree.node {
             Node::Scan(rel) => match self.relations[*rel as usize] {
@@ -164,7 +164,7 @@ impl<'a> Block<'a, '_> {
         }
     }
 
-    /// A scan, which applies the filters itself that cannot raise an error.
+    /// A scan. It applies those filters itself that cannot raise an error.
     fn scan(&mut self, relation: u16, columns: &[ColumnId], above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
         let Ready { raising, safe } = self.ready(columns);
         let still_read = [&raising, above].concat();
@@ -180,8 +180,8 @@ impl<'a> Block<'a, '_> {
         self.filter_by(stage, &raising, above, Some(rows))
     }
 
-    /// Applies the pending filters that the stage can evaluate: first those that cannot raise an error, so that they
-    /// guard the others. `rows`: how many are expected to pass all of them.
+    /// Applies the pending filters that the stage can evaluate. Filters that cannot raise an error come first, so that
+    /// they guard the others. `rows` is the expected number of rows that pass all of them.
     fn filter(&mut self, mut stage: Stage, above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
         let Ready { raising, safe } = self.ready(&stage.columns);
         let still_read = [&raising, above].concat();
@@ -192,7 +192,7 @@ impl<'a> Block<'a, '_> {
         Ok(stage)
     }
 
-    /// Takes the pending filters that read no other columns.
+    /// Takes the pending filters that read only these columns.
     fn ready(&mut self, columns: &[ColumnId]) -> Ready<'a> {
         let reads_these = |filter: &&&Expr| filter.columns().iter().all(|id| columns.contains(id));
         let (ready, pending): (Vec<&Expr>, Vec<&Expr>) = self.pending.iter().partition(reads_these);
@@ -223,15 +223,15 @@ impl<'a> Block<'a, '_> {
         Ok(Stage { plan, columns })
     }
 
-    /// The columns that something above still reads.
+    /// Those of the columns that something above still reads.
     fn read(&self, columns: &[ColumnId], still_read: &[&Expr]) -> Vec<ColumnId> {
         let within = self.pending.iter().chain(still_read).flat_map(|e| e.columns());
         let read: Vec<ColumnId> = within.chain(self.needed.iter().copied()).collect();
         columns.iter().copied().filter(|id| read.contains(id)).collect()
     }
 
-    /// `keys`: of the build side and of the probe side. Pending equalities whose sides are complete now are keys, too.
-    /// `rows`: how many are expected when all filters are applied that can be.
+    /// Joins two stages. `keys` are pairs of the build side and the probe side. Pending equalities whose sides are
+    /// complete now become keys, too. `rows` is the expected number of rows after all filters that can be applied.
     fn join(
         &mut self,
         build: Build,
@@ -254,7 +254,7 @@ impl<'a> Block<'a, '_> {
             false => self.builder.limits(&conditions, &build, &probe)?,
         };
         if limits.is_empty() {
-            // They filter what comes out.
+            // Conditions other than keys filter the joined rows.
             self.pending.append(&mut conditions);
         }
         if keys.is_empty() && limits.is_empty() {
@@ -282,7 +282,7 @@ impl<'a> Block<'a, '_> {
         Ok(self.joined(stage, method, keys, limiting, conditions, rows))
     }
 
-    /// A join, as it is observed.
+    /// The join, observed for EXPLAIN.
     fn joined(
         &self,
         stage: Stage,
@@ -303,14 +303,14 @@ impl<'a> Block<'a, '_> {
     }
 }
 
-/// Whether a build side of this many rows is allowed, although the probe side has fewer.
+/// Whether the build side may have this many rows although the probe side has fewer.
 pub fn may_build(build: f64, probe: f64) -> bool {
     const FEW_MILLIONS: f64 = 4e6;
     const FOR_EACH: f64 = 256.0;
     build <= FEW_MILLIONS.max(probe * FOR_EACH)
 }
 
-/// Turns a join so that the wanted relation builds.
+/// Exchanges the sides of a join so that the wanted relation builds.
 fn turn(tree: &mut Tree<'_>, is_wanted: impl Fn(u16) -> bool) {
     if let Node::Join { build, probe, keys } = &mut tree.node
         && matches!(probe.node, Node::Scan(rel) if is_wanted(rel))
@@ -320,7 +320,7 @@ fn turn(tree: &mut Tree<'_>, is_wanted: impl Fn(u16) -> bool) {
     }
 }
 
-/// Whether there is one row at most, as of a total.
+/// Whether there is at most one row, as for an aggregate without keys.
 fn is_row(rel: &Rel) -> bool {
     match rel {
         Rel::Row => true,
@@ -330,13 +330,13 @@ fn is_row(rel: &Rel) -> bool {
     }
 }
 
-/// A column of the build side, or one of those behind it.
+/// A column of the build side or, behind those, of the probe side.
 fn given(at: usize, build: &Stage) -> Given {
     at.checked_sub(build.columns.len()).map_or(Given::Build(at), Given::Probe)
 }
 
 impl Builder<'_> {
-    /// Keys of the build side and the probe side, brought to the same form.
+    /// The keys of build side and probe side in the same form.
     pub fn join_keys(&self, keys: &[Pair<'_>], build: &Stage, probe: &Stage) -> Result<Vec<Key>, Failure> {
         let lower = |(build_key, probe_key): &Pair<'_>| {
             let (probe_type, build_type) = (self.plan.type_of(probe_key), self.plan.type_of(build_key));
@@ -349,18 +349,18 @@ impl Builder<'_> {
     }
 }
 
-/// The sides of an equality between two stages.
+/// The two sides of an equality between two stages.
 pub fn compared_sides<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<Pair<'a>> {
     comparison(filter, build, probe).filter(|(op, _)| *op == CmpOp::Eq).map(|(_, pair)| pair)
 }
 
-/// The sides of a comparison between two stages, the build side's first.
+/// The two sides of a comparison between two stages, the build side's first.
 pub fn comparison<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<(CmpOp, Pair<'a>)> {
     let Expr::Cmp { op, left, right } = filter else { return None };
     sides(*op, left, right, build, probe)
 }
 
-/// The same for the two sides of a comparison.
+/// The two operands of a comparison, if each reads one of two stages.
 pub fn sides<'a>(
     op: CmpOp,
     left: &'a Expr,

@@ -1,8 +1,8 @@
-//! Joins by other comparisons than equality: one value lies between two others, is before another one, or periods
+//! Joins by comparisons other than equality: a value lies between two others, or comes before another one, or periods
 //! overlap.
 //!
-//! The build side is sorted by one of the values compared, and partners follow each other there, or nearly so
-//! ([`crate::operators::join`]). All conditions are evaluated for whatever is found.
+//! The build side is sorted by one of the compared values, so that the partners of a row are adjacent, or nearly so
+//! ([`crate::operators::join`]). All conditions are evaluated for the rows that are found.
 
 use plan::catalogue::Kind;
 use plan::{BoolOp, CmpOp, ColumnId, Expr, Physical, Type};
@@ -15,18 +15,18 @@ use crate::expr::Lowering;
 use crate::functions::numbers::decimals;
 use crate::operators::join::{Bound, Limit, Ranked, Ranking};
 
-/// A condition by which partners can be looked for.
+/// A condition by which partners can be looked up.
 struct Candidate<'a> {
     condition: &'a Expr,
     bound: Bound,
     build: &'a Expr,
     probe: &'a Expr,
-    /// For values of the build side, and of the probe side.
+    /// The rankings for values of the build side, and of the probe side.
     rankings: [Ranking; 2],
 }
 
 impl Builder<'_> {
-    /// The limits by which partners can be looked for, with the conditions that they come from.
+    /// The limits by which partners can be looked up, with the conditions from which they come.
     pub fn limits<'a>(
         &self,
         conditions: &[&'a Expr],
@@ -38,7 +38,7 @@ impl Builder<'_> {
         let mut before = [Vec::new(), Vec::new()];
         let mut limits = Vec::new();
         for Candidate { bound, build, probe, rankings, .. } in &candidates {
-            // Of what raises an error all rows may be partners.
+            // A row whose value raises an error may have any row as partner.
             let (high, low) = if bound.is_lower() { (i64::MAX, i64::MIN) } else { (i64::MIN, i64::MAX) };
             let mut ranked = |at: usize, lowering: &Lowering<'_>, expr: &Expr, otherwise: i64| {
                 let arg = lowering.lower(expr)?;
@@ -55,20 +55,20 @@ impl Builder<'_> {
         Ok((limits, candidates.iter().map(|candidate| candidate.condition).collect()))
     }
 
-    /// The values of the build side that are limited.
+    /// The values of the build side that conditions limit.
     pub fn limited<'a>(&self, conditions: &[&'a Expr], build: &[ColumnId], probe: &[ColumnId]) -> Vec<&'a Expr> {
         self.candidates(conditions, build, probe).into_iter().map(|candidate| candidate.build).collect()
     }
 
     fn candidates<'a>(&self, conditions: &[&'a Expr], build: &[ColumnId], probe: &[ColumnId]) -> Vec<Candidate<'a>> {
         let mut candidates = Vec::new();
-        // Those that can raise an error are evaluated last.
+        // Conditions that can raise an error are evaluated last.
         let mut conditions = conditions.to_vec();
         conditions.sort_by_key(|condition| condition.can_raise());
         for condition in conditions {
             let candidate = self.candidate(condition, build, probe);
-            // A row that a later condition removes must raise no error in an earlier one. For candidates that holds:
-            // no row is removed by a rank that stands for an error, of its own values or of those before.
+            // A row that a later condition removes must not raise an error in an earlier one. For candidates this
+            // holds: an error in their own values, or in earlier ones, gets a rank that removes no row.
             if candidate.is_none() && condition.can_raise() {
                 break;
             }
@@ -83,7 +83,7 @@ impl Builder<'_> {
             None => comparison(condition, build, probe)?,
         };
         let (rankings, tells_apart) = rankings(self.plan.type_of(build), self.plan.type_of(probe))?;
-        // A rank that stands for an error is no other value's.
+        // The rank that stands for an error belongs to no other value.
         let is_strict = tells_apart && !condition.can_raise();
         let bound = match op {
             CmpOp::Gt if is_strict => Bound::MoreThan,
@@ -96,8 +96,8 @@ impl Builder<'_> {
     }
 }
 
-/// The comparison of the first values in a row comparison, `x < y OR x = y AND …`. It is implied: without it the
-/// whole is not true, is null only for nulls, and raises no errors but theirs.
+/// The comparison of the first values in a row comparison, `x < y OR x = y AND …`. The whole implies it: if it is
+/// false, the whole is not true. It is null only for nulls, and raises no errors but those of its values.
 fn of_rows(condition: &Expr) -> Option<(CmpOp, &Expr, &Expr)> {
     let Expr::Bool { op: BoolOp::Or, args } = condition else { return None };
     let [Expr::Cmp { op, left, right }, others @ ..] = &args[..] else { return None };
@@ -117,7 +117,8 @@ fn of_rows(condition: &Expr) -> Option<(CmpOp, &Expr, &Expr)> {
     others.iter().all(|other| at_bound(other).is_some()).then_some((op, &**left, &**right))
 }
 
-/// Ranks of values of two types that are compared with each other, and whether they tell all values apart.
+/// Rankings for values of two types that are compared with each other, and whether different values always have
+/// different ranks.
 fn rankings(build: Type, probe: Type) -> Option<([Ranking; 2], bool)> {
     if build == probe {
         let tells_apart = match build.physical() {

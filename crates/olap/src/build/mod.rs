@@ -1,4 +1,4 @@
-//! Plan time: puts the operators together for a plan. The only room that knows the builder.
+//! Plan time: builds the operators of a plan. This is the only room that uses the builder.
 
 mod builder;
 mod group;

@@ -1,4 +1,5 @@
-//! Joins that are not inner: the side with fewer rows is put into a hash table, whichever of the two is kept.
+//! Joins other than inner joins. The side with fewer rows is put into a hash table, even if it is the side whose rows
+//! are kept.
 //!
 //! | | left side builds | right side builds |
 //! |---|---|---|
@@ -7,9 +8,9 @@
 //! | anti | `LeftAnti` | `RightAnti` |
 //! | mark | `LeftMark` | `RightMark` |
 //!
-//! Without an equality between the sides, partners are looked for by other comparisons
-//! ([`crate::build::join_limits`]). If there are none, all pairs are compared, until the query is cancelled or, if
-//! one partner is enough, one is found.
+//! Without an equality between the sides, partners are looked up by other comparisons ([`crate::build::join_limits`]).
+//! If there are none, all pairs are compared. That ends if the query is cancelled or, if one partner is enough, when
+//! one is found.
 
 use std::sync::Arc;
 
@@ -32,11 +33,11 @@ use crate::expr::logic::guarded;
 use crate::expr::{column_name, planning};
 use crate::operators::join::{self, Given};
 
-/// Each of so few rows may meet all that are compared with it.
+/// The greatest number of rows of a build side that may be compared with every row of the other side.
 const FEW_ROWS: f64 = 64.0;
 
 impl Builder<'_> {
-    /// `rows`: how many are expected.
+    /// `rows` is the expected number of rows.
     pub fn outer_join(
         &self,
         kind: JoinKind,
@@ -113,20 +114,20 @@ impl Builder<'_> {
         Ok(Stage { plan: self.observer.operator(join, about), columns })
     }
 
-    /// Whether it is the left side that is put together.
+    /// Whether the left side is the build side.
     fn left_builds(&self, kind: JoinKind, left: &Rel, right: &Rel, conditions: &[Expr]) -> bool {
         let [rows, others] = [left, right].map(|side| self.statistics.rows(side));
         let (columns, other_columns) = (left.columns(), right.columns());
         let has_key = || conditions.iter().any(|c| compared_sides(c, &columns, &other_columns).is_some());
         match kind {
-            // Whoever needs one partner is done when it is found, where it is looked for.
+            // A join that needs only one partner stops when it is found, if it looks for partners of the probe side.
             _ if needs_one_partner(kind) && !has_key() => rows < FEW_ROWS || !may_build(others, rows),
             _ => rows < others,
         }
     }
 
     /// The conditions that are no keys, over the columns that they read. Those that can raise an error come last, where
-    /// the others hold. Without keys there is one, if only to be asked.
+    /// the others hold. Without keys there is always a condition, so that the query can be cancelled.
     pub fn join_filter(
         &self,
         mut conditions: Vec<&Expr>,
@@ -161,12 +162,12 @@ impl Builder<'_> {
     }
 }
 
-/// Whether rows come out, or are marked, that have any partner or none.
+/// Whether the join only tests whether rows have a partner.
 fn needs_one_partner(kind: JoinKind) -> bool {
     matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_))
 }
 
-/// Whether rows of the probe side that have no partner do not come out of a join.
+/// Whether the join drops rows of the probe side that have no partner.
 fn leaves_out_probe(join: JoinType) -> bool {
     match join {
         JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::RightSemi => true,

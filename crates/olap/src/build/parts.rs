@@ -3,10 +3,10 @@
 use optimizer::join_order::{Classes, Owners};
 use plan::{Expr, JoinKind, Rel};
 
-/// The parts of a block: relations, and how they are joined.
+/// The relations of a block, and the conditions that join them.
 pub struct Parts<'a> {
     pub relations: Vec<&'a Rel>,
-    /// The conditions. An equality between relations is among them only if it is not in `classes`.
+    /// The conditions, without the equalities between relations that `classes` contains.
     pub conditions: Vec<&'a Expr>,
     pub classes: Classes<'a>,
     pub owners: Owners,

@@ -1,6 +1,6 @@
-//! Runtime filters: the scans below a join that get the keys of its build side.
+//! Runtime filters: the scans below a join receive the keys of its build side.
 //!
-//! A scan below several joins asks for the keys of each. An operator that must see all rows is built without them.
+//! A scan below several joins tests the keys of each. An operator that must see all rows is built without filters.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use super::stage::Stage;
 use crate::operators::join::Key;
 use crate::operators::scan::runtime_filter::{GatherKeys, JoinKeys, KeyTest};
 
-/// The keys of a join that a scan of its probe side may ask for.
+/// The keys of a join that a scan on its probe side may test.
 #[derive(Default)]
 pub struct Partners(Vec<Partner>);
 
 struct Partner {
     /// The place among the join's keys.
     at: usize,
-    /// The probe side's.
+    /// The column of the probe side.
     column: ColumnId,
     keys: Arc<JoinKeys>,
 }
 
-/// The column whose values a scan checks against keys of this type from a join's build side, if both are integers.
+/// The column whose values a scan tests against a join's build keys of this type, if both are integers.
 pub fn asked_column(plan: &Plan, probe: &Expr, build: Type) -> Option<ColumnId> {
     let is_integer = |ty: Type| ty.kind() == Kind::Integer;
     let ty = plan.type_of(probe);
@@ -59,7 +59,7 @@ impl Builder<'_> {
         self.partners.borrow().iter().filter_map(test).collect()
     }
 
-    /// Puts something together that has joins above for these of its columns only.
+    /// Builds something. Joins above it may filter only these of its columns.
     pub fn with_partners_of<T>(&self, columns: &[ColumnId], of: impl FnOnce() -> T) -> T {
         let all = self.partners.take();
         self.partners.replace(all.iter().filter(|(id, _)| columns.contains(id)).cloned().collect());
@@ -68,7 +68,7 @@ impl Builder<'_> {
         result
     }
 
-    /// Puts something together below one more join: rows without a partner do not come out of it.
+    /// Builds something below one more join, which drops rows without a partner.
     pub fn below_join<T>(&self, partners: &[(ColumnId, Arc<JoinKeys>)], of: impl FnOnce() -> T) -> T {
         let known = self.partners.borrow().len();
         self.partners.borrow_mut().extend(partners.iter().cloned());
@@ -83,7 +83,7 @@ impl Partners {
         self.0.iter().map(|Partner { column, keys, .. }| (*column, keys.clone())).collect()
     }
 
-    /// The build side, noting the keys that a scan asks for. `on`: the keys of both sides.
+    /// The build side, which also notes the keys that a scan tests. `on` are the keys of both sides.
     pub fn noted(self, build: Stage, on: &[Key]) -> Stage {
         let wanted = self.0.into_iter().filter(|partner| Arc::strong_count(&partner.keys) > 1);
         let noted = wanted.map(|Partner { at, keys, .. }| (on[at].0.clone(), keys)).collect::<Vec<_>>();

@@ -14,7 +14,7 @@ use crate::expr::column_name;
 use crate::operators::scan::{Condition, Filter, Pruning, Ranges, Reading, ViewScan};
 
 impl Builder<'_> {
-    /// All rows, with those of its columns that are `kept`.
+    /// All rows of a relation, with the `kept` columns.
     pub fn scan(&self, relation: u16, columns: &[ColumnId], kept: &[ColumnId]) -> Stage {
         let view = self.views[relation as usize].clone();
         let rows = view.row_count() as f64;
@@ -25,8 +25,8 @@ impl Builder<'_> {
         Stage { plan, columns: columns_read }
     }
 
-    /// A scan of the rows that pass conditions which raise no error, and that have a partner in the joins above. It
-    /// has the columns that are `kept`. `rows`: how many pass the conditions, if that is known.
+    /// A scan of the rows that pass conditions which raise no error, and that have partners in the joins above. It
+    /// returns the `kept` columns. `rows` is the number that pass the conditions, if it is known.
     pub fn filtered_scan(
         &self,
         relation: u16,
@@ -61,8 +61,8 @@ impl Builder<'_> {
         Ok(Stage { plan, columns: kept_ids })
     }
 
-    /// The scan's conditions. Those that together give one range of a column are one, and so are those that together
-    /// exclude a list of values.
+    /// The scan's conditions. Conditions that together form one range of a column are combined, and so are those that
+    /// together exclude a list of values.
     fn tests(&self, relation: u16, columns: &[ColumnId], conditions: &[&Expr]) -> Result<Vec<Condition>, Failure> {
         let reading = Reading { columns, plan: self.plan, params: self.params };
         let mut tests: Vec<(Vec<&Expr>, Option<Ranges>)> = Vec::new();
@@ -104,7 +104,7 @@ impl Builder<'_> {
     }
 }
 
-/// The conditions that must all hold for a condition to hold.
+/// The conditions that AND combines.
 fn conjuncts(condition: &Expr) -> Vec<&Expr> {
     match condition {
         Expr::Bool { op: BoolOp::And, args } => args.iter().flat_map(conjuncts).collect(),
@@ -112,7 +112,7 @@ fn conjuncts(condition: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Whether a condition says, as these do, that something is not equal with a constant.
+/// Whether a condition says that an operand differs from a constant, as these conditions do for the same operand.
 fn of_one_list(conditions: &[&Expr], condition: &Expr) -> bool {
     fn compared(condition: &Expr) -> Option<&Expr> {
         match condition {
@@ -123,7 +123,7 @@ fn of_one_list(conditions: &[&Expr], condition: &Expr) -> bool {
     compared(condition).is_some_and(|left| conditions.first().and_then(|first| compared(first)) == Some(left))
 }
 
-/// The places of these columns in the relation.
+/// The places of the columns `ids` in `columns`.
 fn places_of(columns: &[ColumnId], ids: &[ColumnId]) -> Vec<usize> {
     (0..columns.len()).filter(|at| ids.contains(&columns[*at])).collect()
 }

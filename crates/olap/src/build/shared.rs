@@ -13,20 +13,20 @@ use super::statistics::Sampled;
 use crate::base::error::internal;
 use crate::operators::shared::{Reader, SharedRows};
 
-/// More rows are rather computed again than kept.
+/// The greatest number of rows that are kept. More rows are computed again instead.
 pub const MOST_ROWS: f64 = 1e6;
-/// How many times fewer rows a join must have than its relations together.
+/// A join's rows are kept only if they are this many times fewer than the rows of its relations.
 const SMALLER: f64 = 2.0;
 
-/// The shared subplan: an operator with equal ones, or one that is read several times itself.
+/// The identity of a shared subplan: an operator with equal ones elsewhere, or one that is read several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
     Class(usize),
     Operator(*const Rel),
 }
 
-/// Whether the rows of an operator that is read several times are kept. A join's are if they are much fewer than it is
-/// made of.
+/// Whether the rows of an operator that is read several times are kept. The rows of a join are kept if they are much
+/// fewer than its inputs' rows.
 pub fn is_kept(rel: &Rel, statistics: &Sampled<'_>) -> bool {
     let rows = statistics.rows(rel);
     let joined = Parts::of(rel).relations;
@@ -35,13 +35,13 @@ pub fn is_kept(rel: &Rel, statistics: &Sampled<'_>) -> bool {
 }
 
 impl<'a> Builder<'a> {
-    /// The rows of `rel` if an equal operator is elsewhere in the plan.
+    /// The rows of `rel`, shared if an equal operator is elsewhere in the plan.
     pub fn common(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Option<Stage>, Failure> {
         let Some((class, columns)) = self.common.class(rel) else { return Ok(None) };
         self.shared(Which::Class(class), rel, columns, needed).map(Some)
     }
 
-    /// The rows of `rel`, computed for all that ask for the same. `columns`: those that any of them needs, in each
+    /// The rows of `rel`, computed once for all readers. `columns` are the columns that any reader needs, in each
     /// reader's own numbering, all in the same order.
     pub fn shared(
         &self,

@@ -1,4 +1,4 @@
-//! A stage: a physical plan, and which columns of the plan its rows have; and what brings its rows together.
+//! A stage: a physical plan, with the plan's columns that its rows have. Also operators that bring rows together.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use protocol::request::Failure;
 use crate::base::compact::compact;
 use crate::expr::planning;
 
-/// Rows with some columns of the plan.
+/// Rows with some of the plan's columns.
 pub struct Stage {
     pub plan: Arc<dyn ExecutionPlan>,
     pub columns: Vec<ColumnId>,
 }
 
 impl Stage {
-    /// Positions of the columns that are needed.
+    /// The positions of the needed columns.
     pub fn positions(&self, needed: impl Fn(&ColumnId) -> bool) -> Vec<usize> {
         (0..self.columns.len()).filter(|i| needed(&self.columns[*i])).collect()
     }
@@ -30,7 +30,7 @@ impl Stage {
     }
 }
 
-/// The columns that expressions read, each once.
+/// The columns that the expressions read, each once.
 pub fn columns_of<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Vec<ColumnId> {
     let mut columns: Vec<ColumnId> = exprs.into_iter().flat_map(Expr::columns).collect();
     columns.sort_unstable();
@@ -38,7 +38,7 @@ pub fn columns_of<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Vec<ColumnId
     columns
 }
 
-/// A join can make any number of batches from one that it reads: it has to leave its thread to others by itself.
+/// A join that yields its thread now and then. From one input batch it can make any number of batches.
 pub fn cooperative(join: impl ExecutionPlan + 'static) -> Arc<dyn ExecutionPlan> {
     Arc::new(CooperativeExec::new(Arc::new(join)))
 }
@@ -51,7 +51,7 @@ pub fn one_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-/// All rows of a group in one partition.
+/// The same rows, partitioned by hash so that all rows of a group are in one partition.
 pub fn by_hash(
     plan: Arc<dyn ExecutionPlan>,
     keys: &[Arc<dyn PhysicalExpr>],

@@ -1,5 +1,5 @@
-//! How many different values a column has, and how many rows pass a filter: tried on some rows of some chunks, for the
-//! order of joins.
+//! Estimates for the join order: the number of distinct values in a column, and of rows that pass a filter. They are
+//! computed on a sample of rows from some chunks.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,17 +22,17 @@ use crate::base::arrow_form::arrow_type;
 use crate::expr::{Lowering, column_name};
 use crate::operators::scan::some_rows;
 
-/// Chunks that are looked at.
+/// The number of chunks that are sampled.
 const CHUNKS: usize = 16;
-/// Rows of each.
+/// The number of rows that are sampled from each.
 const ROWS: usize = 256;
 
-/// The share of rows that a filter leaves, and that of those which have a partner.
+/// The assumed share of rows that pass a filter, or that have a partner.
 const FILTERED: f64 = 0.3;
 const PARTNERED: f64 = 0.5;
-/// Elements of a list.
+/// The assumed number of elements in a list.
 const UNFOLDED: f64 = 4.0;
-/// Rows of a group.
+/// The assumed number of rows in a group.
 const GROUPED: f64 = 10.0;
 
 /// Statistics of the tables behind a plan's columns.
@@ -40,12 +40,12 @@ pub struct Sampled<'a> {
     plan: &'a Plan,
     params: &'a [Option<Literal>],
     views: &'a [Arc<dyn TableView>],
-    /// Scan and column behind each column of the plan.
+    /// The scan and the column behind each column of the plan.
     places: HashMap<ColumnId, (usize, usize)>,
     scans: Vec<Scan<'a>>,
-    /// A sample of each relation, once it was asked for.
+    /// A sample of each relation, once one was needed.
     samples: RefCell<HashMap<u16, Option<Sample>>>,
-    /// Different values of each relation's columns, once somebody has asked for them.
+    /// The number of distinct values in each relation's columns, once it was needed.
     distinct: RefCell<HashMap<(u16, usize), f64>>,
 }
 
@@ -58,11 +58,11 @@ struct Scan<'a> {
 struct Sample {
     /// The sampled rows that the user may see.
     rows: RecordBatch,
-    /// The share that these are.
+    /// The share of visible rows among the sampled ones.
     visible: f64,
 }
 
-/// The same without a look at how values are distributed: enough where there is one order only.
+/// Statistics of filters only, without distributions of values. They are enough if there is only one join order.
 pub struct FiltersOnly<'a>(pub &'a Sampled<'a>);
 
 impl Statistics for FiltersOnly<'_> {
@@ -91,12 +91,12 @@ impl<'a> Sampled<'a> {
         Sampled { plan, params, views, places, scans, samples: RefCell::default(), distinct: RefCell::default() }
     }
 
-    /// Tries conditions on a sample. One that raises an error tells nothing.
+    /// The share of sampled rows that meet the conditions. A condition that raises an error yields nothing.
     fn share(&self, scan: &Scan<'_>, conditions: &[&Expr]) -> Option<f64> {
         self.with_sample(scan, |sample| self.passed(scan, conditions, sample))?
     }
 
-    /// Calls `f` with the rows that are looked at, if there are some that the user may see.
+    /// Calls `f` with the sample, if it has rows that the user may see.
     fn with_sample<T>(&self, scan: &Scan<'_>, f: impl FnOnce(&Sample) -> T) -> Option<T> {
         let mut samples = self.samples.borrow_mut();
         let sample = samples.entry(scan.relation).or_insert_with(|| self.sample(scan));
@@ -106,7 +106,7 @@ impl<'a> Sampled<'a> {
     fn passed(&self, scan: &Scan<'_>, conditions: &[&Expr], sample: &Sample) -> Option<f64> {
         let result = self.evaluated(scan, conditions, &sample.rows)?;
         let passed = result.as_boolean().true_count() as f64;
-        // That none was found does not mean that there is none.
+        // If no sampled row passes, there may still be rows that do.
         Some((passed + 0.5) / (sample.rows.num_rows() as f64 + 1.0))
     }
 
@@ -116,7 +116,7 @@ impl<'a> Sampled<'a> {
         lowering.all(conditions).ok()?.evaluate(rows).ok()?.into_array(rows.num_rows()).ok()
     }
 
-    /// A sample of a scan's rows. Rows that the user may not see must not show in estimates.
+    /// A sample of a scan's rows. Rows that the user may not see must not influence estimates.
     fn sample(&self, scan: &Scan<'_>) -> Option<Sample> {
         let rows = self.any_rows(scan)?;
         let visible_if: Vec<&Expr> = self.plan.relations[scan.relation as usize].visible_if.iter().collect();
@@ -145,7 +145,7 @@ impl<'a> Sampled<'a> {
         concat_batches(&schema, &batches).ok()
     }
 
-    /// All that a user may see of them: exact where that is all.
+    /// The number of rows that the user may see; exact if the user may see all.
     fn visible_rows(&self, relation: u16) -> f64 {
         let all = self.views[relation as usize].row_count() as f64;
         let hides = !self.plan.relations[relation as usize].visible_if.is_empty();
@@ -153,7 +153,7 @@ impl<'a> Sampled<'a> {
         all * scan.map_or(1.0, |scan| self.with_sample(scan, |sample| sample.visible).unwrap_or(FILTERED))
     }
 
-    /// How many different values a column has, as far as the user may see them.
+    /// The number of distinct values in a column, among the rows that the user may see.
     fn values(&self, scan: &Scan<'_>, at: usize) -> f64 {
         let view = &self.views[scan.relation as usize];
         if self.plan.relations[scan.relation as usize].visible_if.is_empty() {
@@ -169,7 +169,7 @@ impl<'a> Sampled<'a> {
         Relation { rows: self.rows(rel), key: self.key(rel) }
     }
 
-    /// How many rows an operator gives: exact for a table.
+    /// The number of rows that an operator returns; exact for a table.
     pub fn rows(&self, rel: &Rel) -> f64 {
         if let Rel::Filter { .. } | Rel::Join { kind: JoinKind::Inner, .. } = rel
             && let Some(rows) = self.joined_rows(rel)
@@ -204,9 +204,9 @@ impl<'a> Sampled<'a> {
         }
     }
 
-    /// The row estimate of a block: the geometric mean of the join order's estimate and the size of its largest
-    /// relation, if the former is smaller. Joins often have more rows than expected, and the side that is taken for
-    /// the smaller one must fit into memory.
+    /// The row estimate of a block. If the join order's estimate is smaller than the largest relation, it is the
+    /// geometric mean of both. Joins often have more rows than expected, and the side that is taken for the smaller one
+    /// must fit into memory.
     fn joined_rows(&self, rel: &Rel) -> Option<f64> {
         let Parts { relations, conditions, classes, owners } = Parts::of(rel);
         if !(2..=MAX_RELATIONS).contains(&relations.len()) {
@@ -218,12 +218,12 @@ impl<'a> Sampled<'a> {
         Some(if tree.rows < largest { (tree.rows.max(1.0) * largest).sqrt() } else { tree.rows })
     }
 
-    /// How many groups its rows are, if there are keys.
+    /// The number of groups, if there are keys.
     pub fn groups(&self, rel: &Rel) -> f64 {
         (self.rows(rel) / GROUPED).max(1.0)
     }
 
-    /// Columns that no two rows have in common.
+    /// A set of columns whose values differ between any two rows.
     fn key(&self, rel: &Rel) -> Option<Vec<ColumnId>> {
         match rel {
             Rel::Scan { relation, columns } => {
@@ -275,12 +275,12 @@ impl Statistics for Sampled<'_> {
     }
 }
 
-/// From one chunk that is looked at to the next.
+/// The distance from one sampled chunk to the next.
 fn step(view: &dyn TableView) -> usize {
     view.chunk_count().div_ceil(CHUNKS).max(1)
 }
 
-/// The rows of a chunk that are looked at, if there is memory for it.
+/// The sampled rows of a chunk; `None` if there is no memory for them.
 fn sampled_rows(view: &dyn TableView, index: usize) -> Option<Vec<u32>> {
     let ChunkRows { count, live } = view.rows(index).ok()?;
     let is_live = |row: &usize| live.as_ref().is_none_or(|live| live.value(*row));
@@ -290,7 +290,7 @@ fn sampled_rows(view: &dyn TableView, index: usize) -> Option<Vec<u32>> {
 fn sampled(view: &dyn TableView, col: usize) -> f64 {
     let mut seen = Seen::default();
     for index in (0..view.chunk_count()).step_by(step(view)) {
-        // Without memory for it the estimate makes do with less.
+        // Without memory, the estimate uses fewer rows.
         let Some(wanted) = sampled_rows(view, index) else { continue };
         let Ok(array) = some_rows(view, index, col, &wanted) else { continue };
         seen.add(&array);
@@ -298,7 +298,7 @@ fn sampled(view: &dyn TableView, col: usize) -> f64 {
     seen.values(view.row_count() as f64)
 }
 
-/// How often each value was seen.
+/// The number of times that each value was seen.
 #[derive(Default)]
 struct Seen {
     hasher: RandomState,
@@ -321,8 +321,8 @@ impl Seen {
     }
 }
 
-/// From a sample's rows, its different values and those that it has once: the estimator of Haas and Stokes that
-/// PostgreSQL uses, too.
+/// The estimated number of distinct values, from the sample's rows, its distinct values, and the values that it
+/// contains once. It is Haas and Stokes' estimator, which PostgreSQL uses, too.
 fn extrapolated(rows: f64, values: f64, once: f64, all_rows: f64) -> f64 {
     if rows == 0.0 {
         return 1.0;
@@ -331,7 +331,7 @@ fn extrapolated(rows: f64, values: f64, once: f64, all_rows: f64) -> f64 {
     estimate.clamp(values, all_rows.max(values))
 }
 
-/// Equal values have equal images, and different ones nearly always different ones.
+/// An image of a value. Equal values have equal images, and different values nearly always different ones.
 fn image(array: &ArrayRef, row: usize, hasher: &RandomState) -> u64 {
     fn hash(value: impl Hash, hasher: &RandomState) -> u64 {
         hasher.hash_one(value)
@@ -345,7 +345,7 @@ fn image(array: &ArrayRef, row: usize, hasher: &RandomState) -> u64 {
         DataType::Utf8View => hash(array.as_string_view().value(row), hasher),
         DataType::BinaryView => hash(array.as_binary_view().value(row), hasher),
         DataType::Boolean => hash(array.as_boolean().value(row), hasher),
-        // No column of a view is of another kind.
+        // A view has no column of another kind.
         _ => 0,
     }
 }
@@ -383,7 +383,7 @@ mod tests {
         }
     }
 
-    /// How many rows are expected of an inner join of two tables by their only columns.
+    /// The expected number of rows of an inner join of two tables by their only columns.
     fn joined_rows(left: Vec<i64>, right: Vec<i64>) -> f64 {
         let number = RelationColumn { attnum: 1, ty: Type::Int64 };
         let scan = |relation| Rel::Scan { relation, columns: vec![ColumnId(relation)] };
@@ -405,7 +405,7 @@ mod tests {
         let tens = || (0..1000).map(|i| i / 100).collect::<Vec<i64>>();
         let many = joined_rows(tens(), tens());
         assert!((90_000.0..110_000.0).contains(&many), "{many}");
-        // At most ten rows are expected of a thousand, but it is not relied on.
+        // At most ten of a thousand rows are expected, but the estimate does not rely on it.
         let few = joined_rows((0..1000).collect(), (0..10).collect());
         assert!((50.0..500.0).contains(&few), "{few}");
     }
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(extrapolated(4096.0, 25.0, 0.0, 6e6), 25.0);
         assert_eq!(extrapolated(4096.0, 4096.0, 4096.0, 6e6), 6e6);
         assert_eq!(extrapolated(0.0, 0.0, 0.0, 0.0), 1.0);
-        // 10,000 values, evenly: 4,096 rows have some 3,360 of them, 2,719 once.
+        // Of 10,000 evenly distributed values, 4,096 rows contain about 3,360, and 2,719 of these once.
         let estimate = extrapolated(4096.0, 3360.0, 2719.0, 6e6);
         assert!((7_000.0..14_000.0).contains(&estimate), "{estimate}");
     }

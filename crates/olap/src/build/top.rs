@@ -27,7 +27,7 @@ use crate::operators::order::section::Section;
 use crate::operators::order::sort::{Sort, sort_columns};
 use crate::operators::order::thinned::Thinned;
 
-/// If more rows are wanted for each group, all are sorted.
+/// If more rows than this are wanted for each group, all rows are sorted.
 const MOST_NEAREST: usize = 1000;
 
 const ALL: Wanted = Wanted { rows: usize::MAX, ties: false };
@@ -78,8 +78,8 @@ impl Builder<'_> {
         Ok(Stage { plan, columns })
     }
 
-    /// The rows that contain the first ones of each group, if they are joined to the groups: the row before or after
-    /// each row of a table in another one, say.
+    /// The rows that contain the first ones of each group, if they are joined to the groups. An example is the row
+    /// before or after each row of a table in another one.
     fn nearest_of_groups(
         &self,
         input: &Rel,
@@ -99,7 +99,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The same where the first one's value is all that is asked for.
+    /// The same, if only the value of the first row is needed.
     pub fn deciding_extremes(
         &self,
         input: &Rel,
@@ -134,7 +134,7 @@ impl Builder<'_> {
         Ok(Stage { plan, columns })
     }
 
-    /// The rows up to the end of the section.
+    /// The rows of an order up to the end of the section.
     fn first(&self, plan: Arc<dyn ExecutionPlan>, order: Vec<SortColumn>, section: Section) -> Arc<dyn ExecutionPlan> {
         if order.is_empty() {
             return one_partition(plan);
@@ -157,7 +157,7 @@ impl Builder<'_> {
         Ok(Section { offset, count, ties: range.ties && count < usize::MAX })
     }
 
-    /// A constant or parameter.
+    /// The value of a constant or parameter.
     fn number(&self, expr: Option<&Expr>) -> Result<Option<i64>, Failure> {
         let value = match expr {
             None => return Ok(None),
@@ -173,7 +173,7 @@ impl Builder<'_> {
     }
 }
 
-/// The rows of the section, of those up to its end.
+/// The rows of the section, from the rows up to its end.
 fn limited(plan: Arc<dyn ExecutionPlan>, section: Section) -> Arc<dyn ExecutionPlan> {
     let count = Some(section.count).filter(|count| *count < usize::MAX && !section.ties);
     match (section.offset, count) {

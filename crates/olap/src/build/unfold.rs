@@ -1,4 +1,4 @@
-//! Lists that are unfolded: each row once for each element of its list.
+//! Unfolding lists: each row comes once for each element of its list.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Window functions: rows are sorted by the keys of their partitions and the order, and the operator adds the columns.
+//! Window functions. Rows are sorted by the keys of their partitions and the order, and the operator adds the columns.
 //!
 //! ```text
 //!   partitions by hash of the keys, or one -> Sort by keys and order -> Windows
@@ -69,7 +69,7 @@ impl Builder<'_> {
     }
 }
 
-/// The calls that compute each of a window call's columns.
+/// The calls that compute each column of a window call.
 fn lowered(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Vec<Call>, Failure> {
     let framed = framed(call, over, lowering)?;
     let frame = || framed.clone();

@@ -1,9 +1,10 @@
-//! Expressions that DataFusion must not compute by its own rules, as one kind of [`PhysicalExpr`].
+//! Expressions that must not follow DataFusion's own rules, as one kind of [`PhysicalExpr`].
 //!
-//! Functions are strict unless their row says otherwise: a null operand gives null, and never an error.
+//! Functions are strict unless their row in the catalogue says otherwise: a null operand gives null, and never an
+//! error.
 //!
-//! A function of numerics takes the results of another one directly, without an array between them. Making a
-//! numeric's key form and reading it again costs more than adding two numerics.
+//! A function of numerics takes the results of another one directly, without an array between them. Converting a
+//! numeric to its key form and back costs more than adding two numerics.
 
 use std::any::Any;
 use std::fmt;
@@ -33,22 +34,22 @@ use crate::functions::numerics::{self, Collected, Given, Output};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// Both operands of this integer type.
+    /// Arithmetic on two integers of this type.
     Integer(IntegerType, ArithOp),
     NegInteger(IntegerType),
-    /// To this type, from a narrower one.
+    /// A cast to this type from a narrower one.
     WidenInteger(IntegerType),
-    /// To the nearest, even where two are as near.
+    /// A cast to the nearest real; if two are equally near, to the even one.
     IntegerToReal,
     IntegerToFloat,
     FloatToReal,
-    /// Arithmetic of reals, which are kept as doubles.
+    /// Arithmetic on reals, which are held as doubles.
     Real(ArithOp),
     Float(ArithOp),
     NegFloat,
-    /// -0 becomes 0 and every NaN the same NaN, so that Arrow's total order is PostgreSQL's.
+    /// Turns -0 into 0 and every NaN into the same NaN, so that Arrow's total order is PostgreSQL's.
     CanonicalFloat,
-    /// Operands of either width. They are multiplied by 10^digits first.
+    /// Arithmetic on decimals of either width, which are multiplied by 10^digits first.
     Decimal {
         op: ArithOp,
         digits: [u8; 2],
@@ -59,7 +60,7 @@ pub enum Kernel {
     NumericToDecimal {
         scale: u8,
     },
-    /// A function of numerics with a result of this type.
+    /// A function of numerics with a result of this other type.
     OfNumerics {
         function: Named,
         ty: Type,
@@ -68,14 +69,14 @@ pub enum Kernel {
         op: CmpOp,
         digits: [u8; 2],
     },
-    /// An integer of any kind or a decimal, multiplied by 10^digits.
+    /// A cast from an integer or a decimal, multiplied by 10^digits.
     ToDecimal64 {
         digits: u8,
     },
     ToDecimal128 {
         digits: u8,
     },
-    /// Like `ToDecimal128`, but null where the result has no room: there it equals no other decimal.
+    /// Like `ToDecimal128`, but null if the result does not fit: it then equals no other decimal.
     DecimalJoinKey {
         digits: u8,
     },
@@ -83,7 +84,7 @@ pub enum Kernel {
     DateMinusDays,
     DateMinusDate,
     DateToTimestamp,
-    /// With a first operand, and a result, of these types.
+    /// A named function, with the types of its first operand and its result.
     Named {
         function: Named,
         operand: Type,
@@ -153,11 +154,12 @@ pub fn computed(kernel: Kernel, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn Phy
     Arc::new(Computed { kernel, args })
 }
 
-/// Rows for which numerics are computed at a time that have not got their key form: they take more room than that.
+/// The number of rows for which numerics are computed at a time. Outside their key form, they need more memory.
 const BLOCK: usize = 512;
 
 impl Computed {
-    /// The function of numerics whose results another one may take directly. Constants are better computed once.
+    /// The function of numerics in an expression, if another function may take its results directly. A constant is
+    /// better computed once.
     fn chained(expr: &Arc<dyn PhysicalExpr>) -> Option<(&Computed, numerics::Function)> {
         let computed = (&**expr as &dyn Any).downcast_ref::<Computed>()?;
         match computed.kernel {
@@ -212,7 +214,7 @@ impl Computed {
     }
 }
 
-/// Whether it reads no columns.
+/// Whether the expression reads no columns.
 pub fn is_constant(expr: &Arc<dyn PhysicalExpr>) -> bool {
     match expr.children()[..] {
         [] => (&**expr as &dyn Any).is::<Literal>(),
@@ -310,7 +312,7 @@ fn given(args: &[ColumnarValue]) -> Vec<Given> {
     args.iter().cloned().map(Given::Other).collect()
 }
 
-/// Computes a function of numerics with another result.
+/// Computes a function of numerics whose result is no numeric.
 fn of_numerics(kernel: Kernel, args: &[Given], rows: usize) -> Result<ArrayRef> {
     match kernel {
         Kernel::NumericToDecimal { scale } => numerics::to_decimal(scale, args, rows),
@@ -351,7 +353,7 @@ where
     map::<T, T>(args, rows, Integer::neg, T::Native::OUT_OF_RANGE)
 }
 
-/// Conversions of integers that cannot fail.
+/// Casts of integers that cannot fail.
 fn widened<A: ArrowPrimitiveType>(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
 where
     A::Native: decimals::Slot,
@@ -402,7 +404,7 @@ fn is_wide(arg: &ColumnarValue) -> bool {
     matches!(arg.data_type(), DataType::Decimal128(..))
 }
 
-/// Runs `$body` with both decimals as [`Operand`]s of their own width.
+/// Runs `$body` with both decimals as [`Operand`]s of their own widths.
 macro_rules! with_decimals {
     ($args:expr, |$l:ident: $L:ident, $r:ident: $R:ident| $body:expr) => {
         match (is_wide(&$args[0]), is_wide(&$args[1])) {
@@ -455,7 +457,7 @@ fn compare_decimals(op: CmpOp, digits: [u8; 2], args: &[ColumnarValue], rows: us
     })
 }
 
-/// The functions of one number that give a decimal.
+/// The functions of one number whose result is a decimal.
 fn to_decimal<A: ArrowPrimitiveType>(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
 where
     A::Native: decimals::Slot,

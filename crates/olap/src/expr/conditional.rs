@@ -1,4 +1,4 @@
-//! CASE and COALESCE: a value is computed only for the rows that need it, if computing it could be an error.
+//! CASE and COALESCE. If computing a value could raise an error, it is computed only for the rows that need it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use datafusion_physical_expr::PhysicalExpr;
 
 use crate::base::operand::select;
 
-/// An expression, and whether it must see no row that does not need it.
+/// An expression, and whether it must be evaluated only for rows that need it.
 pub struct Part {
     pub expr: Arc<dyn PhysicalExpr>,
     pub can_raise: bool,
@@ -21,7 +21,7 @@ pub struct Part {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Choice {
-    /// Condition, value, condition, value, …, value: of at least one condition.
+    /// Condition, value, condition, value, …, and a last value; there is at least one condition.
     Case,
     /// The first value that is not null.
     Coalesce,
@@ -31,18 +31,18 @@ enum Choice {
 struct Conditional {
     choice: Choice,
     parts: Vec<Arc<dyn PhysicalExpr>>,
-    /// For each part.
+    /// Whether each part can raise an error.
     can_raise: Vec<bool>,
     ty: DataType,
 }
 
-/// `branches`: conditions with their values, at least one; the result's type is `ty`.
+/// A CASE. `branches` are conditions with their values, at least one; the result has type `ty`.
 pub fn case(branches: Vec<(Part, Part)>, otherwise: Part, ty: DataType) -> Arc<dyn PhysicalExpr> {
     let branches = branches.into_iter().flat_map(|(when, then)| [when, then]);
     conditional(Choice::Case, branches.chain([otherwise]), ty)
 }
 
-/// `args`, at least one, are of type `ty`.
+/// A COALESCE of `args`, at least one, all of type `ty`.
 pub fn coalesce(args: Vec<Part>, ty: DataType) -> Arc<dyn PhysicalExpr> {
     conditional(Choice::Coalesce, args.into_iter(), ty)
 }
@@ -53,7 +53,7 @@ fn conditional(choice: Choice, parts: impl Iterator<Item = Part>, ty: DataType) 
 }
 
 impl Conditional {
-    /// A part's values; those of other rows than `rows` mean nothing.
+    /// A part's values. They are meaningful only in `rows`.
     fn part(&self, index: usize, batch: &RecordBatch, rows: &BooleanBuffer) -> Result<ColumnarValue> {
         if self.can_raise[index] && rows.count_set_bits() < batch.num_rows() {
             self.parts[index].evaluate_selection(batch, &BooleanArray::new(rows.clone(), None))
@@ -78,7 +78,7 @@ impl Conditional {
                 chosen.push((self.part(when + 1, batch, &taken)?, taken));
             }
         }
-        // Where every row has its value, the last one's needs no mask.
+        // If every row has its value, the last part's values need no mask.
         let last = if open.count_set_bits() > 0 { None } else { chosen.pop() };
         let mut result = match last {
             Some((value, _)) => value,

@@ -1,4 +1,4 @@
-//! The functions that are called by their name: which room computes what.
+//! The functions that are called by their name, with the rooms that compute them.
 
 use arrow_array::ArrayRef;
 use datafusion_common::error::{DataFusionError, Result};
@@ -14,7 +14,7 @@ use crate::functions::text::calls as texts;
 use crate::functions::time::{calendar, differences, intervals, to_char};
 use crate::functions::{arrays, documents, enums, numerics};
 
-/// A function's result, of type `ty`, for `rows` rows; its first operand is of type `operand`.
+/// The result of a function for `rows` rows. The result has type `ty`, the first operand type `operand`.
 pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     match function {
         Named::ToText if !matches!(operand.kind(), Kind::Integer | Kind::Decimal) => {

@@ -1,8 +1,8 @@
-//! AND and OR whose later operands must not be evaluated where an earlier one has decided.
+//! AND and OR whose later operands are not evaluated if an earlier one has decided.
 //!
-//! PostgreSQL evaluates from left to right and stops, so that `b <> 0 AND a / b > 1` divides by no zero. DataFusion's
-//! own operator evaluates both sides on all rows when it finds that cheaper; this one is used where that could raise
-//! an error.
+//! PostgreSQL evaluates from left to right and stops early, so that `b <> 0 AND a / b > 1` never divides by zero.
+//! DataFusion's own operator evaluates both sides on all rows if it finds that cheaper. This one is used where that
+//! could raise an error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ struct Guarded {
     args: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-/// `args`, at least one, evaluated from left to right until the result is certain.
+/// AND or OR of `args`, at least one, evaluated from left to right until the result is certain.
 pub fn guarded(op: BoolOp, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn PhysicalExpr> {
     Arc::new(Guarded { op, args })
 }
 
 impl Guarded {
-    /// Rows whose result depends on further operands.
+    /// The rows whose result depends on further operands.
     fn undecided(&self, so_far: &BooleanArray) -> BooleanArray {
         let decided = match self.op {
             BoolOp::And => !so_far.values(),
@@ -59,7 +59,7 @@ impl PhysicalExpr for Guarded {
             if !undecided.has_true() {
                 break;
             }
-            // Rows that are decided get null or false here, which changes nothing for AND; for OR they are true.
+            // Decided rows get null or false here. That changes nothing for AND; for OR, they are true already.
             let value = arg.evaluate_selection(batch, &undecided)?.into_array(rows)?;
             result = match self.op {
                 BoolOp::And => and_kleene(&result, value.as_boolean())?,

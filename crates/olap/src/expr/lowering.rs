@@ -1,7 +1,7 @@
 //! Lowers [`plan::Expr`] to DataFusion's physical expressions.
 //!
-//! Comparisons of integers, dates, timestamps, booleans and text are DataFusion's own (total orders without
-//! surprises); everything with overflow, scales or floats goes through [`computed`].
+//! Comparisons of integers, dates, timestamps, booleans and text are DataFusion's own, since their orders are total.
+//! Everything with overflow, scales or floats goes through [`computed`].
 
 use std::sync::Arc;
 
@@ -30,15 +30,15 @@ use crate::functions::numerics;
 
 type Physical = Arc<dyn PhysicalExpr>;
 
-/// An expression, and where its value is.
+/// An expression whose value exists as a column, and that column.
 pub type Known = (Expr, Physical);
 
-/// Expressions over rows that consist of `columns`, in this order.
+/// Lowers expressions over rows that consist of `columns`, in this order.
 pub struct Lowering<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Option<Literal>],
     pub columns: &'a [ColumnId],
-    /// Values that were computed from these rows, and exist as more columns.
+    /// Values that were computed from these rows already, in additional columns.
     pub known: &'a [Known],
 }
 
@@ -92,13 +92,13 @@ impl Lowering<'_> {
         Ok(Part { expr: self.lower(expr)?, can_raise: expr.can_raise() })
     }
 
-    /// The expression as a key to group by or to join on: equal values have equal bits.
+    /// The expression as a key for groups or joins: equal values have equal bits.
     pub fn key(&self, expr: &Expr) -> Result<Physical, Failure> {
         let key = self.lower(expr)?;
         Ok(if self.plan.type_of(expr).is_float() { canonical_float(key) } else { key })
     }
 
-    /// A key that is equal for values that PostgreSQL takes for equal, whatever they look like.
+    /// A key that is equal for values that PostgreSQL considers equal, even if they look different.
     pub fn image_key(&self, expr: &Expr) -> Result<Physical, Failure> {
         let (function, ty) = match self.plan.type_of(expr) {
             ty @ Type::Numeric => (Named::Trimmed, ty),
@@ -108,7 +108,7 @@ impl Lowering<'_> {
         self.lower(&Expr::Call { function, ty, args: vec![expr.clone()] })
     }
 
-    /// A key that is compared with one of type `other`: both sides get the same physical type and scale.
+    /// A key that is compared with one of type `other`. Both sides get the same physical type and scale.
     pub fn join_key(&self, expr: &Expr, other: Type) -> Result<Physical, Failure> {
         let ty = self.plan.type_of(expr);
         if ty == other || ty.kind() != Kind::Decimal {
@@ -124,7 +124,7 @@ impl Lowering<'_> {
         scalar(self.plan.params[index], value.as_ref())
     }
 
-    /// A zone, which the plan's check has found to be constant; `None`: null.
+    /// The time zone in an expression, which the plan's check has found to be constant; `None` for a null.
     fn zone(&self, expr: &Expr) -> Result<Option<Zone>, Failure> {
         let value = match expr {
             Expr::Param { index } => self.params.get(*index as usize).and_then(Option::as_ref),
@@ -150,7 +150,7 @@ impl Lowering<'_> {
         if left_type == right_type {
             return Ok(native(op, l, r));
         }
-        // A constant that the column's own type can hold turns the comparison into one of plain integers.
+        // If the column's own type can hold the constant, the comparison becomes one of plain integers.
         if let Some(value) = decimal_constant(&r)
             && let Some(compared) = compared(op, &l, value, right_type.scale(), left_type)
         {
@@ -187,7 +187,7 @@ impl Lowering<'_> {
         Schema::new(self.columns.iter().map(field).collect::<Vec<_>>())
     }
 
-    /// Conditions all of which a row must meet, in whatever order.
+    /// The conjunction of conditions, in any order.
     pub fn all(&self, conditions: &[&Expr]) -> Result<Physical, Failure> {
         let physical = self.listed(BoolOp::And, conditions.iter().copied())?;
         Ok(joined(BoolOp::And, physical))
@@ -215,7 +215,7 @@ pub fn constant(value: ScalarValue) -> Physical {
     Arc::new(Constant::new(value))
 }
 
-/// `args` joined by AND or OR, as a balanced tree: its depth is that of the call stack when it is evaluated.
+/// `args` joined by AND or OR, as a balanced tree. Its depth is the depth of the call stack when it is evaluated.
 pub fn joined(op: BoolOp, mut args: Vec<Physical>) -> Physical {
     let operator = match op {
         BoolOp::And => Operator::And,
@@ -250,7 +250,7 @@ fn canonical_float(arg: Physical) -> Physical {
     }
 }
 
-/// The kernel that computes a call for operands of these types, with a result of type `ty`.
+/// The kernel for a call with operands of these types and a result of type `ty`.
 fn kernel(call: Call, operands: &[Type], ty: Type) -> Result<Kernel, Failure> {
     let missing = || internal(format!("no function for {call:?} of {operands:?}"));
     let scales = |i: usize| operands.get(i).map_or(0, |ty| ty.scale());
@@ -292,7 +292,7 @@ fn integer_type(ty: Type) -> Result<IntegerType, Failure> {
     }
 }
 
-/// Digits that bring two decimals to the larger scale.
+/// The numbers of digits by which two decimals are extended to the larger scale.
 fn common_scale(left: u8, right: u8) -> [u8; 2] {
     [right.saturating_sub(left), left.saturating_sub(right)]
 }
@@ -305,12 +305,12 @@ fn decimal_constant(expr: &Physical) -> Option<i128> {
     }
 }
 
-/// The comparison of values of type `ty` with the decimal `value` of `scale`, if their own slots can be compared.
+/// The comparison of values of type `ty` with the decimal `value` of `scale`, if it is possible without a cast.
 fn compared(op: CmpOp, values: &Physical, value: i128, scale: u8, ty: Type) -> Option<Physical> {
     let with = |op, right| Some(native(op, values.clone(), right));
     match (as_decimal(value, scale, ty), op) {
         (Some(held), op) => with(op, constant(held)),
-        // A constant that the type cannot hold equals none of its values; for a null the result is still null.
+        // A constant that the type cannot hold equals none of its values, but for a null the result is still null.
         (None, CmpOp::Eq) => with(CmpOp::Lt, values.clone()),
         (None, CmpOp::Ne) => with(CmpOp::Eq, values.clone()),
         (None, _) => None,
@@ -334,7 +334,7 @@ fn as_decimal(value: i128, scale: u8, ty: Type) -> Option<ScalarValue> {
     }
 }
 
-/// An error of DataFusion while the plan is put together.
+/// An error of DataFusion while the plan is built.
 pub fn planning(error: DataFusionError) -> Failure {
     crate::base::error::failure(&error)
 }

@@ -1,4 +1,4 @@
-//! Lists of values: `x = 1 OR x = 2 OR …` and `x <> 1 AND x <> 2 AND …` compute x once and look it up in a set.
+//! Lists of values: `x = 1 OR x = 2 OR …` and `x <> 1 AND x <> 2 AND …` compute x once, and look it up in a set.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::expr::computed::is_constant;
 
 type Physical = Arc<dyn PhysicalExpr>;
 
-/// Fewer comparisons are as fast one by one.
+/// Fewer comparisons than this are as fast one by one.
 const MIN_LIST: usize = 4;
 
-/// Joins those `args` of `op` that compare the same operand with constants and stand next to each other. The
-/// computations for a row, and their order, stay the same.
+/// Combines adjacent `args` of `op` that compare the same operand with constants. The computations for a row, and their
+/// order, stay the same.
 pub fn with_lists(op: BoolOp, args: Vec<Physical>, schema: &Schema) -> Result<Vec<Physical>> {
     let mut joined = Vec::new();
     let mut rest = &args[..];
@@ -37,7 +37,7 @@ pub fn with_lists(op: BoolOp, args: Vec<Physical>, schema: &Schema) -> Result<Ve
             (Some(constants), Some(first)) => {
                 joined.push(in_list(first.left().clone(), constants, &(op == BoolOp::And), schema)?);
             }
-            // One of them raises an error, which is one of the row that comes to it.
+            // One of the constants raises an error, which belongs to the row that meets it.
             _ => joined.extend_from_slice(list),
         }
         rest = behind;
@@ -45,14 +45,14 @@ pub fn with_lists(op: BoolOp, args: Vec<Physical>, schema: &Schema) -> Result<Ve
     Ok(joined)
 }
 
-/// How many of the first of `args` belong into one list.
+/// The number of `args`, from the first on, that belong into one list.
 fn run_length(op: BoolOp, args: &[Physical]) -> usize {
     let Some(first) = args.first().and_then(|first| comparison(op, first)) else { return 0 };
     args.iter().take_while(|arg| comparison(op, arg).is_some_and(|other| first.left() == other.left())).count()
 }
 
-/// An equality with a constant in an OR, or an inequality in an AND. Equal values must have equal bits: floats are
-/// compared in such a form.
+/// An equality with a constant in an OR, or an inequality in an AND. Equal values must have equal bits, so floats must
+/// be in canonical form.
 fn comparison(op: BoolOp, arg: &Physical) -> Option<&BinaryExpr> {
     let compared = (&**arg as &dyn Any).downcast_ref::<BinaryExpr>()?;
     let wanted = match op {

@@ -1,4 +1,4 @@
-//! Functions of points in time that ask a time zone: one kind of [`PhysicalExpr`], which has the zone.
+//! Functions on points in time that use a time zone, as one kind of [`PhysicalExpr`] that holds the zone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::functions::time::calendar::{DAY, END, FIRST, SECOND, begin, is_infini
 use crate::functions::time::interval_values::{age, number};
 use crate::functions::time::intervals::{self, between_infinities, compared_date};
 
-/// `zone`: `None` if it is null.
+/// The function; `zone` is `None` for a null.
 pub fn zoned(
     function: Named,
     ty: DataType,
@@ -130,7 +130,7 @@ impl Zoned {
     }
 }
 
-/// Points in time, and the zone's local time then, in microseconds. Infinite ones stay what they are; null slots hold
+/// Points in time, and the zone's local times for them, in microseconds. Infinite times stay infinite; null slots hold
 /// anything.
 struct Times<'a> {
     clock: Clock<'a>,
@@ -173,7 +173,7 @@ impl Times<'_> {
         }
         let local = self.local(instant);
         let begun = begin(field, local.div_euclid(DAY), local.rem_euclid(DAY)).unwrap_or(local);
-        // Within a day the offset stays that of the moment itself.
+        // For a unit within a day, the offset stays that of the moment itself.
         let within_a_day =
             matches!(field, Field::Hour | Field::Minute | Field::Second | Field::Milliseconds | Field::Microseconds);
         checked(if within_a_day { instant.wrapping_add(begun.wrapping_sub(local)) } else { self.instant(begun) })
@@ -189,7 +189,7 @@ impl Times<'_> {
     }
 }
 
-/// A point in time, and whether it is none.
+/// A point in time, and whether it is out of range.
 fn checked(time: i64) -> (i64, bool) {
     (time, !is_infinite(time) && !(FIRST..END).contains(&time))
 }

@@ -1,4 +1,5 @@
-//! The registers: results of a program's steps for the rows of a chunk. Nothing here allocates while it computes.
+//! The registers, which hold the results of a program's steps for the rows of a chunk. Nothing here allocates while it
+//! computes.
 
 use arrow_buffer::BooleanBuffer;
 use colstore::{CHUNK_ROWS, Coded};
@@ -7,10 +8,10 @@ use plan::{ArithOp, BoolOp, CmpOp};
 use super::program::{Program, Register, Step};
 use super::trouble::Trouble;
 
-/// A chunk of the table, where it lies in memory.
+/// A chunk of the table, in the form in which memory holds it.
 pub struct Chunk {
     pub rows: usize,
-    /// Rows that are there; `None`: all of them.
+    /// The rows that exist; `None` if all do.
     pub live: Option<BooleanBuffer>,
     pub columns: Vec<Coded>,
 }
@@ -21,7 +22,7 @@ pub struct Chunk {
 pub enum State {
     Null = 0,
     Value = 1,
-    /// It might be an error: the heap shall say.
+    /// The value might be an error, so the heap has to answer.
     Error = 2,
 }
 
@@ -33,7 +34,7 @@ struct Lane {
 
 pub struct Registers {
     lanes: Vec<Lane>,
-    /// The rows that pass.
+    /// The rows that pass the conditions.
     rows: Vec<u32>,
     valid: Vec<bool>,
     begun: bool,
@@ -64,13 +65,13 @@ impl Registers {
         self.lanes[register].values[row as usize]
     }
 
-    /// How many rows of the chunk pass: those of [`Registers::row`].
+    /// Computes a chunk, and returns the number of rows that pass: those of [`Registers::row`].
     pub fn compute(&mut self, program: &Program, chunk: &Chunk) -> Result<usize, Trouble> {
         for (at, step) in program.steps.iter().enumerate() {
             let (before, after) = self.lanes.split_at_mut(at);
             let lane = &mut after[0];
             match step {
-                // They stay what they are.
+                // Constants do not change.
                 Step::Constant(_) if self.begun => {}
                 Step::Constant(value) => {
                     lane.values.fill(value.unwrap_or(0));
@@ -93,13 +94,13 @@ impl Registers {
         self.rows[at]
     }
 
-    /// The rows that are there and for which all conditions are true.
+    /// Selects the rows that exist, and for which all conditions are true.
     fn select(&mut self, program: &Program, chunk: &Chunk) -> Result<usize, Trouble> {
         self.rows.clear();
         for row in 0..chunk.rows {
             let is_there = chunk.live.as_ref().is_none_or(|live| live.value(row));
             if is_there && passes(&self.lanes, &program.conditions, row)? {
-                // There is room for a chunk's rows.
+                // The vector has room for all rows of a chunk.
                 self.rows.push(row as u32);
             }
         }
@@ -156,7 +157,7 @@ impl Lane {
                 }
             }
             Step::Bool { op, args } => {
-                // What the one operand says whatever the others do: false for AND, true for OR.
+                // The value that decides alone: false for AND, true for OR.
                 let decides = *op == BoolOp::Or;
                 for row in 0..rows {
                     let (mut state, mut value) = (State::Value, !decides);
@@ -194,7 +195,7 @@ impl Lane {
         }
     }
 
-    /// A result that may be out of range, which only counts where there are operands.
+    /// Writes a result that may be out of range. That matters only if the operands have values.
     #[inline]
     fn put(&mut self, row: usize, operands: State, result: Option<i128>) {
         self.states[row] = if operands == State::Value && result.is_none() { State::Error } else { operands };
@@ -210,7 +211,7 @@ impl Lane {
     }
 }
 
-/// The state of a result computed from both.
+/// The state of a result that is computed from both.
 #[inline]
 fn both(left: State, right: State) -> State {
     match (left, right) {

@@ -1,34 +1,34 @@
-//! The groups: a table of hashes in memory that is there before the fork.
+//! The groups: a hash table in memory that is allocated before the fork.
 
 use super::evaluate::{Registers, State};
 use super::program::{Program, What};
 use super::trouble::Trouble;
 
-/// The most groups; a query with more runs on the heap.
+/// The greatest number of groups; a query with more runs on the heap.
 const MOST_GROUPS: usize = 1 << 16;
-/// Memory that they may take, about.
+/// The approximate memory that they may take.
 const MOST_BYTES: usize = 16 << 20;
-/// An empty place.
+/// The mark of an empty place.
 const NOBODY: u32 = u32::MAX;
 
 pub struct Groups {
-    /// Numbers of groups, by hash; twice as many places as groups.
+    /// The numbers of groups, by hash. There are twice as many places as groups.
     places: Vec<u32>,
     count: usize,
     most: usize,
-    /// By group and key.
+    /// The keys of each group.
     keys: Vec<i128>,
     nulls: Vec<bool>,
-    /// By group and call: the number of values; `values` has their aggregate.
+    /// The number of values for each group and call; `values` holds their aggregate.
     counts: Vec<u64>,
     values: Vec<i128>,
-    /// The key of the row at hand.
+    /// The key of the current row.
     key: Vec<i128>,
     null: Vec<bool>,
 }
 
 impl Groups {
-    /// How many groups a child can make.
+    /// The number of groups that a child can make.
     pub fn most(program: &Program) -> usize {
         let group = Groups::group_bytes(program).max(1);
         if program.keys.is_empty() { 1 } else { (MOST_BYTES / group).min(MOST_GROUPS) }
@@ -47,7 +47,7 @@ impl Groups {
         let (keys, calls) = (program.keys.len(), program.calls.len());
         Groups {
             places: vec![NOBODY; (2 * most).next_power_of_two()],
-            // Without keys all rows are one group, even if there are none.
+            // Without keys, all rows form one group, which exists even without rows.
             count: usize::from(keys == 0),
             most,
             keys: vec![0; most * keys],
@@ -63,21 +63,21 @@ impl Groups {
         self.count
     }
 
-    /// The keys of a group; `None`: null.
+    /// The keys of a group; `None` for a null.
     pub fn keys(&self, group: usize) -> impl Iterator<Item = Option<i128>> {
         let keys = self.key.len();
         let of = group * keys..(group + 1) * keys;
         self.keys[of.clone()].iter().zip(&self.nulls[of]).map(|(key, null)| (!null).then_some(*key))
     }
 
-    /// For each call, the number of values and their aggregate.
+    /// The number of values and their aggregate, for each call.
     pub fn calls(&self, group: usize, program: &Program) -> impl Iterator<Item = (u64, i128)> {
         let calls = program.calls.len();
         let of = group * calls..(group + 1) * calls;
         self.counts[of.clone()].iter().copied().zip(self.values[of].iter().copied())
     }
 
-    /// Adds the rows that have passed.
+    /// Adds the rows that have passed the conditions.
     pub fn add(&mut self, program: &Program, registers: &Registers, rows: usize) -> Result<(), Trouble> {
         let mut group = 0;
         for at in 0..rows {
@@ -96,7 +96,7 @@ impl Groups {
                 same &= self.key[i] == value && self.null[i] == null;
                 (self.key[i], self.null[i]) = (value, null);
             }
-            // Mostly a row is of the same group as the one before.
+            // A row often belongs to the same group as the one before.
             if !same && !program.keys.is_empty() {
                 group = self.find()?;
             }
@@ -105,7 +105,7 @@ impl Groups {
         Ok(())
     }
 
-    /// The group of the key at hand.
+    /// Finds or adds the group of the current key.
     fn find(&mut self) -> Result<usize, Trouble> {
         let keys = self.key.len();
         let mask = self.places.len() - 1;

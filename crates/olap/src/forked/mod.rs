@@ -1,4 +1,4 @@
-//! Scans with groups in a forked child of this process, as HyPer runs its queries.
+//! Scans with groups in a forked child of this process, in the way of HyPer's queries.
 //!
 //! ```text
 //!   parent   plan -> Program (+ the plan of the rest)     Reply -> rows of the rest's plan -> DataFusion
@@ -7,9 +7,9 @@
 //!   child        Work: registers of a chunk, groups ---------+
 //! ```
 //!
-//! A child of a process with many threads may neither allocate nor lock, so it runs none of the engine's operators: a
-//! program of its own reads one mirrored table chunk by chunk, keeps the rows that its conditions let pass, and groups
-//! them. Whatever it does not know, or would have to raise, is a reason for the heap.
+//! A child of a process with many threads may neither allocate nor lock, so it cannot run the engine's operators. A
+//! program of its own reads one mirrored table chunk by chunk, keeps the rows that pass the conditions, and groups
+//! them. If the program does not know something, or would have to raise an error, the query runs on the heap.
 
 mod evaluate;
 mod groups;
@@ -26,17 +26,17 @@ use evaluate::{Chunk, Registers};
 use groups::Groups;
 use program::Program;
 
-/// A plan that a child can begin.
+/// A plan whose first part a child can run.
 pub struct Forking {
     program: Program,
     /// The child's operators, and the meanings of all columns, for EXPLAIN.
     groups: Rel,
     columns: Vec<(ColumnId, Meaning)>,
-    /// The rest of the plan; to it the child's groups are rows sent along.
+    /// The rest of the plan. In it, the child's groups are rows that are sent along.
     rest: Plan,
 }
 
-/// Whether a child can begin a plan; if not, why.
+/// Decides whether a child can run the first part of a plan. If not, the error says why.
 impl Forking {
     pub fn of(plan: &Plan, params: &[Option<Literal>]) -> Result<Forking, String> {
         plan.check().map_err(|e| e.to_string())?;
@@ -57,7 +57,7 @@ impl Forking {
         Ok(Forking { program, groups: whole, columns: words::meanings(&plan.root), rest })
     }
 
-    /// Bytes that a child needs to work in, and to reply.
+    /// The memory that a child needs for its work and its reply, in bytes.
     pub fn bytes(&self) -> usize {
         Registers::bytes(&self.program) + Groups::bytes(&self.program) + self.reply_bytes()
     }
@@ -66,13 +66,13 @@ impl Forking {
         reply::most_bytes(&self.program)
     }
 
-    /// For one child. Made before anybody has to wait for the fork.
+    /// The work of one child, which is prepared before anybody has to wait for the fork.
     pub fn work(&self) -> Work {
         let program = self.program.clone();
         Work { registers: Registers::new(&program), groups: Groups::new(&program), chunks: Vec::new(), program }
     }
 
-    /// The rest of the work.
+    /// The rest of the query, from a child's reply.
     pub fn rest(&self, reply: &[u8]) -> Result<Rest, Failure> {
         let types = &self.rest.relations[0].columns;
         let (groups, passed) = reply::read(reply, &self.program, types)?;
@@ -116,16 +116,16 @@ impl Forking {
     }
 }
 
-/// The rest of the work when a child has answered.
+/// The rest of a query, after a child has answered.
 pub struct Rest {
     pub plan: Plan,
-    /// The rows of its only relation.
+    /// The rows of the rest's relation that stands for the groups.
     pub groups: SentRows,
-    /// Rows that the conditions have let pass.
+    /// The number of rows that passed the conditions.
     pub passed: u64,
 }
 
-/// The groups that are made first, of rows of a scan.
+/// The lowest groups of the plan, if they are groups of a scan.
 fn lowest_groups(rel: &mut Rel) -> Result<&mut Rel, String> {
     match rel {
         Rel::Aggregate { input, .. } if is_scan(input) => Ok(rel),
@@ -143,7 +143,7 @@ fn lowest_groups(rel: &mut Rel) -> Result<&mut Rel, String> {
     }
 }
 
-/// Rows of a scan, some of them, with more columns.
+/// Whether the rows come from a scan, perhaps filtered and with more columns.
 fn is_scan(rel: &Rel) -> bool {
     match rel {
         Rel::Scan { .. } => true,
@@ -161,7 +161,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Notes where the table's columns lie: all that the child has to know of them.
+    /// Notes the places of the table's columns in memory, which are all that the child needs to know of them.
     pub fn read(&mut self, view: &dyn TableView) -> Result<(), Refusal> {
         let out_of_memory = |error: OutOfMemory| Refusal::OutOfMemory { what: error.to_string() };
         for index in 0..view.chunk_count() {

@@ -1,4 +1,4 @@
-//! The program of a child: steps that each fill a register with a value for each row of a chunk.
+//! The program of a child. Each step fills a register with a value for each row of a chunk.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,19 @@ use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Ph
 /// A register: the place of its step in [`Program::steps`].
 pub type Register = usize;
 
-/// More would be more memory than a child shall take.
+/// The greatest number of registers, which limits the memory of a child.
 const MOST_REGISTERS: usize = 64;
 
-/// Every number.
+/// The range of all numbers.
 const ANY: (i128, i128) = (i128::MIN, i128::MAX);
 const DIGITS: &str = "a number of too many digits";
 
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Columns of the table, in the order in which steps refer to them.
+    /// The table's columns, in the order in which steps refer to them.
     pub columns: Vec<usize>,
     pub steps: Vec<Step>,
-    /// All of them must be true.
+    /// The conditions, which must all be true.
     pub conditions: Vec<Register>,
     pub keys: Vec<Key>,
     pub calls: Vec<Call>,
@@ -34,14 +34,14 @@ pub enum Step {
     /// A column, by its place in [`Program::columns`].
     Column(usize),
     Constant(Option<i128>),
-    /// An error outside of the range.
+    /// A multiplication by a power of ten; a result outside of the range is an error.
     Scaled {
         of: Register,
         factor: i128,
         low: i128,
         high: i128,
     },
-    /// An error outside of the range.
+    /// Arithmetic; a result outside of the range is an error.
     Arith {
         op: ArithOp,
         left: Register,
@@ -74,7 +74,7 @@ pub struct Key {
 /// An aggregate's state for a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
-    /// `None`: all rows count.
+    /// The argument; `None` if all rows count.
     pub of: Option<Register>,
     pub what: What,
 }
@@ -91,14 +91,14 @@ pub enum What {
 #[derive(Clone, Copy, Debug)]
 pub enum Output {
     Key(usize),
-    /// How many values a call has met.
+    /// The number of values that a call has met.
     Count(usize),
-    /// Its result, null for no rows.
+    /// The result of a call; null if there were no values.
     Value(usize),
 }
 
 impl Program {
-    /// The program of an aggregate over filters and maps of a scan. `params`: values of the plan's parameters.
+    /// The program of an aggregate over filters and maps of a scan. `params` are the values of the plan's parameters.
     pub fn of(groups: &Rel, plan: &Plan, params: &[Option<Literal>]) -> Result<Program, String> {
         let Rel::Aggregate { input, keys, aggregates } = groups else { return Err("its rows are not grouped".into()) };
         let mut compiler = Compiler {
@@ -118,7 +118,7 @@ impl Program {
                     break;
                 }
                 Rel::Filter { input, conditions: these } => {
-                    // Conditions below come first.
+                    // Conditions from below come first.
                     conditions.splice(0..0, these);
                     rel = input;
                 }
@@ -151,7 +151,7 @@ struct Compiler<'a> {
     params: &'a [Option<Literal>],
     scanned: &'a [ColumnId],
     computed: HashMap<ColumnId, &'a Expr>,
-    /// The registers of computed columns.
+    /// The registers that hold computed columns.
     known: HashMap<ColumnId, Register>,
     program: Program,
 }
@@ -211,7 +211,7 @@ impl Compiler<'_> {
         if register < MOST_REGISTERS { Ok(register) } else { Err("it computes more than a child shall".into()) }
     }
 
-    /// The register with an expression's values.
+    /// The register that holds an expression's values.
     fn register(&mut self, expr: &Expr) -> Result<Register, String> {
         let ty = self.plan.type_of(expr);
         let step = match expr {
@@ -261,7 +261,7 @@ impl Compiler<'_> {
         let mut sides = [self.register(left)?, self.register(right)?];
         match types[0].kind() {
             Kind::Text => {
-                // Long texts are not told apart, but no short one is like them.
+                // All long texts have the same number, but no short text has it.
                 let is_short = |side: &Register| matches!(self.program.steps[*side], Step::Constant(_));
                 if !matches!(op, CmpOp::Eq | CmpOp::Ne) || !sides.iter().any(is_short) {
                     return Err("a comparison of texts that is not = or <> with a constant".into());
@@ -321,7 +321,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The place of an element in a list, to which it is added if it is missing.
+/// The place of an element in a list. It is added if it is missing.
 fn place_of<T: PartialEq>(list: &mut Vec<T>, what: T) -> usize {
     list.iter().position(|other| *other == what).unwrap_or_else(|| {
         list.push(what);
@@ -329,11 +329,11 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, what: T) -> usize {
     })
 }
 
-/// Types whose values are numbers to a child.
+/// Whether a child represents values of the type by numbers.
 fn is_number(ty: Type) -> bool {
     match ty.physical() {
         Physical::Float64 | Physical::Bytes => false,
-        // Equal ones may differ.
+        // Equal intervals may have different numbers.
         Physical::Int128 => ty != Type::Interval,
         Physical::Bit | Physical::Int16 | Physical::Int32 | Physical::Int64 | Physical::Text => true,
     }
@@ -361,7 +361,7 @@ fn constant(ty: Type, value: Option<&Literal>) -> Result<Step, String> {
     }))
 }
 
-/// The range of values that arithmetic may give.
+/// The range of values that arithmetic in the type may return.
 fn range(ty: Type) -> Result<(i128, i128), String> {
     let digits = |digits| 10_i128.pow(digits) - 1;
     Ok(match ty {

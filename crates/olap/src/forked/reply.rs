@@ -1,4 +1,4 @@
-//! A child's reply, in memory that it shares with its parent.
+//! The reply of a child, in memory that it shares with its parent.
 //!
 //! ```text
 //!   0 | groups: u64 | rows: u64 | for each group: keys (1 | number, 0 | zero: null), calls (values met: u64 | number)
@@ -26,7 +26,7 @@ fn group_bytes(program: &Program) -> usize {
     program.keys.len() * (1 + NUMBER) + program.calls.len() * (size_of::<u64>() + NUMBER)
 }
 
-/// In the child. There is room for as many groups as it can make.
+/// Called in the child: writes the groups. There is room for as many groups as the child can make.
 pub fn write(program: &Program, groups: &Groups, rows: u64, reply: &mut [u8]) -> usize {
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -51,7 +51,7 @@ pub fn write(program: &Program, groups: &Groups, rows: u64, reply: &mut [u8]) ->
     at
 }
 
-/// In the child: it gives up.
+/// Called in the child: says that it gives up.
 pub fn refuse(trouble: Trouble, reply: &mut [u8]) -> usize {
     let told = match trouble {
         Trouble::Raised => 1,
@@ -62,7 +62,7 @@ pub fn refuse(trouble: Trouble, reply: &mut [u8]) -> usize {
     1
 }
 
-/// The groups as rows of these types, and of how many rows they were made.
+/// The groups as rows of these types, and the number of rows from which they were made.
 pub fn read(reply: &[u8], program: &Program, types: &[Type]) -> Result<(SentRows, u64), Failure> {
     let forked = |message: String| Err(failure(FailureKind::Forked, message));
     let broken = || internal("a child's reply is not understood");
@@ -112,7 +112,7 @@ fn call(calls: &[u8], at: usize) -> (u64, i128) {
     (number(count) as u64, number(value))
 }
 
-/// The number of these bytes, or of the first sixteen.
+/// The number in these bytes, or in the first sixteen of them.
 fn number(bytes: &[u8]) -> i128 {
     let mut image = [0; NUMBER];
     let length = bytes.len().min(NUMBER);
@@ -124,7 +124,7 @@ fn is_too_wide(ty: Type, value: i128) -> bool {
     matches!(ty, Type::Decimal128 { .. }) && value.unsigned_abs() >= 10_u128.pow(38)
 }
 
-/// A value of a type, which the sum of many may not be.
+/// A value as a literal of a type. A sum may be too large for the type.
 fn literal(ty: Type, value: i128) -> Result<Literal, Failure> {
     match ty {
         Type::Bool => Ok(Literal::Bool(value != 0)),

@@ -1,11 +1,11 @@
-//! Failures of a child, and of its reply.
+//! Failures of a child, as its reply reports them.
 
 use protocol::request::{Failure, FailureKind};
 
-/// Why a child gives up. The heap knows better.
+/// The reason why a child gives up, so that the heap answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Some value is an error, perhaps.
+    /// A value may be an error.
     Raised,
     TooManyGroups,
     /// A key is a long text.

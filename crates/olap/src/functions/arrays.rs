@@ -1,4 +1,5 @@
-//! The elements of PostgreSQL's arrays, of any dimensions (what they look like: `listed/arrays.rs`), as Arrow's.
+//! Elements of PostgreSQL's arrays as Arrow arrays. The arrays may have any number of dimensions; `listed/arrays.rs`
+//! shows their form.
 
 use std::sync::Arc;
 
@@ -21,13 +22,13 @@ use crate::functions::numerics::Collected;
 
 type Outcome<T> = std::result::Result<T, QueryError>;
 
-/// An array that is none: the mirror has it as the table does.
+/// The error for bytes that are no array, which the mirror has as the table has them.
 const BROKEN: QueryError = QueryError(FailureKind::Internal);
-/// Bytes of a varlena's length, which is not there.
+/// The bytes of a varlena's length, which are not part of a value here.
 const LENGTH: usize = 4;
-/// In front of the dimensions.
+/// The bytes in front of the dimensions.
 const HEADER: usize = 16;
-/// The offset of the first element's number in an array of one dimension.
+/// The offset of the first element's number, in an array of one dimension.
 const LOWER: usize = HEADER + 4 - LENGTH;
 
 fn word(bytes: &[u8], at: usize) -> Outcome<usize> {
@@ -40,7 +41,7 @@ pub fn dimensions(bytes: &[u8]) -> Outcome<Vec<usize>> {
     (0..word(bytes, 0)?).map(|at| word(bytes, HEADER - LENGTH + 4 * at)).collect()
 }
 
-/// All elements, one dimension behind the other; `None`: null.
+/// All elements, one dimension after the other; `None` for a null.
 pub fn elements(bytes: &[u8], element: Element) -> Outcome<Vec<Option<&[u8]>>> {
     let dimensions = dimensions(bytes)?;
     if dimensions.is_empty() {
@@ -48,7 +49,7 @@ pub fn elements(bytes: &[u8], element: Element) -> Outcome<Vec<Option<&[u8]>>> {
     }
     let count = dimensions.iter().try_fold(1usize, |all, one| all.checked_mul(*one)).ok_or(BROKEN)?;
     let behind = HEADER + 8 * dimensions.len();
-    // Offsets count from the length.
+    // Offsets count from the varlena's length.
     let (nulls, mut at) = match word(bytes, 4)? {
         0 => (None, behind.next_multiple_of(8)),
         start => (Some(bytes.get(behind - LENGTH..).ok_or(BROKEN)?), start),
@@ -75,7 +76,7 @@ pub fn elements(bytes: &[u8], element: Element) -> Outcome<Vec<Option<&[u8]>>> {
     Ok(all)
 }
 
-/// Collects elements as values of a type.
+/// A builder that collects elements as values of a type.
 pub enum Values {
     Bool(BooleanBuilder),
     Int16(Int16Builder),
@@ -169,7 +170,7 @@ impl Values {
     }
 }
 
-/// The length of one of an array's dimensions, from 1; null if it has none.
+/// The length of one of an array's dimensions, counted from 1; null if the array has no such dimension.
 pub fn length(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (arrays, which) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
     let (arrays, which) = (arrays.as_binary_view(), which.as_primitive::<Int32Type>());
@@ -184,7 +185,7 @@ pub fn length(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new((0..rows).map(length).collect::<Result<Int32Array>>()?))
 }
 
-/// How many elements there are.
+/// The number of elements.
 pub fn cardinality(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let arrays = args[0].to_array(rows)?;
     let count = |bytes: Option<&[u8]>| -> Result<Option<i32>> {
@@ -195,8 +196,9 @@ pub fn cardinality(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(arrays.as_binary_view().iter().map(count).collect::<Result<Int32Array>>()?))
 }
 
-/// Whether a value of type `ty` is among the elements. The result is null if it is not and there is a null, or if it
-/// is null itself and there are elements. The array is followed by the elements' alignment and their length, or -1.
+/// Whether a value of type `ty` is among the elements. If it is not found, the result is null if there is a null
+/// element. For a null value, it is null if there are any elements. After the array, the operands are the elements'
+/// alignment, and their length or -1.
 pub fn has_element(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (values, arrays) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
     let element = element_of(args)?;
@@ -223,7 +225,8 @@ pub fn has_element(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<Arra
     Ok(Arc::new(BooleanArray::from(found)))
 }
 
-/// The element at a place of an array of one dimension, which need not begin at 1; null where there is none.
+/// The element with a given number, in an array of one dimension whose numbers need not begin at 1; null if there is
+/// none.
 pub fn element_at(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (arrays, places) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
     let element = element_of(args)?;
@@ -248,14 +251,14 @@ pub fn element_at(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<Array
     Ok(values.finish())
 }
 
-/// The element type that the third and fourth operand describe.
+/// The element type that the third and the fourth operand describe.
 fn element_of(args: &[ColumnarValue]) -> Result<Element> {
     let number = |at: usize| -> Result<i32> { Ok(args[at].to_array(1)?.as_primitive::<Int32Type>().value(0)) };
     let (align, length) = (number(2)?, number(3)?);
     Ok(Element { oid: 0, align: align as u8, length: u16::try_from(length).ok(), padded: 0 })
 }
 
-/// A value as an element is kept.
+/// Appends a value in the form in which an array holds it.
 fn bytes_of(ty: Type, values: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<()> {
     use arrow_array::types::{Decimal128Type, Int16Type, Int64Type};
     out.clear();
@@ -281,7 +284,7 @@ fn bytes_of(ty: Type, values: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Resul
 mod tests {
     use super::*;
 
-    /// `{{1,NULL},{3,4}}`, and `{a,bcdef}`.
+    /// The arrays `{{1,NULL},{3,4}}` and `{a,bcdef}`.
     fn arrays() -> (Vec<u8>, Vec<u8>) {
         let words = |words: &[i32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
         let mut numbers = words(&[2, 40, 23, 2, 2, 1, 1]);

@@ -1,4 +1,4 @@
-//! The order of an enum's values, and their labels: by an array of PostgreSQL's that has all of them.
+//! The order of an enum's values, and their labels. Both come from an array that PostgreSQL makes of all values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use datafusion_common::error::{DataFusionError, Result};
 use datafusion_common::scalar::ScalarValue;
 use datafusion_expr::ColumnarValue;
 
-/// The offset of the elements in an array of one dimension without nulls, its length left out.
+/// The offset of the elements in an array of one dimension without nulls, not counting the varlena's length.
 const ELEMENTS: usize = 20;
 
 pub fn ranks(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
@@ -31,7 +31,7 @@ pub fn labels(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
         return Err(unknown());
     };
     let labels: Vec<&str> = all.as_deref().unwrap_or_default().split(between.as_str()).collect();
-    // A label may have in it what stands between them.
+    // A label may contain the separator.
     if labels.len() != places.len().max(1) {
         return Err(unknown());
     }

@@ -1,4 +1,4 @@
-//! GREATEST and LEAST of the values of a row: nulls do not count, and of equal values it is the first.
+//! GREATEST and LEAST of the values of a row. Nulls do not count, and the first of several equal values is returned.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::StringViewType;
@@ -14,7 +14,7 @@ use crate::base::error::known_locale;
 use crate::base::operand::{for_slots, select};
 use crate::functions::order::{TextOrder, replaces};
 
-/// The greatest or least text in a locale, which the last argument names.
+/// The greatest or least text in the locale that the last argument names.
 pub fn extreme_in_locale(which: Extreme, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     match args.split_last() {
         Some((ColumnarValue::Scalar(ScalarValue::Utf8View(Some(name))), texts)) => {
@@ -41,7 +41,7 @@ pub fn extreme_of(
     Ok(result)
 }
 
-/// Rows in which `new` takes the place of `old`.
+/// The rows in which `new` replaces `old`.
 fn replaced(which: Extreme, texts: &mut TextOrder, old: &ArrayRef, new: &ArrayRef) -> Result<BooleanBuffer> {
     let better = |order: &mut dyn FnMut(usize) -> bool| {
         BooleanBuffer::collect_bool(old.len(), |i| new.is_valid(i) && (old.is_null(i) || order(i)))

@@ -1,4 +1,4 @@
-//! Loops over columns, and the single values in them: what functions return.
+//! The functions of the catalogue: their values, and loops over columns.
 
 pub mod arrays;
 pub mod convert;

@@ -1,4 +1,4 @@
-//! The order of values, as PostgreSQL has it: -0 = 0, NaN is the greatest float, text goes by its bytes or in a locale.
+//! PostgreSQL's order of values: -0 = 0, NaN is the greatest float, and text is ordered by its bytes or by a locale.
 
 use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
 use locale::{Locale, Scratch};
@@ -6,7 +6,7 @@ use plan::catalogue::Extreme;
 
 use crate::functions::numbers::floats::canonical;
 
-/// Whether a new value takes the place of the one that was found before.
+/// Whether a new value replaces the one that was found before.
 pub fn replaces<V: Ordered + ?Sized>(which: Extreme, new: &V, old: &V) -> bool {
     match which {
         Extreme::Min => new.before(old),
@@ -14,7 +14,7 @@ pub fn replaces<V: Ordered + ?Sized>(which: Extreme, new: &V, old: &V) -> bool {
     }
 }
 
-/// How texts are ordered: by their bytes, or in a locale.
+/// The order of texts: by their bytes, or by a locale.
 #[derive(Debug, Default)]
 pub struct TextOrder {
     locale: Option<&'static Locale>,
@@ -58,7 +58,7 @@ impl Ordered for f64 {
     }
 }
 
-/// Text, or bytes that are none.
+/// Texts, or byte strings.
 pub trait Texts: ByteViewType<Native: Ordered + ToOwned<Owned = <Self as ByteViewType>::Owned>> {
     fn bytes(owned: &Self::Owned) -> usize;
     /// The text that a locale orders; empty if the value is no text.

@@ -1,4 +1,4 @@
-//! Observation for EXPLAIN: the work of each operator, and its measured figures.
+//! Observation for EXPLAIN: the work of each operator, with its measured figures.
 //!
 //! ```text
 //!   Filter                       Observed(Filter)
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Only a query that is explained has such operators around the working ones, with a meter each. Operators that
-//! DataFusion puts in between (exchanges, partial states) belong to the operator above them.
+//! DataFusion needs in between (exchanges, partial states) count for the operator above them.
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +28,12 @@ use crate::operators::join::JoinExec;
 use crate::operators::scan::{Direct, ViewScan};
 use crate::spill::Meter;
 
-/// Whether the query that is put together is observed.
+/// Whether the query that is being built is observed.
 #[derive(Clone, Copy, Debug)]
 pub struct Observer(pub bool);
 
 impl Observer {
-    /// Something that EXPLAIN shows, with the rows that are expected of it.
+    /// Observes an operator that EXPLAIN shows, with its expected rows.
     pub fn operator(
         self,
         plan: Arc<dyn ExecutionPlan>,
@@ -45,12 +45,12 @@ impl Observer {
         })
     }
 
-    /// Something that works for the operator above.
+    /// Observes a plan that works for the operator above.
     pub fn part(self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         self.around(plan, || Role::Part)
     }
 
-    /// Something that computes more columns for the rows of the operator below.
+    /// Observes a plan that computes more columns for the rows of the operator below.
     pub fn output(self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         self.around(plan, || Role::Output)
     }
@@ -97,7 +97,7 @@ impl ExecutionPlan for Observed {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    /// Nobody rewrites a plan once it is put together.
+    /// Not called: nobody rewrites a plan after it is built.
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(children.remove(0))
     }
@@ -117,7 +117,7 @@ impl DisplayAs for Observed {
     }
 }
 
-/// A scan, for an operator that reads its chunks by itself.
+/// A scan, for an operator that reads the scan's chunks itself.
 pub fn direct(plan: &Arc<dyn ExecutionPlan>) -> Option<Direct> {
     match plan.downcast_ref::<Observed>() {
         Some(Observed { plan, meter, .. }) => Some(Direct::new(plan.downcast_ref()?, Some(meter.clone()))),
@@ -136,7 +136,7 @@ impl Observation {
         Observation { plan, columns }
     }
 
-    /// The plan as EXPLAIN shows it; `ran`: with what became of it so far.
+    /// The plan as EXPLAIN shows it. `ran` adds the measured figures so far.
     pub fn plan(self, ran: bool) -> Option<EnginePlan> {
         let mut top = Below::default();
         top.gather(&self.plan, ran);
@@ -151,7 +151,7 @@ impl Observation {
 #[derive(Default)]
 struct Below {
     operators: Vec<Operator>,
-    /// Time of what works for it.
+    /// The time of everything that works for the operator.
     nanoseconds: u64,
     chunks: Option<Chunks>,
     without_partner: u64,
@@ -212,20 +212,20 @@ impl Below {
         if let Some(join) = plan.downcast_ref::<JoinExec>() {
             self.nanoseconds += join.nanoseconds();
         }
-        // Of an exchange, whose threads nobody asks.
+        // The figures of an exchange, whose threads have no meter.
         let spent = plan.metrics().and_then(|metrics| metrics.sum_by_name("repartition_time"));
         self.nanoseconds += spent.map_or(0, |time| time.as_usize() as u64);
     }
 }
 
-/// With the inputs in the order in which EXPLAIN shows them.
+/// The operator with its inputs in the order in which EXPLAIN shows them.
 fn arranged(mut operator: Operator) -> Operator {
     match &operator.step {
-        // The rows themselves.
+        // The inputs are the rows themselves.
         Step::Values { .. } => operator.inputs.clear(),
         Step::Join(join) if operator.inputs.len() == 2 => {
             let is_hashed = join.method == Method::Hash;
-            // The side that is put together comes first.
+            // The build side comes first.
             operator.inputs.reverse();
             if let Some(build) = operator.inputs.pop_if(|_| is_hashed) {
                 let memory_bytes =

@@ -14,7 +14,7 @@ use crate::{Cancellation, JoinOrder, Manner, Runtime, RuntimeOptions};
 
 const OBSERVED: Manner = Manner { observed: true, order: JoinOrder::Cheapest, disk_bytes: None };
 
-/// Running numbers.
+/// Consecutive numbers.
 #[derive(Debug)]
 struct Numbers(usize);
 
@@ -50,8 +50,8 @@ fn scan(relation: u16) -> Rel {
     Rel::Scan { relation, columns: vec![ColumnId(relation)] }
 }
 
-/// `SELECT key, count(*) FROM a JOIN b ON a = b WHERE b < limit GROUP BY key`; the key is the same for `every`
-/// successive numbers.
+/// `SELECT key, count(*) FROM a JOIN b ON a = b WHERE b < limit GROUP BY key`; `every` consecutive numbers have the
+/// same key.
 fn joined(limit: i64, every: i64) -> Plan {
     let number = |ty| RelationColumn { attnum: 1, ty };
     let below = Expr::Cmp { op: CmpOp::Lt, left: Box::new(column(1)), right: Box::new(int(limit)) };
@@ -93,7 +93,7 @@ fn run(plan: &Plan, threads: u32) -> EnginePlan {
     })
 }
 
-/// Operators from the top down, each with its depth.
+/// The operators from the top down, each with its depth.
 fn flat<'a>(operator: &'a Operator, depth: usize, all: &mut Vec<(usize, &'a Operator)>) {
     all.push((depth, operator));
     operator.inputs.iter().for_each(|input| flat(input, depth + 1, all));
@@ -129,12 +129,13 @@ fn what_runs_is_what_is_shown_and_counted_in_all_threads() {
         assert_eq!(of(group).rows, every as u64);
         assert_eq!([of(join), of(hash), of(filter)].map(|actual| actual.rows), [limit as u64; 3]);
         let all = |chunks: u64| Some(Chunks { read: chunks, of: chunks });
-        // The scan that probes leaves out the rows that have no partner, and counts them.
+        // The scan on the probe side drops the rows without a partner, and counts them.
         assert_eq!((of(wide).rows, of(wide).chunks), (limit as u64, all(20)));
         assert_eq!(of(wide).without_partner, 20 * CHUNK_ROWS as u64 - limit as u64);
         assert_eq!((of(narrow).rows, of(narrow).chunks), (10 * CHUNK_ROWS as u64, all(10)));
         assert_eq!(narrow.expected_rows, Some((10 * CHUNK_ROWS) as f64));
-        // The rows of the build side, eight bytes each, are the join's, but shown with what holds them.
+        // The rows of the build side, eight bytes each, belong to the join, but are shown at the operator that holds
+        // them.
         assert!(of(hash).memory_bytes >= 8 * limit as u64 && of(join).memory_bytes == 0, "{threads}: {after:#?}");
         assert!(of(group).memory_bytes > 0 && of(filter).memory_bytes == 0);
         let timed = |operator: &Operator| of(operator).nanoseconds.is_some_and(|time| time > 0);

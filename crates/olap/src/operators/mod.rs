@@ -1,4 +1,4 @@
-//! Run time: the operators. None knows what builds them.
+//! Run time: the operators. They do not know the builder.
 
 pub mod group;
 pub mod join;

@@ -34,13 +34,13 @@ use crate::base::compact::owned;
 use crate::expr::column_name;
 use crate::spill::{self, Means, Room, SINK_BYTES, Sink, blocking};
 
-/// Bytes of rows that are read from disk at once.
+/// The bytes of rows that are read from disk at once.
 const READ_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub struct SharedRows {
     plan: Arc<dyn ExecutionPlan>,
-    /// Positions, in the plan's output, of the columns that are read.
+    /// The places of the read columns in the plan's output.
     places: Vec<usize>,
     partitions: Mutex<Vec<Kept>>,
 }
@@ -49,7 +49,7 @@ pub struct SharedRows {
 type Kept = Shared<BoxFuture<'static, Result<Arc<Partition>, Arc<DataFusionError>>>>;
 
 enum Partition {
-    /// The room is taken as long as they are there.
+    /// Rows in memory; the room is taken as long as they exist.
     Memory(Vec<RecordBatch>, #[expect(unused)] Room),
     Disk(spill::Kept),
 }
@@ -64,12 +64,13 @@ impl Partition {
 }
 
 impl SharedRows {
-    /// `places`: of the columns that are read, in the plan's.
+    /// `places` are those of the read columns in the plan's output.
     pub fn new(plan: Arc<dyn ExecutionPlan>, places: Vec<usize>) -> SharedRows {
         SharedRows { plan, places, partitions: Mutex::default() }
     }
 
-    /// Every partition is begun with the first that is asked for: exchanges want all of them to be read.
+    /// All partitions are started with the first one that is requested, because an exchange needs readers for all of
+    /// them.
     fn partition(&self, partition: usize, context: &Arc<TaskContext>) -> Kept {
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
         if partitions.is_empty() {
@@ -80,7 +81,7 @@ impl SharedRows {
     }
 }
 
-/// Computes a partition in a task, which ends with the last who waits for it.
+/// Computes a partition in a task, which is dropped with its last reader.
 fn kept(plan: Arc<dyn ExecutionPlan>, partition: usize, context: Arc<TaskContext>) -> Kept {
     let task = SpawnedTask::spawn(async move {
         let mut keeper = Keeper::new(Means::new("SharedRows", &context), plan.schema());
@@ -102,7 +103,7 @@ struct Keeper {
     means: Means,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// The file that all rows go to once memory has ended.
+    /// The file to which all rows go once memory has ended.
     sink: Option<Sink>,
 }
 
@@ -145,7 +146,7 @@ pub struct Reader {
     rows: Arc<SharedRows>,
     /// The columns that are read.
     read: Vec<usize>,
-    /// In EXPLAIN what computes the rows stands below this one.
+    /// In EXPLAIN, the first reader has the shared plan below it.
     is_first: bool,
     properties: Arc<PlanProperties>,
 }
@@ -195,7 +196,7 @@ impl ExecutionPlan for Reader {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    /// Nobody rewrites a plan once it is put together.
+    /// Not called: nobody rewrites a plan after it is built.
     fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(self)
     }

@@ -1,4 +1,4 @@
-//! Each row once for each element of its list: the operator.
+//! The operator that returns each row once for each element of its list.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::base::error::QueryError;
 use crate::functions::arrays::{Values, elements};
 use crate::functions::documents;
 
-/// The lists that are made for each row.
+/// The list that is made for each row.
 #[derive(Clone, Debug)]
 pub struct Lists {
     pub list: List,
     /// The type of an element.
     pub ty: Type,
     pub arguments: Vec<Arc<dyn PhysicalExpr>>,
-    /// The input's columns that are given.
+    /// The input's columns that are returned.
     pub kept: Vec<usize>,
     pub numbered: bool,
     pub outer: bool,
@@ -107,7 +107,7 @@ impl DisplayAs for Unfolded {
 /// The state of the stream.
 struct State {
     input: SendableRecordBatchStream,
-    /// The rest of a batch of the input.
+    /// The rest of an input batch.
     expansion: Option<Expansion>,
     lists: Lists,
 }
@@ -128,24 +128,24 @@ impl State {
     }
 }
 
-/// A batch of the input, and where in it the next row of the output comes from.
+/// A batch of the input, and the place in it from which the next output row comes.
 struct Expansion {
     batch: RecordBatch,
     arguments: Vec<ArrayRef>,
     row: usize,
-    /// The rest of that row's list; `None`: it was not computed yet.
+    /// The rest of that row's list; `None` if the list was not computed yet.
     items: Option<Items>,
 }
 
 /// The elements of one row.
 struct Items {
     left: Left,
-    /// How many there were before.
+    /// The number of elements that were returned before.
     taken: i64,
 }
 
 enum Left {
-    /// The next number, up or down to the last one; `None`: there are no more.
+    /// The next number, the step and the last number; `None` if there are no more.
     Series {
         next: Option<i64>,
         last: i64,
@@ -184,7 +184,7 @@ impl Expansion {
         Ok(Expansion { batch, arguments, row: 0, items: None })
     }
 
-    /// So many of the next rows; `None`: there are no more.
+    /// At most `most` of the next rows; `None` if there are no more.
     fn next(&mut self, lists: &Lists, most: usize) -> Result<Option<RecordBatch>> {
         let mut values = Values::of(lists.ty)?;
         let (mut rows, mut numbers) = (UInt32Builder::new(), Int64Builder::new());
@@ -231,7 +231,7 @@ impl Expansion {
     }
 }
 
-/// The elements of a row's list, of which there are none if it is null.
+/// The elements of a row's list; a null list has none.
 fn items(lists: &Lists, arguments: &[ArrayRef], row: usize) -> Result<Items> {
     let none = || Items { left: Left::Elements(Vec::new().into_iter()), taken: 0 };
     if arguments.iter().any(|argument| argument.is_null(row)) {

@@ -1,4 +1,4 @@
-//! Queries: memory, disk and threads that all of them share, and how one is started.
+//! Queries: the memory, disk and threads that they share, and how a query is started.
 
 mod reserve;
 mod results;
@@ -26,7 +26,7 @@ use crate::build::{self, Manner};
 use crate::observe::Observation;
 use crate::spill::{Disk, Pool, Quota, Share, Spill};
 
-/// Shared by all queries: memory, disk and settings.
+/// The state that all queries share: memory, disk and settings.
 pub struct Runtime {
     pub(crate) environment: Arc<RuntimeEnv>,
     config: SessionConfig,
@@ -36,38 +36,39 @@ pub struct Runtime {
 
 #[derive(Clone, Debug)]
 pub struct RuntimeOptions {
-    /// Working memory of all queries together.
+    /// The working memory of all queries together.
     pub memory_bytes: u64,
-    /// The disk for rows that do not fit into it.
+    /// The disk for rows that do not fit into memory.
     pub disk: Option<DiskOptions>,
-    /// Partitions of a query.
+    /// The number of partitions of a query.
     pub threads: u32,
 }
 
 #[derive(Clone, Debug)]
 pub struct DiskOptions {
-    /// The path of a file that is made when it is needed, and unlinked at once.
+    /// The path at which a file is created when it is needed, and unlinked at once.
     pub path: PathBuf,
-    /// The limit of all queries together.
+    /// The limit for all queries together.
     pub limit_bytes: u64,
-    /// Memory that operators which can put rows on disk take together, so that others find some.
+    /// The memory that all operators which can use the disk take together, so that some is left for others.
     pub share_bytes: u64,
-    /// Memory that each of them takes in any case.
+    /// The memory that each of them gets in any case.
     pub least_bytes: u64,
 }
 
 impl DiskOptions {
-    /// For queries that have `memory_bytes` together.
+    /// The options for queries that have `memory_bytes` together.
     pub fn new(path: PathBuf, limit_bytes: u64, memory_bytes: u64) -> DiskOptions {
         let least_bytes = (memory_bytes / 128).clamp(512 << 10, 4 << 20);
         DiskOptions { path, limit_bytes, share_bytes: memory_bytes / 20 * 9, least_bytes }
     }
 }
 
-/// A query ready to run: the result's schema (columns of any name in the Arrow form of `Plan::output_types`) and its
-/// batches. Dropping the stream cancels the query; while a join is long without a result, [`Cancellation`] does.
+/// A query that is ready to run: the schema of the result (columns of any name in the Arrow form of
+/// `Plan::output_types`), and its batches. Dropping the stream cancels the query. [`Cancellation`] also stops a join
+/// that returns nothing for long.
 ///
-/// A query that has returned its first batch does not fail any more, unless [`Plan::may_fail_late`].
+/// A query that has returned its first batch can no longer fail, unless [`Plan::may_fail_late`].
 pub struct Running {
     pub schema: SchemaRef,
     pub batches: SendableRecordBatchStream,
@@ -95,13 +96,13 @@ impl Runtime {
         Runtime { environment, config, disk, threads }
     }
 
-    /// Bytes that queries have put on disk so far.
+    /// The bytes that queries have written to disk so far.
     pub fn spilled_bytes(&self) -> u64 {
         self.disk.as_ref().map_or(0, |disk| disk.written_bytes())
     }
 
     /// Plans and starts a query; must be called within a tokio runtime. `views` belong to `plan.relations`, column by
-    /// column. A plan that is not well-formed is `Failure { kind: Internal }`, never a panic.
+    /// column. A malformed plan is `Failure { kind: Internal }`, never a panic.
     pub async fn start(
         &self,
         plan: &Plan,
@@ -112,7 +113,7 @@ impl Runtime {
         self.start_as(plan, params, views, cancellation, Manner::default()).await
     }
 
-    /// The same in another manner.
+    /// Plans and starts a query in another manner.
     pub async fn start_as(
         &self,
         plan: &Plan,
@@ -146,7 +147,7 @@ impl Runtime {
         Ok(displayable(physical.as_ref()).indent(false).to_string())
     }
 
-    /// How a query would be run, for EXPLAIN.
+    /// The plan of a query that is not run, for EXPLAIN.
     pub fn outline(
         &self,
         plan: &Plan,
@@ -165,7 +166,7 @@ impl Runtime {
         failure(error)
     }
 
-    /// The optimized plan, and what executes it.
+    /// The optimized plan, and the physical plan that executes it.
     fn physical(
         &self,
         plan: &Plan,

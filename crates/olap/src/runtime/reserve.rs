@@ -1,4 +1,4 @@
-//! Memory outside of the operators that still counts against the queries' limit.
+//! Memory outside of operators that counts against the queries' limit, too.
 
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use protocol::request::Failure;
@@ -6,12 +6,12 @@ use protocol::request::Failure;
 use crate::base::error;
 use crate::runtime::Runtime;
 
-/// Memory of a query; given back when it is dropped.
+/// Memory of a query, which is released when the value is dropped.
 #[derive(Debug)]
 pub struct Reservation(MemoryReservation);
 
 impl Runtime {
-    /// Room for `bytes`, or the failure of a query that finds none.
+    /// Reserves `bytes`, or returns the failure of a query without memory.
     pub fn reserve(&self, bytes: usize) -> Result<Reservation, Failure> {
         let reservation = MemoryConsumer::new("result").register(&self.environment.memory_pool);
         reservation.try_grow(bytes).map_err(|e| error::failure(&e))?;
@@ -20,7 +20,7 @@ impl Runtime {
 }
 
 impl Reservation {
-    /// Gives back all but `bytes`.
+    /// Releases all but `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         self.0.shrink(self.0.size().saturating_sub(bytes));
     }

@@ -1,6 +1,7 @@
-//! From a physical plan to its stream of batches.
+//! The stream of batches from a physical plan.
 //!
-//! A reader of the stream may pass rows on only when no failure can come any more: see [`crate::Running`].
+//! A reader of the stream may pass rows on only after the last point at which the query can fail: see
+//! [`crate::Running`].
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -14,13 +15,13 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream, execute_stream_partitioned};
 use futures::{StreamExt, TryStreamExt, stream};
 
-/// Batches as soon as any partition has some.
+/// Returns batches as soon as any partition has some.
 pub fn streaming(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
     Ok(without_panics(execute_stream(plan, context)?))
 }
 
-/// Batches when every partition has its first one, or ended: for plans that fail before a partition's first batch, if
-/// at all.
+/// Returns batches once every partition has its first one, or has ended. This is for plans in which a partition can
+/// only fail before its first batch.
 pub fn all_or_nothing(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
     if plan.output_partitioning().partition_count() == 1 {
         return streaming(plan, context);
@@ -46,7 +47,7 @@ fn begin(mut partition: SendableRecordBatchStream) -> SpawnedTask<Result<Begun>>
     SpawnedTask::spawn(async move { Ok((partition.try_next().await?, partition)) })
 }
 
-/// DataFusion hands a panic of one of its tasks on to whoever waits for it; it must not end the engine.
+/// DataFusion passes a panic of one of its tasks on to the task that waits for it. It must not end the engine.
 fn without_panics(batches: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = batches.schema();
     let caught = AssertUnwindSafe(batches).catch_unwind().map(|batch| batch.unwrap_or_else(|p| Err(panicked(p))));

@@ -16,10 +16,10 @@ use super::disk::{Account, Inflow, Outflow, PAGE, Pages};
 use crate::base::bytes::bytes_of;
 use crate::base::compact::owned;
 
-/// Memory of a [`Sink`] beside the batch that it writes.
+/// The memory of a [`Sink`], beside the batch that it writes.
 pub const SINK_BYTES: usize = PAGE;
 
-/// Takes batches.
+/// Writes batches.
 pub struct Sink {
     schema: SchemaRef,
     written: SchemaRef,
@@ -53,32 +53,32 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// The rows in the order in which they were written, in batches of at least `rows` if there are that many.
-    /// Between two batches other tasks get their turn.
+    /// The rows in the order in which they were written, in batches of at least `rows` rows if there are that many.
+    /// Between two batches, other tasks get their turn.
     pub fn batches(self, rows: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         self.batches_within(rows, usize::MAX)
     }
 
-    /// The same, but a batch with `bytes` bytes has enough rows.
+    /// The same, but a batch also has enough rows if it has `bytes` bytes.
     pub fn batches_within(self, rows: usize, bytes: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let Stored { schema, pages } = self;
         batches(Inflow::new(pages), schema, rows, bytes)
     }
 
-    /// To be read several times.
+    /// The same batches, to be read several times.
     pub fn kept(self) -> Kept {
         Kept { schema: self.schema, pages: Arc::new(self.pages) }
     }
 }
 
-/// Batches that stay on disk as long as somebody has them.
+/// Batches that stay on disk as long as the value exists.
 pub struct Kept {
     schema: SchemaRef,
     pages: Arc<Pages>,
 }
 
 impl Kept {
-    /// As those of [`Stored`].
+    /// As [`Stored::batches_within`].
     pub fn batches_within(&self, rows: usize, bytes: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         batches(Inflow::of_kept(self.pages.clone()), self.schema.clone(), rows, bytes)
     }
@@ -131,12 +131,12 @@ fn next(
     Ok(Some(RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)?))
 }
 
-/// The schema with all columns nullable: batches whose schema excludes nulls may have some in between.
+/// The schema with all columns nullable: some batches may contain nulls although their schema excludes them.
 fn nullable(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>())
 }
 
-/// A full disk is the same as a lack of memory.
+/// A full disk is treated as a lack of memory.
 fn writing(error: ArrowError) -> DataFusionError {
     let full = |error: &Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
     match error {

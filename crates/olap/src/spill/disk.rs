@@ -1,7 +1,8 @@
-//! The file that holds what queries put aside: unlinked as soon as it is made, so that it ends with the process.
+//! The file that holds the rows of queries on disk. It is unlinked as soon as it is created, so that it ends with the
+//! process.
 //!
-//! It consists of pages, each of which belongs to one [`Outflow`] or [`Pages`] or is free to be taken again. When
-//! nobody has any, the file is cut to nothing.
+//! It consists of pages. Each page belongs to one [`Outflow`] or [`Pages`], or is free. If all are free, the file is
+//! truncated to nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read, Write};
@@ -24,16 +25,16 @@ pub struct Disk {
 
 #[derive(Debug, Default)]
 struct Space {
-    /// Made when it is needed first.
+    /// The file, created when it is first needed.
     file: Option<Arc<File>>,
-    /// Free pages before the end.
+    /// The free pages before the end.
     free: Vec<u32>,
-    /// The end of the last page that was taken since the file was empty.
+    /// The end of the last page that was used since the file was empty.
     end: u32,
 }
 
 impl Disk {
-    /// `path` is where the file is made; there is none as soon as it is.
+    /// `path` is the place where the file is created. It is unlinked at once.
     pub fn new(path: PathBuf, limit_bytes: u64) -> Disk {
         Disk { path, limit_bytes, space: Mutex::default(), written: AtomicU64::new(0) }
     }
@@ -74,7 +75,7 @@ impl Disk {
         if space.free.len() == space.end as usize {
             space.free = Vec::new();
             space.end = 0;
-            // If that fails the pages are written over later.
+            // If that fails, the pages will be overwritten later.
             let _ = space.file.as_ref().map(|file| file.set_len(0));
         }
     }
@@ -114,7 +115,7 @@ impl Quota {
     }
 }
 
-/// Told of the bytes on disk of one operator.
+/// Receives the bytes on disk of one operator.
 pub trait Tally: Send + Sync {
     fn added(&self, bytes: u64);
     fn removed(&self, bytes: u64);
@@ -166,11 +167,11 @@ impl Account {
     }
 }
 
-/// Pages that were written one behind the other.
+/// Pages that were written one after the other.
 pub struct Pages {
     account: Account,
     numbers: Vec<u32>,
-    /// Bytes in all pages; only the last one is not full.
+    /// The bytes in all pages; only the last page may not be full.
     length: u64,
 }
 
@@ -180,7 +181,7 @@ impl Drop for Pages {
     }
 }
 
-/// Takes bytes.
+/// Writes bytes.
 pub struct Outflow {
     pages: Pages,
     buffer: Vec<u8>,
@@ -217,24 +218,24 @@ impl Write for Outflow {
         Ok(taken)
     }
 
-    /// A page that is not full waits for more.
+    /// A page that is not full waits for more bytes.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Gives the bytes again.
+/// Reads the bytes again.
 pub struct Inflow {
     source: Source,
     buffer: Vec<u8>,
-    /// How much of the buffer was given.
+    /// The number of bytes of the buffer that were read.
     given: usize,
 }
 
 enum Source {
-    /// The last page is the next one; each is given back as soon as it was read.
+    /// Pages in reverse order. Each is freed as soon as it was read.
     Once(Pages),
-    /// Others may read the pages, too.
+    /// Others may read these pages, too.
     Kept { pages: Arc<Pages>, next: usize },
 }
 

@@ -1,4 +1,4 @@
-//! Measures what an operator gives, and what that takes.
+//! Measures the output of an operator, and its costs.
 
 use std::cell::Cell;
 use std::fmt;
@@ -34,17 +34,17 @@ impl Meter {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// Time spent in the streams, without the streams that they asked.
+    /// The time spent in the streams, without that of the streams below them.
     pub fn nanoseconds(&self) -> u64 {
         self.nanoseconds.load(Ordering::Relaxed)
     }
 
-    /// At one time.
+    /// The greatest memory at one time.
     pub fn most_memory(&self) -> u64 {
         self.most_memory.load(Ordering::Relaxed) as u64
     }
 
-    /// At one time.
+    /// The greatest disk space at one time.
     pub fn most_disk(&self) -> u64 {
         self.most_disk.load(Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl Meter {
         self.most_memory.fetch_max(all, Ordering::Relaxed);
     }
 
-    /// Measures work that returns `rows` rows, as if the stream that asks for it asked another one.
+    /// Measures work that returns `rows` rows, as if it were a stream below the one that is running.
     pub fn spent<T>(&self, work: impl FnOnce() -> T, rows: impl FnOnce(&T) -> u64) -> T {
         let start = Instant::now();
         let done = work();
@@ -70,7 +70,7 @@ impl Meter {
         Box::pin(Measured { rows, meter: self.clone() })
     }
 
-    /// The same context, where memory counts here and with no operator above.
+    /// The same context, whose memory counts here, and for no operator above.
     pub fn context(self: &Arc<Meter>, context: &TaskContext) -> Arc<TaskContext> {
         let pool = context.memory_pool();
         let pool = pool.downcast_ref::<Counted>().map_or(pool, |counted| &counted.pool).clone();
@@ -104,7 +104,7 @@ struct Measured {
 }
 
 thread_local! {
-    /// Time of measured streams within the one that this thread is asking.
+    /// The time of measured streams below the one that this thread is running.
     static WITHIN: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -131,7 +131,7 @@ impl RecordBatchStream for Measured {
     }
 }
 
-/// The pool of all queries, with a count of what one operator takes out of it.
+/// The pool of all queries, which also counts the memory of one operator.
 #[derive(Debug)]
 struct Counted {
     pool: Arc<dyn MemoryPool>,

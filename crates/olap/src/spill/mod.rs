@@ -1,4 +1,4 @@
-//! Rows on disk, for operators that can do with less memory than their rows take.
+//! Rows on disk, for operators that can work with less memory than their rows need.
 //!
 //! ```text
 //!   Room    how much memory an operator may have: it asks before it takes more, and puts rows on disk if it gets none
@@ -34,7 +34,7 @@ use self::paced::Paced;
 pub use self::pool::{FIRST_PHASE, Pool};
 pub use self::room::{Room, Share};
 
-/// State that all queries share; an extension of their configuration.
+/// State that all queries share, as an extension of their configuration.
 #[derive(Debug)]
 pub struct Spill {
     pub share: Arc<Share>,
@@ -65,7 +65,7 @@ impl Means {
     }
 }
 
-/// The same rows, for one who reads all of them.
+/// The same rows, for a consumer that reads all of them.
 pub fn paced(rows: SendableRecordBatchStream, context: &TaskContext) -> BoxStream<'static, Result<RecordBatch>> {
     match context.session_config().get_extension::<Spill>() {
         Some(spill) => Paced::new(rows, spill.pool.clone()).boxed(),
@@ -73,7 +73,7 @@ pub fn paced(rows: SendableRecordBatchStream, context: &TaskContext) -> BoxStrea
     }
 }
 
-/// Runs what may wait for the disk, so that other queries' tasks do not wait with it.
+/// Runs work that may wait for the disk, so that other queries' tasks need not wait with it.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

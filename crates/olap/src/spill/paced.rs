@@ -1,7 +1,7 @@
 //! A brake for consumers of an exchange that are faster than others.
 //!
-//! DataFusion's exchange takes rows as long as any consumer waits for some, so that nobody waits for ever. Meanwhile
-//! the rows of slower consumers pile up. A consumer that finds nothing to do in that state pauses for a moment.
+//! DataFusion's exchange accepts rows as long as any consumer waits for some, so that no consumer waits forever.
+//! Meanwhile, the rows of slower consumers pile up. In that state, a consumer without rows pauses for a moment.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Stream for Paced {
         let polled = self.rows.poll_next_unpin(context);
         if polled.is_pending() && self.pool.is_congested() {
             let mut pause = Box::pin(tokio::time::sleep(MOMENT));
-            // It wakes this task; what the rows wake it for waits.
+            // The pause wakes this task, and rows must not wake it earlier.
             if pause.poll_unpin(context).is_pending() {
                 self.pause = Some(pause);
             }

@@ -1,4 +1,4 @@
-//! The memory of all queries.
+//! The memory pool of all queries.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// The first phase of grouping: when it gets no more memory it passes on its groups, for which others need some.
+/// The first phase of grouping. If it gets no more memory, it passes on its groups, and others need memory for them.
 pub const FIRST_PHASE: &str = "PartialGroups";
 
-/// DataFusion's exchange: it takes all rows that come, and cannot do with less memory.
+/// DataFusion's exchange. It accepts all rows that come, and cannot work with less memory.
 const EXCHANGE: &str = "RepartitionExec";
 
 #[derive(Debug)]
@@ -30,12 +30,12 @@ impl Pool {
         }
     }
 
-    /// Whether rows that wait in exchanges take more than they should.
+    /// Whether the rows that wait in exchanges need more memory than they should.
     pub fn is_congested(&self) -> bool {
         self.exchanges.load(Ordering::Relaxed) > self.bytes / 20
     }
 
-    /// The counter of this kind of memory, and its limit.
+    /// The counter of this kind of memory, with its limit.
     fn part(&self, reservation: &MemoryReservation) -> Option<(&AtomicUsize, usize)> {
         match reservation.consumer().name() {
             name if name.starts_with(FIRST_PHASE) => Some((&self.first_phases, self.bytes / 20 * 3)),

@@ -1,4 +1,4 @@
-//! Memory of operators that can do with less of it.
+//! The memory of operators that can work with less of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_execution::memory_pool::MemoryReservation;
 
-/// How much of the pool they may take: others that work beside them cannot do with less.
+/// The part of the pool that they may take together, because operators beside them cannot work with less.
 #[derive(Debug)]
 pub struct Share {
     limit: usize,
-    /// That each of them may take in any case.
+    /// The memory that each of them may take in any case.
     minimum: usize,
     taken: AtomicUsize,
 }
@@ -31,7 +31,7 @@ impl Share {
 pub struct Room {
     reservation: MemoryReservation,
     share: Arc<Share>,
-    /// Bytes taken of the share.
+    /// The bytes that were taken from the share.
     taken: usize,
 }
 
@@ -40,17 +40,17 @@ impl Room {
         Room { reservation, share, taken: 0 }
     }
 
-    /// Bytes taken.
+    /// The bytes that were taken.
     pub fn bytes(&self) -> usize {
         self.reservation.size()
     }
 
-    /// Bytes that it gets in any case, if there are any.
+    /// The bytes that it gets in any case, if they exist.
     pub fn least_bytes(&self) -> usize {
         self.share.minimum
     }
 
-    /// Takes so much in all, unless that is more than its part.
+    /// Takes this much in total, unless that exceeds its part.
     #[must_use]
     pub fn try_resize(&mut self, bytes: usize) -> bool {
         let wanted = bytes.saturating_sub(self.share.minimum);
@@ -64,7 +64,7 @@ impl Room {
         fits
     }
 
-    /// Takes so much in all, that there is no doing without.
+    /// Takes this much in total, which is indispensable.
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         self.reservation.try_resize(bytes)?;
         let wanted = bytes.saturating_sub(self.share.minimum);
@@ -76,7 +76,7 @@ impl Room {
         Ok(())
     }
 
-    /// Takes `bytes` more; an error if that is more than its part. An operator that has nothing gets what the others
+    /// Takes `bytes` more; an error if that exceeds its part. An operator without any memory gets whatever the others
     /// leave.
     pub fn grow(&mut self, bytes: usize) -> Result<()> {
         if self.reservation.size() == 0 {
@@ -88,7 +88,7 @@ impl Room {
         }
     }
 
-    /// For more of the same operator, to which nothing belongs yet.
+    /// An empty room for the same operator.
     pub fn another(&self) -> Room {
         Room { reservation: self.reservation.new_empty(), share: self.share.clone(), taken: 0 }
     }

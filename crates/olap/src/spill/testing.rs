@@ -1,4 +1,4 @@
-//! Rows to be put on disk, and queries that have to.
+//! Rows that are to be put on disk, and queries that have to use the disk.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::{Cancellation, DiskOptions, Runtime, RuntimeOptions};
 
-/// A path for a file of its own.
+/// A path for a new file.
 pub fn path() -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -25,12 +25,12 @@ pub fn path() -> PathBuf {
 
 pub const COLUMNS: [Type; 4] = [Type::Int64, Type::Float64, Type::Text, Type::Int64];
 
-/// Rows by chance, the same for the same seed: a number, a float, a text, and a number again, each null at times.
+/// Random rows, the same for the same seed: a number, a float, a text, and another number, each null at times.
 #[derive(Debug)]
 pub struct Made {
     pub seed: u64,
     pub chunks: usize,
-    /// Approximate number of different values.
+    /// The approximate number of distinct values.
     pub values: i64,
     pub types: Vec<Type>,
 }
@@ -90,14 +90,14 @@ pub async fn run(runtime: &Runtime, plan: &Plan, view: Arc<dyn TableView>) -> Re
     running.batches.try_collect().await.map_err(|e| Runtime::failure(&e))
 }
 
-/// The rows' bytes in an order of their own.
+/// The rows as bytes, sorted.
 pub fn rows(batches: &[RecordBatch]) -> Vec<Vec<u8>> {
     let mut all = rows_in_order(batches);
     all.sort();
     all
 }
 
-/// The rows as bytes; values that are equal look the same, whichever zeros they show.
+/// The rows as bytes. Equal values have equal bytes, even if they show different trailing zeros.
 pub fn rows_in_order(batches: &[RecordBatch]) -> Vec<Vec<u8>> {
     let Some(first) = batches.first() else { return vec![] };
     let field = |array: &ArrayRef| SortField::new(array.data_type().clone());
@@ -116,7 +116,7 @@ pub fn rows_in_order(batches: &[RecordBatch]) -> Vec<Vec<u8>> {
     all
 }
 
-/// At once, or when the tasks of a query have ended that was given up.
+/// Checks that nothing is left on disk, at once or after the tasks of a cancelled query have ended.
 pub async fn nothing_is_left(runtime: &Runtime) {
     let disk = runtime.disk.as_ref().unwrap();
     for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! The store alone.
+//! Tests of the disk store alone.
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn bytes_come_back_and_their_space_is_used_again() {
     for round in 0..50 {
         let mut flows: Vec<Outflow> = (0..3).map(|_| Outflow::new(account.clone())).collect();
         let lengths = [0, 7 * PAGE, 11 * PAGE + 5].map(|length| length + round % 2);
-        // Turn by turn, so that their pages alternate.
+        // Writers take turns, so that their pages alternate.
         for at in (0..12 * PAGE).step_by(1000) {
             for (flow, length) in flows.iter_mut().zip(lengths).filter(|(_, length)| at < *length) {
                 flow.write_all(&bytes(length, length)[at..length.min(at + 1000)]).unwrap();
@@ -137,7 +137,7 @@ async fn what_is_kept_is_read_as_often_as_wanted() {
     (0..50).for_each(|at| sink.write(&whole.slice(at * 100, 100)).unwrap());
     let kept = sink.finish().unwrap().kept();
     let pages = account.disk.pages_in_use();
-    // This many bytes are rows enough.
+    // A batch with this many bytes has enough rows.
     for (bytes, least) in [(usize::MAX, 8), (12_000, 9)] {
         let back: Vec<_> = kept.batches_within(640, bytes).try_collect().await.unwrap();
         assert!(back.len() >= least && back.len() < 50, "{}", back.len());
@@ -188,7 +188,7 @@ fn one_operator_leaves_room_for_others() {
     assert!(first.try_resize(650) && !first.try_resize(651));
     assert!(second.try_resize(50) && !second.try_resize(51));
     assert_eq!(pool.reserved(), 700);
-    // Indispensable memory comes out of the others' part.
+    // Indispensable memory reduces the others' part.
     second.resize(300).unwrap();
     assert!(second.resize(351).is_err());
     assert_eq!(pool.reserved(), 950);

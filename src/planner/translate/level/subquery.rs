@@ -142,7 +142,7 @@ impl<'a> Translator<'a> {
         if let (JoinKind::Anti, true) = (kind, self.has_equal_rows(link, &list)) {
             let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.map_or_else(Vec::new, conjuncts));
             let [rows, others] = self.unknown_rows(link)?;
-            // A mark join reads the values again, and with them the subqueries among them.
+            // The following joins read the values again, and so the subqueries among the values.
             let rel = self.with_pending(rel, waiting);
             let rel = self.join(rel, JoinKind::Anti, rows.0, rows.1);
             return Ok(Ok(self.join(rel, JoinKind::Anti, others.0, others.1)));

@@ -1,6 +1,6 @@
-//! A chunk's column in its encoded form, for a forked child, which may read memory but not allocate.
+//! A chunk's column in its coded form. A forked child can read it, because reading needs no allocation.
 //!
-//! Every value is a number here: a text up to a length limit is its own number.
+//! Every value is represented by a number. The number of a short text determines the text.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int16Type, Int32Type, Int64Type};
@@ -10,13 +10,13 @@ use snapmem::Run;
 
 use crate::cells::codes::coding::Coding;
 
-/// The longest text that is a number of its own.
+/// The length of the longest text that its number determines.
 pub const SHORT_TEXT: usize = 15;
 
-/// Represents all longer texts.
+/// The number of all longer texts.
 pub const LONG_TEXT: i128 = -1;
 
-/// The number of a text; two short ones are equal if their numbers are.
+/// The number of a text. Two short texts are equal if their numbers are.
 pub fn number_of_text(text: &[u8]) -> i128 {
     let mut bytes = [0; 16];
     match bytes.get_mut(..text.len()) {
@@ -27,7 +27,7 @@ pub fn number_of_text(text: &[u8]) -> i128 {
     i128::from_le_bytes(bytes)
 }
 
-/// The text of a number, unless it stands for a long one.
+/// The text that a number determines; `None` if it stands for a long text.
 pub fn text_of_number(number: i128) -> Option<String> {
     let bytes = number.to_le_bytes();
     let text = bytes.get(..bytes[SHORT_TEXT] as usize).filter(|text| text.len() <= SHORT_TEXT)?;
@@ -37,7 +37,7 @@ pub fn text_of_number(number: i128) -> Option<String> {
 /// The values of a chunk's rows in a column.
 pub struct Coded {
     pub(crate) cells: CodedCells,
-    /// The rows that are not null; `None`: all of them.
+    /// The rows that are not null; `None` if no row is null.
     pub(crate) valid: Option<Valid>,
 }
 
@@ -48,14 +48,14 @@ pub(crate) enum Valid {
 
 pub(crate) enum CodedCells {
     Bits(Run),
-    /// `full`: bytes of a value. If a row has two patches, the later one counts.
+    /// `full` is the length of a value in bytes. If a row has two patches, the later one counts.
     Numbers {
         codes: Run,
         coding: Coding,
         full: usize,
         patches: Box<[(u16, i128)]>,
     },
-    /// Codes of 0, 1 or 2 bytes, and what they stand for.
+    /// Codes of 0, 1 or 2 bytes, with the number that each stands for.
     Listed {
         codes: Run,
         width: usize,
@@ -66,7 +66,7 @@ pub(crate) enum CodedCells {
 }
 
 impl Coded {
-    /// The column of an array, whose values are copied; `None` for floats and bytes.
+    /// A copy of an array's values; `None` for floats and bytes.
     pub fn of(ty: Type, array: &ArrayRef) -> Option<Coded> {
         let rows = 0..array.len();
         let values: Box<[i128]> = match ty.physical() {
@@ -83,7 +83,7 @@ impl Coded {
         Some(Coded { cells: CodedCells::Values(values), valid })
     }
 
-    /// The first rows' values, and whether they are not null. Allocates nothing.
+    /// Reads the values of the first rows, and whether they are not null. Allocates nothing.
     pub fn read(&self, values: &mut [i128], valid: &mut [bool]) {
         match &self.cells {
             CodedCells::Bits(bits) => each(values, |row| i128::from(bit(bits, row))),
@@ -92,7 +92,7 @@ impl Coded {
                 patch(patches, values);
             }
             CodedCells::Listed { codes, width, values: listed, patches } => {
-                // Below a null there may be any code.
+                // A row that is null may have any code.
                 let value = |code: usize| listed.get(code).copied().unwrap_or_default();
                 match width {
                     0 => values.fill(value(0)),
@@ -111,7 +111,7 @@ impl Coded {
     }
 }
 
-/// Below a null there is any.
+/// The number of each text; any number for a null.
 pub(crate) fn numbers_of_texts(texts: &ArrayRef) -> Box<[i128]> {
     texts.as_string_view().iter().map(|text| number_of_text(text.unwrap_or_default().as_bytes())).collect()
 }
@@ -133,7 +133,7 @@ fn bit(bits: &[u8], row: usize) -> bool {
     bits[row / 8] & 1 << (row % 8) != 0
 }
 
-/// The number that the low bytes of an image say, with its sign.
+/// The signed number in the low bytes of an image.
 pub(crate) fn signed(image: u128, full: usize) -> i128 {
     let unused = 128 - 8 * full as u32;
     (image << unused) as i128 >> unused

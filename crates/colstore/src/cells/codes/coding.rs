@@ -1,32 +1,34 @@
-//! How the numbers of a chunk are written: as differences from a base, in as few bytes as their range needs.
+//! A coding writes the numbers of a chunk as differences from a base, in as few bytes as their range needs.
 //!
 //! ```text
 //!   value = base + code        codes of 0, 1, 2, 4 or 8 bytes, or the value's own bytes
 //! ```
 //!
-//! A chunk stays writable in place, since each code has its own bytes; whatever does not fit has the chunk coded anew.
+//! A chunk stays writable in place, because each code has its own bytes. A value that does not fit makes the chunk be
+//! recoded.
 
 use arrow_buffer::ArrowNativeType;
 use snapmem::Label;
 
 use crate::base::pick::Pick;
 
-/// Bytes that a code may have; the width of the values themselves is always one, too.
+/// The lengths in bytes that a code may have. The width of the values themselves is always possible, too.
 const WIDTHS: [usize; 5] = [0, 1, 2, 4, 8];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coding {
-    /// Bytes of a code.
+    /// The length of a code in bytes.
     pub width: usize,
-    /// 0 where codes are the values themselves.
+    /// The base; 0 if the codes are the values themselves.
     base: i64,
 }
 
 impl Coding {
-    /// The coding of zeros, which take no bytes: the content of a new run.
+    /// The coding of a new run: all values are 0, and take no bytes.
     pub const NOTHING: Coding = Coding { width: 0, base: 0 };
 
-    /// The narrowest coding of values from `low` to `high`, with as much room below as above. `full`: bytes of a value.
+    /// The narrowest coding of values from `low` to `high`, with equal room below and above. `full` is the length of a
+    /// value in bytes.
     pub fn covering(low: i128, high: i128, full: usize) -> Coding {
         let narrow = WIDTHS.into_iter().filter(|&width| width < full);
         narrow.filter_map(|width| Coding::around(low, high, width)).next().unwrap_or(Coding { width: full, base: 0 })
@@ -38,7 +40,7 @@ impl Coding {
         wide.filter_map(|width| Coding::around(low, high, width)).next().unwrap_or(Coding { width: full, base: 0 })
     }
 
-    /// Codes of `width` bytes, if these suffice to tell the values apart.
+    /// A coding with codes of `width` bytes, if these can distinguish all the values.
     fn around(low: i128, high: i128, width: usize) -> Option<Coding> {
         let room = largest_code(width).checked_sub(high.checked_sub(low)?).filter(|room| *room >= 0)?;
         let base = (i64::try_from(low).ok()?).saturating_sub(i64::try_from(room / 2).unwrap_or(i64::MAX));
@@ -50,7 +52,7 @@ impl Coding {
         self.base
     }
 
-    /// Whether a value has a code. `full`: bytes of a value.
+    /// Whether a value has a code. `full` is the length of a value in bytes.
     #[inline]
     pub fn holds(self, value: i128, full: usize) -> bool {
         let distance = value.wrapping_sub(self.base.into());
@@ -63,13 +65,13 @@ impl Coding {
         value.wrapping_sub(self.base.into()) as u128
     }
 
-    /// The value of a code, as far as its low bytes go.
+    /// The value of a code, of which only the low bytes are meaningful.
     #[inline]
     pub fn value(self, code: u128) -> u128 {
         code.wrapping_add(i128::from(self.base) as u128)
     }
 
-    /// The least and the greatest value that has a code. `full`: bytes of a value.
+    /// The least and the greatest value that has a code. `full` is the length of a value in bytes.
     pub fn values(self, full: usize) -> (i128, i128) {
         match self.width == full {
             true => (i128::MIN >> (128 - 8 * full), i128::MAX >> (128 - 8 * full)),
@@ -77,7 +79,7 @@ impl Coding {
         }
     }
 
-    /// For people. `full`: bytes of a value.
+    /// A description for people. `full` is the length of a value in bytes.
     pub fn in_words(self, full: Option<usize>) -> String {
         match self.width {
             0 => "constant".into(),
@@ -95,7 +97,7 @@ impl Coding {
         Coding { width: (label >> 64) as usize, base: label as u64 as i64 }
     }
 
-    /// Re-encodes the values of a chunk. A value that the new coding lacks becomes an arbitrary one.
+    /// Recodes the values of a chunk. A value without a code in the new coding becomes an arbitrary one.
     pub fn recode(self, codes: &[u8], new: Coding, into: &mut [u8]) {
         match new.width {
             0 => {}
@@ -120,7 +122,8 @@ impl Coding {
         }
     }
 
-    /// The values of a chunk's first rows as signed numbers, into memory that is there. `full`: bytes of a value.
+    /// Reads the values of a chunk's first rows as signed numbers, into existing memory. `full` is the length of a
+    /// value in bytes.
     pub fn read(self, codes: &[u8], full: usize, values: &mut [i128]) {
         let base = i128::from(self.base);
         let plus = |code: u64| base + i128::from(code);
@@ -155,7 +158,7 @@ impl Coding {
     }
 }
 
-/// Rows that are decoded together if one follows the other.
+/// The number of rows that are decoded together if they are adjacent.
 const BLOCK: usize = 16;
 
 #[inline]
@@ -168,7 +171,7 @@ fn decoded<const N: usize, T>(codes: &[u8], pick: Pick<'_>, value: impl Fn([u8; 
             let (blocks, others) = rows.as_chunks::<BLOCK>();
             for block in blocks {
                 let first = block[0] as usize;
-                // Where most rows are wanted, mostly one follows the other.
+                // If most rows are selected, blocks of adjacent rows are frequent.
                 match block[BLOCK - 1] as usize == first + BLOCK - 1 {
                     true => values.extend(codes[first..first + BLOCK].iter().map(|code| value(*code))),
                     false => values.extend(block.iter().map(|row| value(codes[*row as usize]))),
@@ -180,7 +183,7 @@ fn decoded<const N: usize, T>(codes: &[u8], pick: Pick<'_>, value: impl Fn([u8; 
     }
 }
 
-/// The first bytes of a run.
+/// The first bytes of a run, as an array.
 #[inline]
 pub fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.as_chunks::<N>().0[0]
@@ -231,7 +234,7 @@ numbers!(i16, i32, i64, i128);
 mod tests {
     use super::*;
 
-    /// Bytes of a value, and values of that width.
+    /// The lengths of values in bytes, each with values of that length.
     const CASES: [(usize, &[i128]); 6] = [
         (2, &[-32768, 32767, 0]),
         (4, &[-5, 250]),

@@ -1,5 +1,5 @@
-//! A chunk's column as integers of 64 bits, whatever its encoding. They are read some at a time, straight from the
-//! codes, so that they stay in the nearest cache.
+//! A chunk's column as integers of 64 bits, in any coding. They are read from the codes a few at a time, so that they
+//! stay in the nearest cache.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int16Type, Int32Type, Int64Type};
@@ -16,24 +16,25 @@ use crate::cells::codes::listing::Listing;
 #[derive(Debug)]
 pub struct Integers {
     form: Form,
-    /// Rows that are not null; `None`: all.
+    /// The rows that are not null; `None` if no row is null.
     pub valid: Option<BooleanBuffer>,
-    /// Between them lies whatever is not null.
+    /// The least value; with the next field, it bounds all values that are not null.
     pub low: i64,
     pub high: i64,
 }
 
 #[derive(Debug)]
 enum Form {
-    /// The second: bytes of the column's own values.
+    /// Codes, their coding, and the length of the column's own values in bytes.
     Codes(Run, Coding, usize),
-    /// Codes that number these.
+    /// Codes that number the listed integers.
     Listed(Run, Listing, Box<[i64]>),
     Values(ScalarBuffer<i64>),
 }
 
 impl Integers {
-    /// The integers of codes whose values, if not null, lie between `low` and `high`. `full`: bytes of a value.
+    /// The integers of codes. Values that are not null lie between `low` and `high`. `full` is the length of a value in
+    /// bytes.
     pub(crate) fn of_codes(
         codes: Run,
         coding: Coding,
@@ -51,7 +52,7 @@ impl Integers {
         Integers { form, valid, low, high }
     }
 
-    /// The same of a list, if its numbers have room in 64 bits.
+    /// The integers of a list, if its numbers fit 64 bits.
     pub(crate) fn of_list(
         run: Run,
         listing: Listing,
@@ -62,12 +63,12 @@ impl Integers {
         let (first, last) = (i64::try_from(*all.first()?).ok()?, i64::try_from(*all.last()?).ok()?);
         let within = |end: i128| end.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let (low, high) = (within(low).max(first), within(high).min(last));
-        // They are in ascending order.
+        // The numbers are in ascending order.
         let numbers = listing.stand_ins(&run, |number| number as i64).into();
         Some(Integers { form: Form::Listed(run, listing, numbers), valid, low, high })
     }
 
-    /// So many from `first` on, if they lie in memory as they are.
+    /// `count` integers from row `first` on, if memory holds them in this form.
     pub fn in_place(&self, first: usize, count: usize) -> Option<&[i64]> {
         match &self.form {
             Form::Values(values) => Some(&values[first..first + count]),
@@ -145,12 +146,12 @@ impl Integers {
     }
 }
 
-/// The least and the greatest; the first is greater where there is none.
+/// The least and the greatest value; if there is none, the first is greater than the second.
 fn range(values: impl Iterator<Item = i64>) -> (i64, i64) {
     values.fold((i64::MAX, i64::MIN), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Codes one after the other, made integers.
+/// Converts consecutive codes to integers.
 fn widened<const N: usize>(codes: &[u8], into: &mut [i64], base: i64, code: impl Fn([u8; N]) -> i64) {
     let codes = &codes.as_chunks::<N>().0[..into.len()];
     fastest(Widen { codes, into, base, code });

@@ -1,11 +1,12 @@
-//! A chunk of few numbers, however far apart: each of them once, in ascending order, and for each row which one it has.
+//! A chunk with few distinct numbers, however far apart: a list with each of them once, in ascending order, and a code
+//! per row.
 //!
 //! ```text
 //!   run      c0 c1 c2 … | n0 n1 …        codes of 0, 1 or 2 bytes for all rows of a chunk, and the numbers
 //! ```
 //!
-//! The list lies in the run of its chunk, so that whoever has a snapshot of the run has it, and never changes: where a
-//! number is written that it does not have, the chunk is coded as offsets again.
+//! The list lies in its chunk's run, so a snapshot of the run contains it. The list never changes: if a number is
+//! written that it does not contain, the chunk is recoded as offsets.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -18,21 +19,21 @@ use crate::base::chunk::CHUNK_ROWS;
 use crate::cells::codes::coding::image;
 use crate::cells::codes::short;
 
-/// More numbers are not listed.
+/// The greatest length of a list.
 const MOST: usize = 2048;
-/// Codes of one byte.
+/// The number of entries that codes of one byte can distinguish.
 const SHORT_CODES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Numbers of the list, at least one.
+    /// The length of the list, at least one.
     count: usize,
-    /// Bytes of a number.
+    /// The length of a number in bytes.
     full: usize,
 }
 
 impl Listing {
-    /// Bytes of a code.
+    /// The length of a code in bytes.
     pub fn width(self) -> usize {
         match self.count {
             1 => 0,
@@ -41,7 +42,7 @@ impl Listing {
         }
     }
 
-    /// Bytes of a run: a power of two.
+    /// The length of a run in bytes, a power of two.
     pub fn bytes(self) -> usize {
         self.place(self.count).next_power_of_two()
     }
@@ -85,7 +86,7 @@ impl Listing {
         }
     }
 
-    /// A substitute for each of a run's numbers, padded so that no code has to be checked.
+    /// A substitute for each of a run's numbers. It is padded, so that no code has to be checked.
     pub fn stand_ins<T: Copy>(self, run: &[u8], of: impl Fn(i128) -> T) -> Vec<T> {
         let mut all: Vec<T> = self.numbers(run).into_iter().map(of).collect();
         match self.width() {
@@ -112,13 +113,13 @@ impl Listing {
         }
     }
 
-    /// The same of a row.
+    /// Reads the substitute of one row.
     #[inline]
     pub fn read_one<T: Copy>(self, run: &[u8], row: usize, stand_ins: &[T]) -> T {
         stand_ins[self.code(run, row)]
     }
 
-    /// Rows whose numbers lie in a range.
+    /// The rows whose numbers lie in a range.
     pub fn within(self, run: &[u8], rows: usize, range: RangeInclusive<i128>) -> BooleanBuffer {
         let numbers = self.numbers(run);
         let first = numbers.partition_point(|number| number < range.start());
@@ -132,7 +133,7 @@ impl Listing {
     }
 }
 
-/// A number from its own bytes.
+/// A number, from its bytes.
 #[inline]
 pub fn number_of(bytes: &[u8]) -> i128 {
     match bytes.len() {
@@ -143,15 +144,15 @@ pub fn number_of(bytes: &[u8]) -> i128 {
     }
 }
 
-/// Numbers that a list may have, in ascending order.
+/// The distinct numbers for a list, in ascending order.
 pub struct Few {
     numbers: Vec<i128>,
     listing: Listing,
 }
 
 impl Few {
-    /// The distinct values of a chunk's rows, if a list of them is at most half as long as codes of `width` bytes.
-    /// `full`: bytes of a value.
+    /// The distinct values of a chunk's rows, if a list of them needs at most half as much memory as codes of `width`
+    /// bytes. `full` is the length of a value in bytes.
     pub fn of(values: impl Iterator<Item = i128>, width: usize, full: usize) -> Option<Few> {
         let most = most(width, full);
         if most == 0 {
@@ -177,12 +178,12 @@ impl Few {
         self.listing
     }
 
-    /// Writes a run with the values of all rows of a chunk. A value that is not listed becomes the first number.
+    /// Writes a run with the values of all rows of a chunk. A value that is not listed becomes the first listed number.
     pub fn write(&self, values: &[i128], run: &mut [u8]) {
         let (width, full) = (self.listing.width(), self.listing.full);
         let codes: HashMap<i128, u16, FixedState> = self.numbers.iter().copied().zip(0..).collect();
         let (into, list) = run.split_at_mut(self.listing.place(0));
-        // Of one number there are no codes.
+        // With only one number, there are no codes.
         for (code, value) in into.chunks_exact_mut(width.max(1)).zip(values) {
             let found = codes.get(value).copied().unwrap_or(0);
             code.copy_from_slice(&found.to_le_bytes()[..width]);
@@ -193,7 +194,7 @@ impl Few {
     }
 }
 
-/// Numbers of a list that is at most half as long as codes of `width` bytes.
+/// The greatest length of a list that needs at most half as much memory as codes of `width` bytes.
 fn most(width: usize, full: usize) -> usize {
     let half = CHUNK_ROWS * width / 2;
     let of_codes = |width: usize, most: usize| (half.saturating_sub(CHUNK_ROWS * width) / full).min(most);

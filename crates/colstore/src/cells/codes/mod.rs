@@ -1,12 +1,12 @@
-//! Codes: the numbers of a chunk in few bytes, and reading without decoding.
+//! Codes: the numbers of a chunk in few bytes, and tests on them without decoding.
 //!
 //! | file | job |
 //! |---|---|
 //! | `coding` | numbers as offsets from a base (frame of reference) |
-//! | `listing` | numbers as places in a list of few |
-//! | `select` | which rows have certain values, told from codes |
-//! | `passing`, `short` | tests of codes, many at once |
-//! | `integers` | the integers of a chunk, 64 bits each |
+//! | `listing` | numbers as places in a list of few numbers |
+//! | `select` | selection of rows by value, from codes |
+//! | `passing`, `short` | tests of many codes at once |
+//! | `integers` | the values of a chunk as integers of 64 bits |
 //! | `coded` | columns for forked children |
 
 pub mod coded;

@@ -1,4 +1,4 @@
-//! A bit for each row, set where its code passes a test: 64 codes make a word.
+//! Bitmaps of the rows whose codes pass a test: 64 codes make a word.
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 
@@ -13,7 +13,7 @@ pub fn where_code<const N: usize>(codes: &[u8], rows: usize, passes: impl Fn([u8
     })
 }
 
-/// The same, where sixteen codes are tried at once: a bit for each, the first one's is the lowest.
+/// As [`where_code`], for a test of sixteen codes at once. It returns one bit per code, the first code's the lowest.
 #[inline]
 pub fn where_sixteen<const N: usize>(
     codes: &[u8],
@@ -27,7 +27,7 @@ pub fn where_sixteen<const N: usize>(
     })
 }
 
-/// The same, where 64 codes are tried at once.
+/// As [`where_code`], for a test of 64 codes at once.
 #[inline(always)]
 pub fn where_word<const N: usize>(
     codes: &[u8],
@@ -45,7 +45,7 @@ pub fn where_word<const N: usize>(
     BooleanBuffer::new(Buffer::from_vec(words), 0, rows)
 }
 
-/// Eight flags of a byte each, which is 0 or 1, as bits of a byte.
+/// Packs eight flags, each a byte of 0 or 1, into the bits of one byte.
 #[inline]
 fn packed(flags: [u8; 8]) -> u8 {
     // Flag i stands at bit 8i, and one of the factor's bits, 56 - 7i, takes it to bit 56 + i.

@@ -1,4 +1,4 @@
-//! Selection of a chunk's rows by value, from their codes: nothing is decoded.
+//! Selection of a chunk's rows by value, from their codes, without decoding.
 
 use std::ops::RangeInclusive;
 
@@ -11,13 +11,13 @@ use crate::cells::codes::coding::Coding;
 use crate::cells::codes::passing::where_code;
 use crate::cells::codes::short;
 
-/// The values of a column of a chunk, each once, and which row has which.
+/// The distinct values of a chunk's column, and the codes that say which row has which value.
 #[derive(Debug)]
 pub struct Distinct {
-    /// In the order of their codes; behind them null.
+    /// The distinct values in the order of their codes, followed by a null.
     pub values: ArrayRef,
     pub(crate) codes: Codes,
-    /// Rows that are not null; `None`: all.
+    /// The rows that are not null; `None` if no row is null.
     pub(crate) valid: Option<BooleanBuffer>,
 }
 
@@ -25,15 +25,15 @@ pub struct Distinct {
 #[derive(Debug)]
 pub struct Codes {
     pub run: Run,
-    /// Bytes of each: 0, 1 or 2.
+    /// The length of a code in bytes: 0, 1 or 2.
     pub width: usize,
-    /// The code of the first value, modulo the codes' width.
+    /// The code of the first value, modulo the number of codes.
     pub first: usize,
     pub rows: usize,
 }
 
 impl Distinct {
-    /// The rows whose values are wanted. `wanted` has a bit for each of `values`.
+    /// The rows with wanted values. `wanted` has a bit for each of `values`.
     pub fn rows_of(&self, wanted: &BooleanBuffer) -> BooleanBuffer {
         let Codes { run, width, rows, .. } = &self.codes;
         let (nulls, place) = (wanted.len() - 1, self.place());
@@ -56,14 +56,14 @@ impl Distinct {
 }
 
 impl Distinct {
-    /// The place of a code's value. Rows that are null, or not there, may have any code.
+    /// The place of a code's value. Rows that are null, or that do not exist, may have any code.
     #[inline(always)]
     fn place(&self) -> impl Fn(u16) -> u16 + use<> {
         let (first, null) = (self.codes.first as u16, self.values.len() as u16 - 1);
         move |code| code.wrapping_sub(first).min(null)
     }
 
-    /// A mask of the `values` that occur, in all rows or in those of a mask.
+    /// A mask of those `values` that occur in all rows, or in the rows of a mask.
     pub fn used(&self, live: Option<&BooleanBuffer>) -> BooleanBuffer {
         let mut places = vec![0; self.codes.rows];
         self.places(None, &mut places);
@@ -75,13 +75,13 @@ impl Distinct {
         used.into()
     }
 
-    /// How many places of values rows may have: that of null only where some are null.
+    /// The number of places that rows may have. The place of null counts only if a row is null.
     pub fn count(&self) -> usize {
         let nulls = usize::from(self.valid.is_some());
         (self.values.len() - 1 + nulls).max(1)
     }
 
-    /// The place of each row's value among `values`, for all rows from the first on or for some. A row that does not
+    /// The place of each row's value in `values`, for all rows from the first on, or for some rows. A row that does not
     /// exist may get any place.
     pub fn places(&self, some: Option<&[u32]>, into: &mut [u16]) {
         let Codes { run, width, .. } = &self.codes;
@@ -132,7 +132,7 @@ impl<const N: usize, F: Fn([u8; N]) -> u16> Loop for Places<'_, N, F> {
 }
 
 impl Coding {
-    /// Rows whose values lie in a range. `full`: bytes of a value.
+    /// The rows whose values lie in a range. `full` is the length of a value in bytes.
     pub fn within(self, codes: &[u8], rows: usize, range: RangeInclusive<i128>, full: usize) -> BooleanBuffer {
         let (base, largest) = self.values(full);
         let (low, high) = (base.max(*range.start()), largest.min(*range.end()));
@@ -142,7 +142,7 @@ impl Coding {
         if (low, high) == (base, largest) {
             return BooleanBuffer::new_set(rows);
         }
-        // Modulo the codes' width, which is how values of that width are their own codes, too.
+        // The difference is taken modulo the number of codes. So this also holds for values that are their own codes.
         let (first, span) = (self.code(low), high.wrapping_sub(low));
         match self.width {
             0 => BooleanBuffer::new_set(rows),

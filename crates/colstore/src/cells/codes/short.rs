@@ -1,4 +1,4 @@
-//! Short codes against a range, many at once: by what AVX-512 or SSE2 has for it, which no compiler finds by itself.
+//! Range tests of many short codes at once, with instructions of AVX-512 or SSE2 that no compiler finds by itself.
 
 use arrow_buffer::BooleanBuffer;
 
@@ -8,7 +8,7 @@ pub use x86::{bytes, longs, words};
 #[cfg(not(target_arch = "x86_64"))]
 pub use portable::{bytes, longs, words};
 
-/// The rows whose codes lie `span` or less behind `first`.
+/// The rows whose codes exceed `first` by at most `span`.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
     use super::BooleanBuffer;
@@ -65,7 +65,7 @@ mod x86 {
         where_code(codes, rows, passes)
     }
 
-    /// 64 codes at once. The caller has checked for the instructions.
+    /// Tests 64 codes at once. The caller has checked that the processor has the instructions.
     mod wide {
         use super::*;
 
@@ -100,7 +100,7 @@ mod x86 {
             })
         }
 
-        /// 64 bytes from one on.
+        /// 64 bytes, from index `from` on.
         #[inline]
         #[target_feature(enable = "avx512f")]
         fn load(bytes: &[u8], from: usize) -> __m512i {
@@ -143,7 +143,7 @@ mod x86 {
 mod tests {
     use super::*;
 
-    // Fewer for Miri, which is a thousand times as slow.
+    // Miri, which is a thousand times as slow, tests fewer cases.
     const ENDS: &[u32] = if cfg!(miri) { &[0, 128, 255] } else { &[0, 1, 77, 127, 128, 254, 255] };
 
     #[test]

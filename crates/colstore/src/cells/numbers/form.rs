@@ -1,4 +1,4 @@
-//! How the numbers of a chunk are written.
+//! The forms in which the numbers of a chunk are written.
 
 use snapmem::Label;
 
@@ -6,7 +6,7 @@ use crate::base::pick::Pick;
 use crate::cells::codes::coding::{Coding, Number};
 use crate::cells::codes::listing::Listing;
 
-/// Tells lists apart in labels.
+/// The mark of lists in labels.
 const LISTED: Label = 1 << 127;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Bytes of a code.
+    /// The length of a code in bytes.
     pub fn width(self) -> usize {
         match self {
             Form::Offsets(coding) => coding.width,
@@ -24,7 +24,7 @@ impl Form {
         }
     }
 
-    /// Bytes of a run with room for `rows` rows; a list covers all rows of a chunk.
+    /// The length in bytes of a run with room for `rows` rows; a list always covers all rows of a chunk.
     pub fn bytes(self, rows: usize) -> usize {
         match self {
             Form::Offsets(coding) => coding.width * rows,
@@ -32,7 +32,7 @@ impl Form {
         }
     }
 
-    /// For people. `full`: bytes of a value.
+    /// A description for people. `full` is the length of a value in bytes.
     pub fn in_words(self, full: Option<usize>) -> String {
         match self {
             Form::Offsets(coding) => coding.in_words(full),
@@ -58,7 +58,7 @@ impl Form {
         }
     }
 
-    /// The values of a run's first rows. `full`: bytes of a value.
+    /// Reads the values of a run's first rows. `full` is the length of a value in bytes.
     pub fn read(self, run: &[u8], full: usize, values: &mut [i128]) {
         match self {
             Form::Offsets(coding) => coding.read(run, full, values),
@@ -66,7 +66,7 @@ impl Form {
         }
     }
 
-    /// Re-encodes the values of a run as offsets. A value that the new coding lacks becomes an arbitrary one.
+    /// Recodes the values of a run as offsets. A value without a code in the new coding becomes an arbitrary one.
     pub fn recode(self, run: &[u8], new: Coding, into: &mut [u8]) {
         match (self, new.width) {
             (Form::Offsets(coding), _) => coding.recode(run, new, into),

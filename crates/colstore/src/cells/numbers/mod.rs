@@ -1,4 +1,4 @@
-//! Cells of equal width: integers, floats, decimals. Each chunk is a run of its own form.
+//! Cells of equal width: integers, floats, decimals. Each chunk is a run with a form of its own.
 
 mod form;
 
@@ -16,14 +16,14 @@ use crate::cells::codes::coding::{Coding, image};
 use crate::cells::codes::listing::{Few, Listing, number_of};
 use crate::cells::patches::{Patch, Patches};
 
-/// The shortest run.
+/// The length of the shortest run in bytes.
 const SHORTEST: usize = 64;
-/// Codes that are written together, where several come.
+/// The number of codes that are written at a time.
 const WRITTEN_AT_ONCE: usize = 64;
 
-/// Bytes of a run that lie together for sure.
+/// The number of bytes of a run that are surely adjacent in memory.
 const LINE: usize = 64;
-/// The least and the greatest of none.
+/// The bounds of an empty set of values.
 const NO_VALUES: (i128, i128) = (i128::MAX, i128::MIN);
 
 #[derive(Debug)]
@@ -31,12 +31,12 @@ pub struct Numbers {
     region: Extents,
     /// The writer's state of each chunk.
     chunks: Vec<Chunk>,
-    /// State that readers may see.
+    /// The bounds that readers see, too.
     bounds: Bounds,
     order: Order,
-    /// Bytes of a value.
+    /// The length of a value in bytes.
     width: usize,
-    /// Slots that there is room for.
+    /// The number of slots for which there is room.
     rows: usize,
     pool: Pool,
 }
@@ -44,10 +44,11 @@ pub struct Numbers {
 #[derive(Debug)]
 struct Chunk {
     form: Form,
-    /// All values that are there, and those that were since the last look, have their places between; empty at first.
+    /// The least place of a value; with the next field, it bounds all values, and earlier ones since the last check.
+    /// Without values, `low` is greater.
     low: i128,
     high: i128,
-    /// It was coded anew without becoming wider: the next time it does.
+    /// Whether the chunk was recoded last time without becoming wider. If so, it becomes wider next time.
     moved: bool,
 }
 
@@ -55,7 +56,7 @@ impl Chunk {
     const EMPTY: Chunk =
         Chunk { form: Form::Offsets(Coding::NOTHING), low: NO_VALUES.0, high: NO_VALUES.1, moved: false };
 
-    /// A coding that holds values of places from `low` to `high`, too.
+    /// A coding for the present values, and for values with places from `low` to `high`.
     fn coding_with(&self, low: i128, high: i128, order: Order, width: usize) -> Coding {
         let (low, high) = order.numbers(self.low.min(low), self.high.max(high));
         let coding = Coding::covering(low, high, width);
@@ -72,13 +73,13 @@ impl Numbers {
         Numbers { region, chunks: Vec::new(), bounds, order, width, rows: 0, pool: pool.clone() }
     }
 
-    /// Makes room for `rows` cells: up to a full chunk, or for one more chunk. `valid`: the cells that are not null,
+    /// Makes room for `rows` cells: up to a full chunk, or for one more chunk. `valid` are the cells that are not null,
     /// if some are null.
     pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
             match (rows <= CHUNK_ROWS, self.chunks[last].form) {
                 (true, Form::Offsets(coding)) => self.code_anew(last, coding, rows)?,
-                // It has room for all.
+                // A list has room for all rows of the chunk.
                 (true, Form::Listed(_)) => {}
                 (false, _) => {
                     let valid = valid.map_or([u64::MAX; _], |valid| valid.mask(last, CHUNK_ROWS));
@@ -104,7 +105,7 @@ impl Numbers {
         self.value(chunk, row) & (u128::MAX >> (128 - 8 * self.width))
     }
 
-    /// Its low bytes are a cell's.
+    /// The value of a row, of which the low bytes belong to the cell.
     #[inline]
     fn value(&self, chunk: usize, row: usize) -> u128 {
         match self.chunks[chunk].form {
@@ -176,7 +177,7 @@ impl Numbers {
         if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) }
     }
 
-    /// Puts several, within a chunk; `None` may be anything.
+    /// Writes several values, within a chunk. A row with `None` gets an arbitrary value.
     pub fn put_all(
         &mut self,
         first: u32,
@@ -224,7 +225,7 @@ impl Numbers {
         }
     }
 
-    /// Makes a chunk ready for values of places from `low` to `high`, which are offsets then.
+    /// Makes a chunk ready for values with places from `low` to `high`, in the form of offsets.
     #[inline]
     fn prepare(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
         let known = &self.chunks[chunk];
@@ -238,7 +239,7 @@ impl Numbers {
         Ok(coding)
     }
 
-    /// Values of these places are written.
+    /// Widens the bounds before values with these places are written.
     #[inline]
     fn widen(&mut self, chunk: usize, low: i128, high: i128) {
         let known = &mut self.chunks[chunk];
@@ -248,7 +249,7 @@ impl Numbers {
         }
     }
 
-    /// Codes a chunk so that it can hold values that it cannot hold yet.
+    /// Recodes a chunk so that it can also hold values that it cannot hold yet.
     #[cold]
     fn code_with(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
         let known = &self.chunks[chunk];
@@ -258,7 +259,7 @@ impl Numbers {
         Ok(new)
     }
 
-    /// All slots of the chunk are taken: what is left open for values to come is not needed any more.
+    /// Removes the room for future values, once all slots of the chunk are taken.
     fn tighten(&mut self, chunk: usize, valid: &Mask) -> Result<(), OutOfMemory> {
         let known = &self.chunks[chunk];
         let old = match known.form {
@@ -268,9 +269,9 @@ impl Numbers {
         let (low, high) = self.order.numbers(known.low, known.high);
         let tightest = Coding::covering(low, high, self.width);
         let coding = if tightest.width < old.width { tightest } else { old };
-        // Below nulls there is anything, which would be taken for numbers.
+        // Rows that are null contain arbitrary numbers, which must not be counted.
         match self.few(chunk, CHUNK_ROWS, valid, coding) {
-            // Where there is no memory for it, it stays as it is.
+            // If memory is missing, the chunk stays as it is.
             Some(few) if self.list(chunk, &few).is_ok() => Ok(()),
             _ if coding != old => self.code_anew(chunk, coding, CHUNK_ROWS),
             _ => Ok(()),
@@ -285,12 +286,12 @@ impl Numbers {
         let kept = (0..rows).filter(|row| has(kept, *row));
         let values = kept.map(|row| value_of(self.value(chunk, row), self.width));
         let few = Few::of(values, coding.width, self.width)?;
-        // Of equal floats the same one: they make one group.
+        // Equal floats must have equal bits, because they belong to one group.
         let is_one = |bits: &i128| is_canonical(*bits as i64);
         (self.order != Order::Floats || few.numbers().iter().all(is_one)).then_some(few)
     }
 
-    /// Writes a chunk as a list of numbers; what is none of them becomes one.
+    /// Writes a chunk as a list of numbers. A value that is not listed becomes one that is.
     fn list(&mut self, chunk: usize, few: &Few) -> Result<(), OutOfMemory> {
         let (old, full, new) = (self.chunks[chunk].form, self.width, Form::Listed(few.listing()));
         self.region.replace_run(chunk, new.bytes(CHUNK_ROWS).max(SHORTEST), new.label(), |codes, into| {
@@ -302,15 +303,15 @@ impl Numbers {
         Ok(())
     }
 
-    /// Whether a chunk is a list of just these.
+    /// Whether a chunk is already a list of exactly these numbers.
     fn lists(&self, chunk: usize, few: &Few) -> bool {
         let numbers = || few.numbers().iter().enumerate();
         self.chunks[chunk].form == Form::Listed(few.listing())
             && numbers().all(|(code, number)| self.listed(chunk, few.listing(), code) == *number)
     }
 
-    /// Re-encodes a chunk's first `rows` in fewer bytes and with tighter bounds, if an earlier value needed more than
-    /// the present ones. Only the `kept` rows will ever be read.
+    /// Recodes a chunk's first `rows` in fewer bytes and with tighter bounds, if earlier values needed more than the
+    /// present ones. Only the `kept` rows will ever be read.
     pub fn look_at(&mut self, chunk: usize, rows: usize, kept: &Mask) -> Result<(), OutOfMemory> {
         let (low, high) = self.ends(chunk, rows, kept);
         let known = &self.chunks[chunk];
@@ -337,7 +338,7 @@ impl Numbers {
         if (low, high) == (known.low, known.high) && form == known.form {
             return Ok(());
         }
-        // Nobody shall come upon numbers beyond the bounds, whatever he knows of the rows.
+        // No reader may find a number beyond the bounds, even in a row that is not kept.
         let (least, greatest) = self.ends(chunk, rows, &[u64::MAX; _]);
         if form != known.form || least < low || greatest > high {
             let (width, code) = (coding.width, coding.code(self.order.number(low.min(high))).to_le_bytes());
@@ -351,7 +352,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Values lie closer together than they did, perhaps.
+    /// Tightens the bounds of a chunk, if its values are closer together than before.
     fn close_in(&mut self, chunk: usize, low: i128, high: i128) {
         let known = &mut self.chunks[chunk];
         let before = (known.low, known.high);
@@ -361,7 +362,7 @@ impl Numbers {
         }
     }
 
-    /// The places of the least and the greatest value of those rows; the first is greater than the second if there
+    /// The places of the least and the greatest value of the kept rows; the first is greater than the second if there
     /// are none.
     fn ends(&self, chunk: usize, rows: usize, kept: &Mask) -> (i128, i128) {
         let coding = match self.chunks[chunk].form {
@@ -426,7 +427,7 @@ impl Numbers {
         self.code_anew_but(chunk, new, rows, |_| {})
     }
 
-    /// `mend` is given the new codes.
+    /// Recodes a chunk; `mend` may change the new codes.
     fn code_anew_but(
         &mut self,
         chunk: usize,
@@ -469,7 +470,7 @@ impl Numbers {
         self.region.bytes()
     }
 
-    /// Bytes of one chunk.
+    /// The memory of one chunk in bytes.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         self.chunks[chunk].form.bytes(self.rows.min(CHUNK_ROWS)).max(SHORTEST) as u64
     }
@@ -479,21 +480,21 @@ fn is_canonical(bits: i64) -> bool {
     float_order::canonical(f64::from_bits(bits as u64)).to_bits() as i64 == bits
 }
 
-/// The number that is an image's low bytes.
+/// The number in an image's low bytes.
 #[inline]
 fn value_of(image: u128, width: usize) -> i128 {
     let unused = 128 - 8 * width;
     (image << unused) as i128 >> unused
 }
 
-/// Numbers as they were, and private patches to them, which need not fit into the coding of their chunk.
+/// Numbers of a snapshot, with private patches, which need not fit the coding of their chunk.
 #[derive(Debug)]
 pub struct NumbersSnapshot {
     cells: ExtentsSnapshot,
     patches: Patches,
     bounds: Bounds,
     order: Order,
-    /// Bytes of a value.
+    /// The length of a value in bytes.
     width: usize,
 }
 
@@ -501,7 +502,8 @@ pub struct NumbersSnapshot {
 pub struct CodedChunk<'a> {
     pub codes: Run,
     pub form: Form,
-    /// Rows that have another value than their code says, and its image; of two for a row the later one counts.
+    /// Rows whose value differs from their code, with the value's image. If a row has two patches, the later one
+    /// counts.
     pub patches: &'a [Patch],
 }
 
@@ -511,7 +513,7 @@ impl NumbersSnapshot {
     }
 
     /// The bounds of a chunk's values: their images as signed numbers, or the places of floats. They include patched
-    /// values, which can be from before the bounds became tighter.
+    /// values, which may be older than the bounds.
     pub fn bounds(&self, chunk: usize) -> (i128, i128) {
         self.patches.of(chunk).iter().fold(self.bounds.of(chunk), |(low, high), (_, image)| {
             let place = self.order.place(value_of(u128::from_le_bytes(*image), self.width));

@@ -1,4 +1,4 @@
-//! Numbers against a plain vector, and what their bounds and codings come to.
+//! Compares numbers with a plain vector, and tests bounds and codings.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -7,17 +7,17 @@ use super::*;
 use crate::base::pick::Pick;
 use crate::tests::rig::mechanisms;
 
-/// By slot, the images, their bytes beyond the width zero.
+/// The images by slot, with zeros beyond the width.
 type Model = Vec<u128>;
 
 fn image_of(value: i128, width: usize) -> u128 {
     value as u128 & (u128::MAX >> (128 - 8 * width))
 }
 
-/// Values of a size that changes by and by, so that chunks are coded in every way.
+/// Values whose size changes gradually, so that chunks are coded in every way.
 fn some_value(rnd: &mut StdRng, slot: usize, width: usize) -> i128 {
     let bits = 8 * width as u32;
-    // Of each third chunk few numbers, far apart.
+    // Every third chunk has few numbers, far apart.
     if slot / CHUNK_ROWS % 3 == 1 && !rnd.random_bool(0.0002) {
         let count = [2_u128, 200, 300, 2000][slot / (CHUNK_ROWS * 3) % 4];
         let number = rnd.random_range(0..count).wrapping_mul(0x5851_f42d_4c95_7f2d_1405_7b7e_f767_814f);
@@ -29,7 +29,7 @@ fn some_value(rnd: &mut StdRng, slot: usize, width: usize) -> i128 {
     if rnd.random_bool(0.01) { rnd.random() } else { value }
 }
 
-/// How many chunks are lists.
+/// Compares a snapshot with the model, and returns the number of chunks that are lists.
 fn check(snapshot: &NumbersSnapshot, model: &Model, width: usize) -> usize {
     let mut lists = 0;
     for (chunk, want) in model.chunks(CHUNK_ROWS).enumerate() {
@@ -68,7 +68,7 @@ fn numbers_equal_a_plain_vector() {
                 numbers.grow(room, None).unwrap();
             }
             if slot == model.len() && rnd.random_bool(0.2) {
-                // Several together.
+                // Write several values at once.
                 let most = (room - slot).min(CHUNK_ROWS - slot % CHUNK_ROWS).min(200);
                 let count = rnd.random_range(1..=most);
                 let mut some = || rnd.random_bool(0.9).then(|| image_of(some_value(&mut rnd, slot, width), width));
@@ -95,7 +95,7 @@ fn numbers_equal_a_plain_vector() {
                 let kept: Vec<bool> = of_chunk.clone().map(|_| rnd.random_bool(0.9)).collect();
                 let rows = mask((0..kept.len()).filter(|row| kept[*row]));
                 numbers.look_at(chunk, kept.len(), &rows).unwrap();
-                // What is not kept may have become anything.
+                // A row that is not kept may have any value now.
                 let lost = |slot: &usize| !kept[slot % CHUNK_ROWS];
                 of_chunk.filter(lost).for_each(|slot| model[slot] = numbers.get(slot as u32));
             }
@@ -136,7 +136,7 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
         let listed = numbers.bytes_of(0);
         assert_eq!((plain, listed), (16 * CHUNK_ROWS as u64, 2 * CHUNK_ROWS as u64));
         let before = (numbers.snapshot().unwrap(), model.clone());
-        // Numbers that are there are written in place, another one gives the list up.
+        // A listed number is written in place. Another number makes the chunk give up its list.
         model[7] = tenant(8);
         numbers.put(7, model[7]).unwrap();
         assert_eq!((numbers.bytes_of(0), numbers.get(7)), (listed, model[7]));
@@ -144,7 +144,7 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
         model[9] = 77;
         numbers.put(9, 77).unwrap();
         assert_eq!((numbers.bytes_of(0), numbers.get(9), numbers.get(7)), (plain, 77, tenant(8)));
-        // Without the row that nobody can see, which becomes another.
+        // The row that nobody can see does not count; its value changes.
         model[4711] = 1 << 126;
         numbers.put(4711, model[4711]).unwrap();
         let (mut now, past) = (numbers.snapshot().unwrap(), model.clone());
@@ -154,7 +154,7 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
         assert_ne!(model[4711], past[4711]);
         let (low, high) = numbers.snapshot().unwrap().bounds(0);
         assert!(low <= 77 && high >= tenant(29) as i128 && high < 1 << 126);
-        // A second look finds nothing to do.
+        // A second check finds nothing to do.
         numbers.look_at(0, CHUNK_ROWS, &mask(0..CHUNK_ROWS)).unwrap();
         assert_eq!(check(&numbers.snapshot().unwrap(), &model, 16), 1);
         assert_eq!([&before, &between].map(|(snapshot, model)| check(snapshot, model, 16)), [1, 1]);
@@ -165,7 +165,7 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
         patched.patch(3, seen[3]).unwrap();
         patched.patch(4, seen[4]).unwrap();
         assert_eq!(check(&patched, &seen, 16), 1);
-        // When one number is left there are no codes.
+        // If only one number is left, there are no codes.
         for row in 0..CHUNK_ROWS as u32 {
             numbers.put(row, tenant(5)).unwrap();
         }
@@ -194,7 +194,7 @@ fn equal_floats_of_other_bits_are_not_listed() {
     }
 }
 
-/// Bytes a value, of rows that were written one after the other.
+/// The number of bytes per value, for rows that were appended in this order.
 fn bytes_a_value(values: impl Iterator<Item = i128>) -> f64 {
     let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, Order::Numbers, 8);
     let mut count = 0;
@@ -213,18 +213,18 @@ fn values_take_the_bytes_that_their_range_needs() {
     let rows = 8 * CHUNK_ROWS as i128;
     assert!(bytes_a_value((0..rows).map(|_| 77)) < 0.02);
     assert_eq!(bytes_a_value((0..rows).map(|i| i % 50 * 5)), 1.0);
-    // Numbers that go up or down, in steps.
+    // Numbers that increase or decrease in steps.
     assert_eq!(bytes_a_value((0..rows).map(|i| 1_000_000_007 + 4 * i)), 2.0);
     assert_eq!(bytes_a_value((0..rows).map(|i| -4 * i)), 2.0);
     assert_eq!(bytes_a_value((0..rows).map(|i| i * 7919 % 1_000_003 * 100)), 4.0);
     assert_eq!(bytes_a_value((0..rows).map(|i| (i % 5000) << 40)), 8.0);
-    // Few that lie far apart.
+    // Few distinct numbers that are far apart.
     let all_but_one_chunk = |bytes: f64| (7.0 * bytes + 8.0) / 8.0;
     assert_eq!(bytes_a_value((0..rows).map(|i| (i % 2) << 40)), all_but_one_chunk(2.0));
     assert_eq!(bytes_a_value((0..rows).map(|i| (i % 300) << 40)), all_but_one_chunk(4.0));
 }
 
-/// A bit for each of these rows.
+/// A mask with a bit for each of these rows.
 fn mask(rows: impl Iterator<Item = usize>) -> Mask {
     let mut mask = [0; CHUNK_ROWS / 64];
     rows.for_each(|row| mask[row / 64] |= 1 << (row % 64));
@@ -246,7 +246,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
         let all = mask(0..CHUNK_ROWS);
         assert_eq!(look(&mut numbers, &all), (1, (0, 99)));
 
-        // Values far beyond, of which one stays in a row that nobody can see.
+        // Values far beyond the others, one of which stays in a row that nobody can see.
         let (low, high) = (image_of(-5, 8), 1 << 60);
         for (row, image) in [(17, low), (4711, high), (42, high)] {
             numbers.put(row, image).unwrap();
@@ -260,7 +260,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
         let others = mask((0..CHUNK_ROWS).filter(|row| *row != 42));
         assert_eq!(look(&mut numbers, &others), (1, (0, 99)));
 
-        // Who has a snapshot sees what he saw, and who has one now may be shown what was.
+        // An old snapshot still sees its old values, and a new one may be patched with old values.
         check(&before, &past, 8);
         assert_eq!(before.bounds(0), (-5, 1 << 60));
         before.patch(1, image_of(-77, 8)).unwrap();
@@ -273,7 +273,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
         check(&now, &model, 8);
         assert_eq!(now.bounds(0), (0, 1 << 60));
 
-        // One value, and none.
+        // Chunks with one value, and with none.
         (0..CHUNK_ROWS as u32).filter(|row| row % 2 == 0).for_each(|row| numbers.put(row, 7).unwrap());
         assert_eq!(look(&mut numbers, &mask((0..CHUNK_ROWS).step_by(2))), (0, (7, 7)));
         assert_eq!(numbers.get(2), 7);
@@ -300,7 +300,7 @@ fn bounds_of_floats_are_those_of_their_order() {
     numbers.put(17, image(f64::NEG_INFINITY)).unwrap();
     numbers.put(4711, image(1e300)).unwrap();
     assert_eq!(bounds(&mut numbers), (f64::NEG_INFINITY, 1e300));
-    // Those of some rows, of one sign and of both.
+    // Values of some rows, with one sign or with both.
     for rows in [200..300, 0..50, 50..150] {
         let ends = (rows.start as f64 - 100.5, rows.end as f64 - 101.5);
         let kept = mask(rows.filter(|row| *row != 17));
@@ -317,7 +317,7 @@ fn a_chunk_is_coded_anew_a_few_times_only() {
     let mut codings = std::collections::HashSet::new();
     let mut changes = 0;
     for i in 0..10_000_i128 {
-        // Each value lies a little beyond the last on the other side, and now and then far beyond.
+        // Each value lies a little beyond the last one on the other side, and now and then far beyond.
         let value = if i % 100 == 99 { 1 << (i % 61) } else { (i * i) * if i % 2 == 0 { 1 } else { -1 } };
         numbers.put((i % 8192) as u32, image_of(value, 8)).unwrap();
         let form = numbers.chunks[0].form;

@@ -1,4 +1,4 @@
-//! The distinct texts of a chunk, numbered. A snapshot has those that were there when it was taken.
+//! The distinct texts of a chunk, numbered. A snapshot holds the texts that existed when it was taken.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::heap::{Heap, Place};
 /// Capacity of a new dictionary.
 const FEWEST: usize = 4;
 const GROWTH: usize = 4;
-/// More distinct texts are no gain.
+/// The greatest number of texts for which a dictionary pays.
 pub const MOST: usize = 2048;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Entries {
 
     #[inline]
     pub fn place(&self, code: usize) -> Place {
-        // Whoever has these entries was given them after they had been written.
+        // The holder of these entries got them after they had been written.
         let place = self.places[code].load(Ordering::Relaxed);
         Place { block: (place >> 32) as u32, offset: place as u32 }
     }
@@ -65,7 +65,7 @@ impl Dictionary {
         self.codes.find(hasher.hash_one(text), is_it).copied()
     }
 
-    /// A code for a text that has none, whose record is at `place`.
+    /// Adds a text without a code, whose record is at `place`, and returns its code.
     pub fn add(&mut self, place: Place, heap: &Heap, hasher: &RandomState) -> Result<u16, OutOfMemory> {
         let Entries { places, len } = &self.entries;
         let code = *len;
@@ -87,7 +87,7 @@ impl Dictionary {
         Ok(code as u16)
     }
 
-    /// Snapshots keep the short list.
+    /// Replaces the list by a longer one; snapshots keep the old list.
     fn grow(&mut self) -> Result<(), OutOfMemory> {
         let Entries { places, len } = &self.entries;
         let room = (places.len() * GROWTH).clamp(FEWEST, MOST);

@@ -1,9 +1,9 @@
-//! Between which places the texts of a chunk lie ([`text_order`]).
+//! The range of places in which the texts of a chunk lie ([`text_order`]).
 
 use plan::text_order;
 
 /// The least and the greatest text of a chunk. The writer's edges widen with every text, and are exact again when the
-/// chunk is rewritten; a snapshot has those of its time.
+/// chunk is rewritten. A snapshot has the edges of its own time.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges {
     low: i128,
@@ -11,7 +11,7 @@ pub struct Edges {
 }
 
 impl Edges {
-    /// There are no texts.
+    /// The edges of a chunk without texts.
     pub const NONE: Edges = Edges { low: i128::MAX, high: i128::MIN };
 
     #[inline]
@@ -20,15 +20,15 @@ impl Edges {
         (self.low, self.high) = (self.low.min(place), self.high.max(place));
     }
 
-    /// The edges of the remaining texts of the same chunk. A null looks like an empty text; if there never was an
-    /// empty one, it is a null.
+    /// The edges of the remaining texts of the same chunk. A null looks like an empty text. If the chunk never had an
+    /// empty text, an empty one is taken for a null.
     pub fn of_those_left<'a>(self, texts: impl Iterator<Item = &'a [u8]>) -> Edges {
         let mut edges = Edges::NONE;
         texts.for_each(|text| edges.include_left(text, self));
         edges
     }
 
-    /// The same for one of them. `before`: the edges that held for all.
+    /// Widens the edges for one remaining text. `before` are the edges that held for all texts.
     #[inline]
     pub fn include_left(&mut self, text: &[u8], before: Edges) {
         if !text.is_empty() || before.low == text_order::place(&[]) {
@@ -36,7 +36,7 @@ impl Edges {
         }
     }
 
-    /// The first is greater than the second where there are no texts.
+    /// The bounds; the first is greater than the second if there are no texts.
     pub fn bounds(self) -> (i128, i128) {
         (self.low, self.high)
     }

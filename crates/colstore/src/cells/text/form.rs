@@ -1,26 +1,26 @@
-//! How a chunk refers to its texts.
+//! The forms in which a chunk refers to its texts.
 
 use snapmem::Label;
 
 use super::heap::{MAX_BLOCK, Place};
 
-/// The number of entries that a code of one byte tells apart.
+/// The number of entries that codes of one byte can distinguish.
 pub const FEW: usize = 256;
-/// Labels of rows begin here.
+/// The first label that stands for [`Form::Rows`].
 const ROWS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Codes of this many bytes, which refer to the entries of a dictionary.
     Codes(usize),
-    /// Places of this many bytes; 0: the empty text.
+    /// Places of this many bytes; the number 0 stands for the empty text.
     Places(usize),
     /// Texts in the order of the rows, each with its length in this many bytes, or 0 if all have the same length.
     Rows(usize),
 }
 
 impl Form {
-    /// Bytes for each row.
+    /// The number of bytes for each row.
     pub fn width(self) -> usize {
         match self {
             Form::Codes(width) | Form::Places(width) | Form::Rows(width) => width,
@@ -51,7 +51,7 @@ impl Form {
         }
     }
 
-    /// How a place is written; `None`: it needs a wider form.
+    /// The written form of a place; `None` if it needs a wider form.
     pub fn write(self, place: Option<Place>) -> Option<u64> {
         let Some(Place { block, offset }) = place else { return Some(0) };
         match self {
@@ -67,7 +67,7 @@ impl Form {
         Some(Place { block: block as u32, offset: (place & ((1 << shift) - 1)) as u32 })
     }
 
-    /// For people.
+    /// A description for people.
     pub fn in_words(self) -> String {
         match self {
             Form::Codes(0) => "constant".into(),

@@ -1,18 +1,18 @@
-//! The texts of one chunk: records, each with its length before it, in append-only blocks.
+//! The texts of one chunk as records in append-only blocks. Each record has its length before it.
 //!
-//! The last block is open: it is extended while nobody shares it, otherwise a new one begins. Texts that are not
-//! needed any more stay behind as dead bytes, until the chunk's heap is rewritten.
+//! The last block is open. It is extended unless a snapshot shares it; then a new block begins. Texts that are no
+//! longer needed remain as dead bytes until the chunk's heap is rewritten.
 
 use std::sync::Arc;
 
 use snapmem::{FrameRef, OutOfMemory, Pool, prefetch};
 
 const MIN_BLOCK: usize = 512;
-/// A block that follows one which a snapshot shares: there will be many of them.
+/// The size of a block that follows one shared by a snapshot. Such blocks may be many.
 const SHARED_BLOCK: usize = 4 << 10;
 /// The offset in a block after which no record begins.
 pub const MAX_BLOCK: usize = 1 << 20;
-/// More blocks than this (beyond those that the amount of text needs) make a heap be written anew.
+/// If a heap has this many blocks more than its text needs, it is rewritten.
 const SPARE_BLOCKS: usize = 24;
 /// The unit of frame lengths.
 const GRAIN: usize = 64;
@@ -27,7 +27,7 @@ pub struct Place {
 #[derive(Debug, Default)]
 pub struct Heap {
     blocks: Arc<Vec<Block>>,
-    /// Bytes of records, also of those that nobody refers to any more.
+    /// The bytes of all records, including records that nothing refers to any more.
     written: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Its records, which do not change any more.
+    /// The block's records as a run, which no longer changes.
     pub fn into_run(self) -> (snapmem::Run, usize) {
         (self.frame.into_run(), self.used)
     }
@@ -54,29 +54,29 @@ impl Heap {
         text_at(self.blocks[place.block as usize].bytes(), place.offset as usize).1
     }
 
-    /// The text there is wanted soon.
+    /// Prefetches the text at a place.
     #[inline]
     pub fn prefetch(&self, place: Place) {
         prefetch(&self.blocks[place.block as usize].bytes()[place.offset as usize]);
     }
 
     pub fn append(&mut self, text: &[u8], pool: &Pool) -> Result<Place, OutOfMemory> {
-        // Blocks grow with the heap, but leave little of it empty.
+        // Blocks grow with the heap, but only a small part of it is ever empty.
         let size = if self.is_shared() { SHARED_BLOCK } else { self.written.min(64 << 10).max(self.written / 4) };
         self.append_into(text, size.clamp(MIN_BLOCK, MAX_BLOCK).next_power_of_two(), pool)
     }
 
-    /// As [`Heap::append`]; of all texts together `total` bytes of records are still to come.
+    /// As [`Heap::append`]. Altogether, `total` bytes of records are still to come.
     pub fn append_of(&mut self, text: &[u8], total: usize, pool: &Pool) -> Result<Place, OutOfMemory> {
         self.append_into(text, total.clamp(GRAIN, MAX_BLOCK).next_multiple_of(GRAIN), pool)
     }
 
-    /// Appends to the open block, or to a new one of `size` bytes, or of more if the text is longer.
+    /// Appends to the open block, or to a new one of `size` bytes. The new block is longer if the text needs it.
     fn append_into(&mut self, text: &[u8], size: usize, pool: &Pool) -> Result<Place, OutOfMemory> {
         let bytes = record_bytes(text.len());
         if !self.extend_open_block(text) {
             let block = Block { frame: pool.frame(size.max(bytes.next_multiple_of(GRAIN)))?, used: 0 };
-            // A snapshot may hold the list; it keeps the old one then.
+            // If a snapshot holds the list, it keeps the old one.
             Arc::make_mut(&mut self.blocks).push(block);
             let extended = self.extend_open_block(text);
             debug_assert!(extended, "a new block is unshared and long enough");
@@ -108,7 +108,7 @@ impl Heap {
         true
     }
 
-    /// One block of texts without records, one behind the other.
+    /// A heap of one block, in which texts stand one behind the other without records.
     pub fn of_block(bytes: &[u8], pool: &Pool) -> Result<Heap, OutOfMemory> {
         let mut heap = Heap { written: bytes.len(), ..Heap::default() };
         if !bytes.is_empty() {
@@ -127,23 +127,23 @@ impl Heap {
         self.blocks.first().map_or(&[], Block::bytes)
     }
 
-    /// A heap of some of the blocks, numbered anew.
+    /// A heap with only the kept blocks, which are renumbered.
     pub fn with_blocks(&self, kept: &[u32]) -> Heap {
         let blocks: Vec<Block> = kept.iter().map(|block| self.blocks[*block as usize].clone()).collect();
         Heap { written: blocks.iter().map(|block| block.used).sum(), blocks: Arc::new(blocks) }
     }
 
-    /// Bytes of a block's records.
+    /// The bytes of a block's records.
     pub fn block_bytes(&self, block: u32) -> usize {
         self.blocks[block as usize].used
     }
 
-    /// Bytes of all records.
+    /// The bytes of all records.
     pub fn written(&self) -> usize {
         self.written
     }
 
-    /// Whether its records lie in more blocks than they need.
+    /// Whether the records lie in more blocks than they need.
     pub fn has_many_blocks(&self) -> bool {
         self.blocks.len() > 4 * (self.written / MAX_BLOCK) + SPARE_BLOCKS
     }
@@ -157,7 +157,7 @@ impl Heap {
     }
 }
 
-/// Bytes of the record of a text of `length` bytes: each byte before the text has seven bits of the length.
+/// The length of the record for a text of `length` bytes. Each byte before the text has seven bits of the length.
 pub fn record_bytes(length: usize) -> usize {
     let bits = usize::BITS - length.leading_zeros();
     length + bits.div_ceil(7).max(1) as usize
@@ -174,7 +174,7 @@ fn write_length(length: usize, into: &mut [u8]) {
     }
 }
 
-/// The text of a record in a block, and where it begins.
+/// The text of a record in a block, and the offset at which it begins.
 #[inline]
 pub fn text_at(block: &[u8], offset: usize) -> (usize, &[u8]) {
     let (mut length, mut at, mut shift) = (0, offset, 0);

@@ -1,4 +1,4 @@
-//! Text, and bytes that are none. Each chunk is written in the way that suits it:
+//! Texts, and bytes that are no text. Each chunk is written in the form that suits it:
 //!
 //! ```text
 //!   few distinct ones   codes of 0, 1 or 2 bytes   | dictionary of places | heap
@@ -6,20 +6,19 @@
 //!   others, at rest     lengths of 0, 1 or 2 bytes                        | one text behind the other, packed
 //! ```
 //!
-//! A chunk begins with a dictionary and gives it up when too many of its texts differ; when all its slots are taken
-//! it is looked at once more. Codes, places and lengths are a run of a region; heap and dictionary only grow, so that
-//! a snapshot holds them as they are, until they are written anew. A chunk at rest that is written to gets places
-//! first.
+//! A chunk begins with a dictionary. It gives the dictionary up if too many of its texts differ, and is checked once
+//! more when all its slots are taken. Codes, places and lengths are a run of a region. Heap and dictionary only grow
+//! until they are rewritten, so a snapshot can hold them. A chunk at rest gets places before it is written to.
 //!
 //! | file | job |
 //! |---|---|
-//! | `form` | how rows refer to texts |
-//! | `edges` | between which texts all of them lie |
-//! | `heap`, `dictionary`, `sequence` | where texts lie |
+//! | `form` | the references of rows to texts |
+//! | `edges` | the least and the greatest text |
+//! | `heap`, `dictionary`, `sequence` | the places where texts lie |
 //! | `packing` | texts in fewer bits |
-//! | `settle` | what is not needed any more is left behind |
+//! | `settle` | garbage collection of texts |
 //! | `rest` | chunks that nobody writes to |
-//! | `snapshot` | what readers see |
+//! | `snapshot` | a column for readers |
 
 mod dictionary;
 mod edges;
@@ -51,18 +50,18 @@ use crate::base::bitmap::Bitmap;
 use crate::base::chunk::{CHUNK_ROWS, split};
 use crate::cells::codes::coding::image;
 
-/// The shortest run.
+/// The length of the shortest run in bytes.
 const SHORTEST: usize = 64;
 /// A dictionary has at most one entry for this many rows.
 const ROWS_PER_ENTRY: usize = 4;
-/// A chunk with more bytes of text is never written anew in one piece: the writer has other things to do.
+/// A chunk with more bytes of text is never rewritten in one piece, since that would block the writer for too long.
 const MOST_AT_ONCE: usize = 4 << 20;
 
 #[derive(Debug)]
 pub struct TextColumn {
     region: Extents,
     chunks: Vec<Chunk>,
-    /// Slots that there is room for.
+    /// The number of slots for which there is room.
     rows: usize,
     rest: Rest,
     hasher: RandomState,
@@ -77,19 +76,19 @@ struct Chunk {
     dictionary: Option<Box<Dictionary>>,
     /// The texts of a chunk at rest.
     sequence: Option<Arc<Sequence>>,
-    /// All slots are taken.
+    /// Whether all slots are taken.
     full: bool,
-    /// Slots below which some were written.
+    /// All slots from this one on were never written.
     filled: usize,
-    /// Bytes of the heap that were of use when that was last looked at.
+    /// The number of live bytes of the heap at the last check.
     settled: usize,
-    /// Bytes that have come, or are of no use any more, since then.
+    /// The number of bytes that were added or became dead since then.
     changed: usize,
     edges: Edges,
 }
 
 impl Chunk {
-    /// Beside its run.
+    /// The chunk's memory in bytes, without its run.
     fn bytes(&self) -> u64 {
         let beside = self.dictionary.as_ref().map(|dictionary| dictionary.bytes());
         self.heap.bytes() + beside.or(self.sequence.as_ref().map(|sequence| sequence.memory())).unwrap_or(0)
@@ -97,13 +96,14 @@ impl Chunk {
 }
 
 impl TextColumn {
-    /// `may_rest`: whether chunks that nobody writes to may be written so that they have no [`TextColumn::get`].
+    /// `may_rest` says whether chunks that nobody writes to may be laid to rest. Such chunks do not support
+    /// [`TextColumn::get`].
     pub fn new(pool: &Pool, mechanism: Mechanism, may_rest: bool) -> TextColumn {
         let (region, rest) = (Extents::new(pool, mechanism, SHORTEST), Rest::new(may_rest));
         TextColumn { region, chunks: Vec::new(), rows: 0, rest, hasher: RandomState::default(), pool: pool.clone() }
     }
 
-    /// Makes room for `rows` texts: up to a full chunk, or for one more chunk. `valid`: the texts that are not null,
+    /// Makes room for `rows` texts: up to a full chunk, or for one more chunk. `valid` are the texts that are not null,
     /// if some are null.
     pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
@@ -142,7 +142,7 @@ impl TextColumn {
         self.text(chunk, row)
     }
 
-    /// A slot's text as it is written.
+    /// The text of a slot in its stored form.
     #[inline]
     pub fn stored(&self, slot: u32) -> Stored<'_> {
         let (chunk, row) = split(slot);
@@ -183,7 +183,7 @@ impl TextColumn {
         }
     }
 
-    /// A slot's text is wanted soon. Those of a dictionary are few.
+    /// Prefetches the text of a slot, unless it is in a dictionary, whose texts are few.
     #[inline]
     pub fn prefetch_text(&self, slot: u32) {
         let (chunk, row) = split(slot);
@@ -232,13 +232,13 @@ impl TextColumn {
                 return self.put_place(chunk, row, text);
             };
             if let Some(code) = dictionary.code(text, &of.heap, &self.hasher) {
-                // So far it may have stood for nulls alone.
+                // So far, the empty text may have been a dictionary entry for nulls only.
                 if text.is_empty() {
                     of.edges.include(text);
                 }
                 return self.write(chunk, row, code.into());
             }
-            // Before the new text is there: it would be one that nobody has.
+            // The check comes before the new text is added, because no slot has that text yet.
             if self.needs_a_look(chunk) {
                 self.settle(chunk)?;
                 continue;
@@ -262,7 +262,7 @@ impl TextColumn {
         }
     }
 
-    /// Into a chunk of places.
+    /// Writes a text into a chunk of places.
     fn put_place(&mut self, chunk: usize, row: usize, text: &[u8]) -> Result<(), OutOfMemory> {
         self.disturb(chunk)?;
         let old = self.place(chunk, row).map(|place| self.chunks[chunk].heap.text(place).len());
@@ -278,7 +278,7 @@ impl TextColumn {
         if self.needs_a_look(chunk) { self.settle(chunk) } else { Ok(()) }
     }
 
-    /// The slot's text is not needed any more.
+    /// Called when a slot's text is not needed any more.
     pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         let (chunk, row) = split(slot);
         let of = &self.chunks[chunk];
@@ -308,7 +308,7 @@ impl TextColumn {
         self.rows.min(CHUNK_ROWS)
     }
 
-    /// The same codes or places, of more bytes.
+    /// Widens the codes or places of a chunk.
     fn widen(&mut self, chunk: usize, form: Form) -> Result<(), OutOfMemory> {
         let old = self.chunks[chunk].form;
         let wider = |reference| match old {
@@ -319,7 +319,7 @@ impl TextColumn {
         self.refer(chunk, form, &references)
     }
 
-    /// All slots of the chunk are taken: what was left open for texts to come is not needed any more.
+    /// Removes the room for future texts, once all slots of the chunk are taken.
     fn fill_up(&mut self, chunk: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         self.chunks[chunk].full = true;
         if self.chunks[chunk].heap.written() > MOST_AT_ONCE {
@@ -395,14 +395,14 @@ impl TextColumn {
         self.region.bytes() + self.chunks.iter().map(Chunk::bytes).sum::<u64>()
     }
 
-    /// Bytes of one chunk.
+    /// The memory of one chunk in bytes.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         let of = &self.chunks[chunk];
         run_bytes(of.form.width(), self.rows_of()) as u64 + of.bytes()
     }
 }
 
-/// A longer text is compared from its beginning, and the processor sees where that leads.
+/// Prefetches a text. A longer text is compared from its beginning, and the processor then prefetches the rest itself.
 fn prefetch_all(bytes: &[u8]) {
     for line in bytes.chunks(64).take(4) {
         prefetch(line.as_ptr());

@@ -1,29 +1,30 @@
-//! Texts of few different characters in fewer bits.
+//! Packing of texts with few distinct characters into fewer bits.
 //!
 //! ```text
 //!   codes of 6 bits    0 1 2 … 11 | 12 … 37 | 38 … 63
 //!   characters         . / 0 …  9 |  A …  Z |  a …  z       a step up where characters are left out
 //! ```
 //!
-//! The characters that a chunk uses (bytes: what is longer in UTF-8 is several) are numbered in their order. Where
-//! one does not follow the other there is a step; few steps are a few comparisons, which the compiler does for many
-//! characters at once, and no table. Eight codes become as many bytes as a code has bits, without a branch.
+//! Characters are bytes here, so a character of several bytes in UTF-8 counts several times. The characters of a chunk
+//! are numbered in their order. A gap between two of them is a step. Decoding needs no table but a few comparisons, one
+//! per step, which the compiler does for many characters at once. Eight codes become as many bytes as a code has bits,
+//! without a branch.
 
-/// The most steps of an alphabet: with more, packing is not worth it.
+/// The greatest number of steps. With more of them, packing is not worth it.
 const MOST_STEPS: usize = 15;
-/// Characters that are looked at together.
+/// The number of characters that are handled together.
 const BLOCK: usize = 32;
-/// Codes that are put together.
+/// The number of codes that are packed together.
 const GROUP: usize = 8;
-/// Bits of a code, shortest first.
+/// The possible lengths of a code in bits, shortest first.
 const BITS: [u32; 3] = [4, 5, 6];
 
-/// How often each character is used.
+/// The number of uses of each character.
 pub type Uses = [u32; 256];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// Bits of a code.
+    /// The length of a code in bits.
     bits: u32,
     /// The character of the code 0.
     first: u8,
@@ -31,7 +32,7 @@ pub struct Packing {
     count: usize,
 }
 
-/// From this code, or its character, on, characters are further up.
+/// From this code, or this character, on, all characters are shifted further up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Step {
     code: u8,
@@ -40,11 +41,12 @@ struct Step {
 }
 
 impl Packing {
-    /// For texts in which characters are used so often: of all of them, or of those that are used most.
+    /// A packing for texts with these uses of characters, or for those of them that use only the most frequent
+    /// characters.
     pub fn of(uses: &Uses) -> Option<Packing> {
         let used: Vec<u8> = (0..=255).filter(|character| uses[usize::from(*character)] > 0).collect();
         let fitting = BITS.into_iter().filter(|bits| used.len() <= 1 << bits);
-        // Where codes of the shortest that fit leave too many gaps, longer ones may fill some.
+        // If the shortest possible codes leave too many gaps, longer codes may fill some of them.
         let widest = BITS[BITS.len() - 1];
         fitting.chain([widest]).find_map(|bits| Packing::by(bits, uses, used.clone()))
     }
@@ -65,18 +67,18 @@ impl Packing {
         Some(packing)
     }
 
-    /// Bits of a code.
+    /// The length of a code in bits.
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// Bytes of this many packed characters.
+    /// The length in bytes of this many packed characters.
     #[inline]
     pub fn bytes(&self, characters: usize) -> usize {
         (characters * self.bits as usize).div_ceil(8)
     }
 
-    /// Appends a text, if all its characters have a code; returns whether they have.
+    /// Appends a packed text if all its characters have a code. Returns whether they have.
     pub fn append(&self, text: &[u8], to: &mut Vec<u8>) -> bool {
         let start = to.len();
         for block in text.chunks(BLOCK) {
@@ -100,13 +102,13 @@ impl Packing {
         true
     }
 
-    /// Whether what was packed is this text, which has as many characters.
+    /// Whether the packed text is this text, which has as many characters.
     #[inline]
     pub fn is(&self, packed: &[u8], text: &[u8]) -> bool {
         text.chunks(BLOCK).enumerate().all(|(at, block)| self.block(packed, at, block.len())[..block.len()] == *block)
     }
 
-    /// The text that was packed, of as many characters as there is room for.
+    /// Unpacks a text with as many characters as `into` has room for.
     #[inline]
     pub fn read(&self, packed: &[u8], into: &mut [u8]) {
         for (at, block) in into.chunks_mut(BLOCK).enumerate() {
@@ -115,7 +117,7 @@ impl Packing {
         }
     }
 
-    /// The same for `characters` characters, by whole blocks: `into` has room for [`whole_blocks`] of them.
+    /// As [`Packing::read`], for `characters` characters in whole blocks: `into` has room for [`whole_blocks`] of them.
     #[inline(always)]
     pub fn read_blocks(&self, packed: &[u8], characters: usize, into: &mut [u8]) {
         let blocks = into[..whole_blocks(characters)].as_chunks_mut::<BLOCK>().0;
@@ -124,7 +126,7 @@ impl Packing {
         }
     }
 
-    /// A block of characters, of which `wanted` are needed.
+    /// Unpacks a block of characters, of which `wanted` are needed.
     #[inline(always)]
     fn block(&self, packed: &[u8], at: usize, wanted: usize) -> [u8; BLOCK] {
         match self.bits {
@@ -161,7 +163,8 @@ impl Packing {
         characters
     }
 
-    /// The opposite; of a character without a code it is some number, which is none or stands for another character.
+    /// The codes of characters. A character without a code gets some number, which is no code or belongs to another
+    /// character.
     #[inline]
     fn codes(&self, characters: &[u8; BLOCK]) -> [u8; BLOCK] {
         let mut codes = characters.map(|character| character.wrapping_sub(self.first));
@@ -179,13 +182,13 @@ pub const fn whole_blocks(characters: usize) -> usize {
     characters.next_multiple_of(BLOCK)
 }
 
-/// All bits or none. The compiler turns masks into instructions for many characters; a branch would stay a branch.
+/// A byte with all bits set, or none. The compiler can use masks for many characters at once, but not a branch.
 #[inline(always)]
 fn mask(is_set: bool) -> u8 {
     0u8.wrapping_sub(is_set.into())
 }
 
-/// Gives codes to unused characters, as far as there are codes left, so that there are fewer steps: the shortest gaps
+/// Gives codes to unused characters so that there are fewer steps, as long as codes are left. The shortest gaps come
 /// first.
 fn fill_gaps(used: &mut Vec<u8>, most: usize) {
     let mut gaps: Vec<(u8, u8)> = used.windows(2).map(|pair| (pair[0], pair[1])).collect();
@@ -199,7 +202,7 @@ fn fill_gaps(used: &mut Vec<u8>, most: usize) {
     used.sort_unstable();
 }
 
-/// Eight codes of `B` bits, one behind the other, to one in each byte.
+/// Spreads eight consecutive codes of `B` bits over the bytes of a word.
 #[inline(always)]
 fn spread<const B: u32>(word: u64) -> u64 {
     let (half, quarter, code) = masks::<B>();
@@ -208,7 +211,7 @@ fn spread<const B: u32>(word: u64) -> u64 {
     word & code | (word & code << B) << (8 - B)
 }
 
-/// The opposite.
+/// The inverse of [`spread`].
 #[inline]
 fn gathered<const B: u32>(word: u64) -> u64 {
     let (half, quarter, code) = masks::<B>();
@@ -217,7 +220,7 @@ fn gathered<const B: u32>(word: u64) -> u64 {
     word & half | word >> (32 - 4 * B) & half << (4 * B)
 }
 
-/// The lower four codes; in each half of a word two; in each quarter one.
+/// Masks of the lower four codes of a word, of two in each half, and of one in each quarter.
 const fn masks<const B: u32>() -> (u64, u64, u64) {
     ((1 << (4 * B)) - 1, ((1 << (2 * B)) - 1) * 0x0000_0001_0000_0001, ((1 << B) - 1) * 0x0001_0001_0001_0001)
 }
@@ -247,7 +250,7 @@ mod tests {
             }
             fit += 1;
             assert_eq!(packed.len(), 6 + packing.bytes(text.len()));
-            // What lies behind it does not matter.
+            // The bytes behind the text do not matter.
             packed.extend((0..rnd.random_range(0..10)).map(|_| rnd.random::<u8>()));
             let mut read = vec![1; text.len()];
             packing.read(&packed[6..], &mut read);
@@ -322,7 +325,7 @@ mod tests {
         let packing = Packing::of(&uses).unwrap();
         assert_eq!(packing.bits(), 6);
         assert!((0..32).all(|at| packing.append(&[33 + 2 * at], &mut Vec::new())));
-        // More gaps than there are steps, and too long to be filled.
+        // More gaps than steps are allowed, and too long to be filled.
         let mut far = [0; 256];
         (0..40).for_each(|at| far[6 * at] = 1);
         assert_eq!(Packing::of(&far), None);

@@ -1,4 +1,4 @@
-//! Chunks at rest: full ones that nobody writes to any more. Their texts lie one behind the other, packed unless
+//! Chunks at rest are full chunks that nobody writes to any more. Their texts lie one behind the other, packed unless
 //! queries read them often.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!   quiet for a while: at rest again; each time it has to be quiet for longer
 //! ```
 //!
-//! All ways except the first are taken when the writer has nothing else to do, a chunk at a time.
+//! All ways except the first are taken when the writer is idle, one chunk at a time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::base::bitmap::{Bitmap, Mask, has};
 use crate::base::chunk::CHUNK_ROWS;
 use crate::base::quiet::{MOST_PATIENCE, ROUND_MILLIS};
 
-/// Rounds without readers after which plain chunks are packed again.
+/// The number of rounds without readers after which plain chunks are packed again.
 const UNREAD_ROUNDS: u32 = 32;
 /// Packing has to save at least 1/8 of the bytes.
 const WORTH_PACKING: usize = 8;
@@ -37,19 +37,19 @@ const ROOM_FOR_PLAIN: u64 = 4;
 /// A column's record of its chunks at rest.
 #[derive(Debug)]
 pub struct Rest {
-    /// Some chunks may rest at all.
+    /// Whether chunks may be laid to rest at all.
     allowed: bool,
-    /// Chunks that were ever disturbed, and how many of them might rest again.
+    /// Chunks that were ever disturbed; the next field counts those of them that may rest again.
     disturbed: HashMap<usize, Disturbed>,
     restless: usize,
-    /// How many chunks at rest are packed, and how many could be but are not.
+    /// The number of packed chunks at rest; the next field counts those that could be packed but are not.
     packed: usize,
     plain: usize,
-    /// Texts that queries have read, of chunks at rest, and their number in the last round.
+    /// The number of texts that queries have read from chunks at rest; the next field is the number at the last round.
     reads: Arc<AtomicU64>,
     known_reads: u64,
     unread_rounds: u32,
-    /// Queries have got snapshots since the last round.
+    /// Whether queries have taken snapshots since the last round.
     asked: bool,
     round_ms: u64,
     /// The rest of this round's work.
@@ -59,14 +59,14 @@ pub struct Rest {
 #[derive(Clone, Copy, Debug, Default)]
 struct Disturbed {
     rests: bool,
-    /// Since the last round.
+    /// Whether the chunk was written to since the last round.
     written: bool,
     quiet_rounds: u32,
-    /// How often it was disturbed.
+    /// The number of times that the chunk was disturbed.
     times: u32,
 }
 
-/// A chunk that is to be written anew.
+/// A chunk that is to be rewritten.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     chunk: usize,
@@ -90,18 +90,18 @@ impl Rest {
         }
     }
 
-    /// For a snapshot, which counts what is read.
+    /// The counter of read texts for a new snapshot.
     pub fn reader(&mut self) -> Arc<AtomicU64> {
         self.asked = true;
         self.reads.clone()
     }
 
-    /// Whether there is nothing to look after, now and as long as nothing is written and nobody reads.
+    /// Whether there is nothing to do, as long as nothing is written and nobody reads.
     pub fn is_tidy(&self) -> bool {
         self.due.is_empty() && self.restless == 0 && self.plain == 0 && !(self.asked && self.packed > 0)
     }
 
-    /// The chunk is written to.
+    /// Called when a chunk at rest is written to.
     fn disturb(&mut self, chunk: usize) {
         let disturbed = self.disturbed.entry(chunk).or_default();
         let times = disturbed.times + 1;
@@ -109,7 +109,7 @@ impl Rest {
         self.restless += 1;
     }
 
-    /// The chunk rests, perhaps again.
+    /// Called when a chunk is laid to rest, perhaps again.
     fn settled(&mut self, chunk: usize) {
         if let Some(disturbed) = self.disturbed.get_mut(&chunk)
             && !std::mem::replace(&mut disturbed.rests, true)
@@ -118,13 +118,13 @@ impl Rest {
         }
     }
 
-    /// The chunk cannot rest.
+    /// Called when a chunk cannot rest.
     fn give_up(&mut self, chunk: usize) {
         self.settled(chunk);
         self.disturbed.remove(&chunk);
     }
 
-    /// A write to a chunk that rested before.
+    /// Notes a write to a chunk that has rested before.
     #[inline]
     pub fn written(&mut self, chunk: usize) {
         if self.restless > 0
@@ -136,7 +136,7 @@ impl Rest {
 }
 
 impl TextColumn {
-    /// A chunk at rest gets places, so that it can be written to.
+    /// Gives a chunk at rest places, so that it can be written to.
     #[inline]
     pub(super) fn disturb(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         match self.chunks[chunk].sequence.is_some() {
@@ -177,8 +177,8 @@ impl TextColumn {
         }
     }
 
-    /// Moves the texts of a full chunk of places, or of one at rest, into a sequence; false if that would not be
-    /// shorter. Texts of other rows below nulls are left out.
+    /// Moves the texts of a full chunk of places, or of one at rest, into a new sequence. Returns false if that would
+    /// not be shorter. Left-over texts in rows that are null are dropped.
     pub(super) fn lay_to_rest(
         &mut self,
         chunk: usize,
@@ -236,7 +236,7 @@ impl TextColumn {
         Ok(true)
     }
 
-    /// A text that is not null, nothing otherwise.
+    /// The text of a row, or an empty one if the row is null.
     #[inline]
     fn kept<'a>(&'a self, chunk: usize, row: usize, valid: &Mask, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         if has(valid, row) { self.stored_in(chunk, row).read(buffer) } else { &[] }
@@ -257,8 +257,7 @@ impl TextColumn {
         (bytes, lengths)
     }
 
-    /// Looks after the chunks, for a writer with nothing else to do: at most one is written anew. Returns whether one
-    /// was.
+    /// Looks after the chunks, for an idle writer: rewrites at most one, and returns whether it did.
     pub fn tidy_rest(&mut self, now_ms: u64, valid: Option<&Bitmap>) -> bool {
         if !self.rest.allowed || self.rest.is_tidy() {
             return false;
@@ -272,7 +271,7 @@ impl TextColumn {
         }
         let Some(Due { chunk, packed }) = self.rest.due.pop() else { return false };
         let was_disturbed = self.chunks[chunk].sequence.is_none();
-        // Where there is no memory for it, or it would not be shorter, it stays as it is.
+        // If memory is missing, or if the sequence would not be shorter, the chunk stays as it is.
         let rests = self.lay_to_rest(chunk, packed, valid).unwrap_or(false);
         if was_disturbed && !rests {
             self.rest.give_up(chunk);
@@ -285,7 +284,7 @@ impl TextColumn {
         let read = reads - std::mem::replace(&mut self.rest.known_reads, reads);
         self.rest.asked &= read > 0;
         self.rest.unread_rounds = if read > 0 { 0 } else { self.rest.unread_rounds.saturating_add(1) };
-        // As if every other chunk had been read.
+        // The number of reads corresponds to every second chunk being read.
         let often = read as usize >= (self.rest.packed + self.rest.plain).div_ceil(2) * CHUNK_ROWS && read > 0;
         let is_roomy = self.pool.room() > self.pool.limit() / ROOM_FOR_PLAIN;
         let for_long = self.rest.unread_rounds >= UNREAD_ROUNDS;

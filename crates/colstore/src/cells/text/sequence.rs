@@ -6,31 +6,31 @@
 //!   block    text 0, text 1, …
 //! ```
 //!
-//! If all have the same length there is neither run nor starts.
+//! If all texts have the same length, there is neither a run nor a list of starts.
 
 use snapmem::{Charge, OutOfMemory, Pool, prefetch};
 
 use super::packing::Packing;
 use crate::base::pick::Pick;
 
-/// Rows between two starts: their lengths lie in one line of a run.
+/// The number of rows between two starts. Their lengths lie in one line of a run.
 pub const GROUP: usize = 16;
-/// The longest text, in characters.
+/// The length of the longest text, in characters.
 pub const LONGEST: usize = (u16::MAX / 2) as usize;
 
 #[derive(Debug)]
 pub struct Sequence {
     pub packing: Option<Packing>,
-    /// Whether packing makes the texts, or would make them, much shorter.
+    /// Whether packing makes the texts much shorter, or would.
     is_packable: bool,
     /// The start of each group of rows.
     starts: Box<[u32]>,
-    /// The length entry of every row, if all have the same.
+    /// The length entry of every row, if all are the same.
     same: u16,
     charge: Charge,
 }
 
-/// The length entry of a text: its characters, and whether they are packed.
+/// The length entry of a text: its number of characters, and whether they are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length(pub u16);
 
@@ -50,7 +50,7 @@ impl Length {
     }
 }
 
-/// Bytes of a text, as they are or packed.
+/// The bytes of a text, plain or packed.
 #[derive(Clone, Copy, Debug)]
 pub enum Stored<'a> {
     Plain(&'a [u8]),
@@ -58,7 +58,7 @@ pub enum Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Its length.
+    /// The number of characters.
     pub fn characters(self) -> usize {
         match self {
             Stored::Plain(plain) => plain.len(),
@@ -74,7 +74,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The text, in `buffer` if it is not there as it is.
+    /// The text. It is unpacked into `buffer` if need be.
     pub fn read(self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         match self {
             Stored::Plain(plain) => plain,
@@ -122,7 +122,7 @@ impl Sequence {
         self.starts.is_empty()
     }
 
-    /// Beside run and block.
+    /// The memory in bytes, without run and block.
     pub fn memory(&self) -> u64 {
         self.charge.bytes()
     }
@@ -136,7 +136,7 @@ impl Sequence {
     }
 
     /// The start of a row's text, and its length. `group` returns the length entries of a group, at least from its
-    /// first row to the wanted one.
+    /// first row to the given one.
     #[inline]
     pub fn locate<'r>(&self, row: usize, width: usize, group: impl FnOnce(usize) -> &'r [u8]) -> (usize, Length) {
         if width == 0 {
@@ -169,8 +169,8 @@ impl Sequence {
         }
     }
 
-    /// Visits the wanted rows of a chunk with the start and length of each text. `run`: the length entries of all
-    /// rows.
+    /// Visits the selected rows of a chunk with the start and length of each text. `run` holds the length entries of
+    /// all rows.
     pub fn walk(&self, run: &[u8], width: usize, pick: Pick<'_>, mut each: impl FnMut(usize, Length)) {
         let group = |group: usize| &run[group * GROUP * width..];
         match pick {

@@ -1,4 +1,4 @@
-//! Garbage collection in chunks: texts that no slot has, room left for texts to come, short blocks.
+//! Garbage collection in chunks: texts that no slot has, room for future texts, short blocks.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,21 +11,21 @@ use super::dictionary::{Dictionary, MOST};
 use super::heap::{Heap, Place, record_bytes};
 use super::{MOST_AT_ONCE, TextColumn};
 
-/// Fewer bytes that have changed are not worth a look.
+/// With fewer changed bytes, a check is not worth it.
 const MIN_CHANGED: usize = 16 << 10;
-/// Bytes of texts that are moved at a time where there are too many for all.
+/// The number of bytes of texts that are moved at a time, if there are too many for one pass.
 const SWEPT_AT_ONCE: usize = 1 << 20;
-/// Blocks below this size are merged if there are too many.
+/// Blocks below this size are merged if there are too many of them.
 const SHORT_BLOCK: usize = 64 << 10;
 
 impl TextColumn {
-    /// Whether so much has changed that it is worth a look at how much of the heap is of use.
+    /// Whether so much has changed that the live bytes of the heap should be counted again.
     pub(super) fn needs_a_look(&self, chunk: usize) -> bool {
         let of = &self.chunks[chunk];
         of.changed > of.settled / 2 + MIN_CHANGED || of.heap.has_many_blocks()
     }
 
-    /// Writes the texts anew if less than two thirds of their bytes are of use, or they lie in too many blocks.
+    /// Rewrites the texts if less than two thirds of their bytes are live, or if they lie in too many blocks.
     pub(super) fn settle(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let places: HashSet<Place> = (0..self.rows_of()).filter_map(|row| self.place(chunk, row)).collect();
         let of = &mut self.chunks[chunk];
@@ -41,16 +41,16 @@ impl TextColumn {
             true if of.dictionary.is_some() => self.drop_unused(chunk),
             true => self.compact(chunk),
             false => {
-                // No sooner than when half as much has come as is there.
+                // The next check comes when the heap has grown by half.
                 of.settled = of.heap.written();
                 Ok(())
             }
         }
     }
 
-    /// A dictionary has as many entries as it may.
+    /// Makes room in a dictionary that has as many entries as it may.
     pub(super) fn make_room(&mut self, chunk: usize, most: usize) -> Result<(), OutOfMemory> {
-        // What writing it anew costs must be worth as many new texts.
+        // The cost of a rewrite must be justified by as many new texts.
         let is_long = self.chunks[chunk].heap.written() > MOST_AT_ONCE;
         if !is_long && self.used(chunk).iter().filter(|used| **used).count() <= most / 2 {
             self.drop_unused(chunk)
@@ -69,7 +69,7 @@ impl TextColumn {
         used
     }
 
-    /// Numbers the texts of a dictionary anew, without those that no slot has.
+    /// Renumbers the texts of a dictionary, without those that no slot has.
     pub(super) fn drop_unused(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let used = self.used(chunk);
         let of = &self.chunks[chunk];
@@ -119,7 +119,7 @@ impl TextColumn {
         Ok((heap, dictionary))
     }
 
-    /// From codes to the places that they stand for. No text is copied: rows may share one.
+    /// Replaces the codes of a chunk by the places that they stand for. No text is copied: rows may share one.
     pub(super) fn give_up_codes(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let places: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
         self.refer_to(chunk, &places)?;
@@ -127,7 +127,7 @@ impl TextColumn {
         Ok(())
     }
 
-    /// Writes the texts of a chunk of places anew, one behind the other. Rows that shared one still do.
+    /// Rewrites the texts of a chunk of places, one behind the other. Rows that share a text still do so.
     pub(super) fn compact(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let old: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
         let of = &self.chunks[chunk];
@@ -152,8 +152,8 @@ impl TextColumn {
         Ok(())
     }
 
-    /// Collects garbage among texts that are too long to be rewritten in one piece. It drops blocks without live
-    /// texts, moves the live texts of some others, and renumbers the rest. `used`: all places that rows have.
+    /// Collects garbage among texts that are too long to be rewritten in one piece. It drops blocks without live texts,
+    /// moves the live texts of some others, and renumbers the rest. `used` are the places of all rows.
     fn sweep(&mut self, chunk: usize, used: HashSet<Place>) -> Result<(), OutOfMemory> {
         let of = &mut self.chunks[chunk];
         let old = &of.heap;
@@ -165,7 +165,7 @@ impl TextColumn {
             |block: u32, bytes: usize| 4 * bytes < 3 * old.block_bytes(block) || many && bytes < SHORT_BLOCK;
         let worth_it = by_block.iter().map(|(block, places)| (bytes(places), *block));
         let mut worth_it: Vec<(usize, u32)> = worth_it.filter(|(bytes, block)| is_worth_it(*block, *bytes)).collect();
-        // Those first that cost least.
+        // The cheapest blocks come first.
         worth_it.sort_unstable();
         let mut left = SWEPT_AT_ONCE;
         let swept: HashSet<u32> = worth_it
@@ -192,7 +192,7 @@ impl TextColumn {
         let of = &mut self.chunks[chunk];
         of.heap = heap;
         if !all {
-            // The next piece is due before long.
+            // The next part is due soon.
             of.changed = (of.settled / 2 + MIN_CHANGED).saturating_sub(SWEPT_AT_ONCE / 4);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A text column as it was, in Arrow's form: a view of 16 bytes for each text.
+//! A snapshot of a text column in Arrow's form: a view of 16 bytes for each text.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use crate::base::pick::Pick;
 use crate::base::zero_copy;
 use crate::cells::patches::{self, Patches};
 
-/// Longest text that lies in Arrow's view of it.
+/// The length of the longest text that fits into Arrow's view.
 const INLINE: usize = 12;
-/// Offsets are 32 bits wide, with a sign.
+/// The limit of an offset, which is a signed number of 32 bits.
 const MAX_PATCHES: usize = i32::MAX as usize;
 
-/// A text column as it was, and private patches to it.
+/// A snapshot of a text column, with private patches.
 #[derive(Debug)]
 pub struct TextSnapshot {
     references: ExtentsSnapshot,
     chunks: Vec<ChunkTexts>,
     /// Views in Arrow's form.
     patches: Patches,
-    /// Long texts of patches, by chunk. Their block is numbered behind the chunk's own.
+    /// The long texts of patches, by chunk. Their block is numbered behind the chunk's own blocks.
     long: HashMap<usize, Vec<u8>>,
-    /// The same, once there will be no more of them.
+    /// These texts as buffers, once no more will come.
     sealed: HashMap<usize, Buffer>,
     reads: Arc<AtomicU64>,
     charge: Charge,
@@ -58,7 +58,7 @@ impl ChunkTexts {
 }
 
 impl ChunkTexts {
-    /// Views of the entries of a chunk of codes, one after the other.
+    /// Views of a dictionary's entries, one after the other.
     fn entries(&self) -> Vec<u128> {
         let entries = self.entries.iter();
         let of_entry = |entries: &Entries, code| self.view(entries.place(code));
@@ -93,7 +93,7 @@ impl ChunkTexts {
         }
     }
 
-    /// Views of texts at rest, and the long ones among those that were packed, whose block has the number `own`.
+    /// Views of texts at rest, with the long texts that had to be unpacked. These form a block with the number `own`.
     fn views_at_rest(
         &self,
         sequence: &Sequence,
@@ -109,7 +109,7 @@ impl ChunkTexts {
     }
 }
 
-/// The start of each text, and its length.
+/// Makes views, from the start and length of each text.
 struct ViewsAtRest<'a> {
     sequence: &'a Sequence,
     block: &'a [u8],
@@ -125,7 +125,7 @@ impl Loop for ViewsAtRest<'_> {
         let is_unpacked = |length: &Length| length.is_packed() && length.characters() > INLINE;
         let long = self.places.iter().filter(|(_, length)| is_unpacked(length));
         let total: usize = long.map(|(_, length)| length.characters()).sum();
-        // A text's last block reaches into the next one's place.
+        // Unpacking writes whole blocks, so the last block of a text reaches into the place of the next one.
         let mut unpacked = vec![0; if total > 0 { whole_blocks(total) + whole_blocks(1) } else { 0 }];
         let (mut views, mut at) = (Vec::with_capacity(self.places.len()), 0);
         for &(start, length) in self.places {
@@ -151,7 +151,7 @@ impl Loop for ViewsAtRest<'_> {
 }
 
 impl TextSnapshot {
-    /// `reads` counts the texts that are read of chunks at rest.
+    /// `reads` counts the texts that are read from chunks at rest.
     pub fn new(
         references: ExtentsSnapshot,
         chunks: Vec<ChunkTexts>,
@@ -169,8 +169,8 @@ impl TextSnapshot {
         self.patches.add(slot, view)
     }
 
-    /// The bounds of a chunk's texts, as places, including patched ones; the first is greater than the second if
-    /// there are none.
+    /// The bounds of a chunk's texts, as places, including patched texts. The first is greater than the second if there
+    /// are no texts.
     pub fn bounds(&self, chunk: usize) -> (i128, i128) {
         self.chunks[chunk].edges.bounds()
     }
@@ -187,18 +187,18 @@ impl TextSnapshot {
         Ok(long_view(text, block, offset as u32))
     }
 
-    /// Has reads through this snapshot not count as a query's.
+    /// Makes reads through this snapshot not count as reads of a query.
     pub fn look_only(&mut self) {
         self.reads = Arc::default();
     }
 
-    /// No more patches.
+    /// Says that no more patches will come.
     pub fn seal(&mut self) {
         let long = std::mem::take(&mut self.long).into_iter();
         self.sealed = long.map(|(chunk, texts)| (chunk, Buffer::from_vec(texts))).collect();
     }
 
-    /// How a chunk is written, in words.
+    /// The form in which a chunk is written, in words.
     pub fn coding(&self, chunk: usize) -> Result<String, OutOfMemory> {
         let form = Form::from_label(self.references.labelled_run(chunk)?.1).in_words();
         let sequence = self.chunks[chunk].sequence.as_ref();
@@ -208,7 +208,7 @@ impl TextSnapshot {
         })
     }
 
-    /// Arrow's views of a chunk's texts, and the blocks that they refer to.
+    /// Arrow's views of a chunk's texts, with the blocks that they refer to.
     pub fn texts(&self, chunk: usize, pick: Pick<'_>) -> Result<(Buffer, Vec<Buffer>), OutOfMemory> {
         let (run, label) = self.references.labelled_run(chunk)?;
         let (form, texts, patches) = (Form::from_label(label), &self.chunks[chunk], self.patches.of(chunk));
@@ -219,7 +219,7 @@ impl TextSnapshot {
                 if sequence.is_packable() {
                     self.reads.fetch_add(pick.len() as u64, Ordering::Relaxed);
                 }
-                // Behind the chunk's own and that of the patches.
+                // This block comes after the chunk's own blocks and the block of the patches.
                 let own = texts.blocks.len() + 1;
                 let (views, unpacked) = texts.views_at_rest(sequence, &run, form.width(), seen, own as u32);
                 if !unpacked.is_empty() {
@@ -252,7 +252,7 @@ impl TextSnapshot {
         })
     }
 
-    /// The chunk's blocks, as the views number them, and behind them that of its patches.
+    /// The chunk's blocks, in the order by which views number them, followed by the block of its patches.
     pub fn blocks(&self, chunk: usize) -> Vec<Buffer> {
         let buffer = |block: &Block| {
             let (run, used) = block.clone().into_run();
@@ -262,7 +262,7 @@ impl TextSnapshot {
     }
 }
 
-/// length: u32 | bytes, zero-padded
+/// A short text's view: length: u32 | bytes, zero-padded
 fn inline_view(text: &[u8]) -> u128 {
     let mut view = [0; 16];
     view[0] = text.len() as u8;
@@ -270,7 +270,7 @@ fn inline_view(text: &[u8]) -> u128 {
     u128::from_le_bytes(view)
 }
 
-/// length: u32 | first 4 bytes | block: u32 | offset: u32
+/// A long text's view: length: u32 | first 4 bytes | block: u32 | offset: u32
 fn long_view(text: &[u8], block: u32, offset: u32) -> u128 {
     let prefix = u32::from_le_bytes([text[0], text[1], text[2], text[3]]);
     text.len() as u128 | u128::from(prefix) << 32 | u128::from(block) << 64 | u128::from(offset) << 96

@@ -1,4 +1,4 @@
-//! Against a plain vector.
+//! Compares a text column with a plain vector.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ type Model = Vec<Vec<u8>>;
 
 fn read(snapshot: &TextSnapshot, chunk: usize, pick: Pick<'_>) -> BinaryViewArray {
     let (views, blocks) = snapshot.texts(chunk, pick).unwrap();
-    // As Arrow checks them.
+    // Arrow itself checks the views here.
     BinaryViewArray::try_new(arrow_buffer::ScalarBuffer::new(views, 0, pick.len()), blocks, None).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn check(snapshot: &TextSnapshot, model: &Model) {
     }
 }
 
-/// All texts but the forgotten ones lie between the edges of their chunk.
+/// All texts except the forgotten ones lie between the edges of their chunk.
 fn check_edges(snapshot: &TextSnapshot, model: &Model, forgotten: &HashSet<usize>) {
     for (slot, text) in model.iter().enumerate().filter(|(slot, _)| !forgotten.contains(slot)) {
         let (low, high) = snapshot.bounds(slot / CHUNK_ROWS);
@@ -43,7 +43,7 @@ fn check_edges(snapshot: &TextSnapshot, model: &Model, forgotten: &HashSet<usize
     }
 }
 
-/// How many distinct texts there are, and how long they are, changes by and by.
+/// A text. The number of distinct texts, and their lengths, change gradually.
 fn some_text(rnd: &mut StdRng, slot: usize) -> Vec<u8> {
     let kind = slot / CHUNK_ROWS % 4;
     let distinct = match kind {
@@ -58,7 +58,7 @@ fn some_text(rnd: &mut StdRng, slot: usize) -> Vec<u8> {
     let mut text = number.to_le_bytes().repeat(length / 4 + 1);
     text.truncate(length.max(usize::from(distinct > 6) * 4));
     if kind > 0 {
-        // Of few different characters.
+        // A text with few distinct characters.
         text.iter_mut().for_each(|byte| *byte = b"0123456789abcdefghijkl-xyzABCDEF"[usize::from(*byte) % 32]);
     }
     if kind == 2 && rnd.random_bool(0.01) {
@@ -83,7 +83,7 @@ fn texts_equal_a_plain_vector() {
         for _ in 0..60_000 {
             let slot = match rnd.random_range(0..5) {
                 0..3 => model.len(),
-                // Now and then all over it, mostly in one place: other chunks come to rest.
+                // Most writes go to one place, so that other chunks come to rest; a few go anywhere.
                 _ if rnd.random_bool(0.001) => rnd.random_range(0..=model.len()),
                 _ => rnd.random_range(0..=model.len().min(CHUNK_ROWS)),
             };
@@ -104,7 +104,7 @@ fn texts_equal_a_plain_vector() {
                 let slot = rnd.random_range(0..model.len().min(CHUNK_ROWS));
                 column.forget(slot as u32).unwrap();
                 forgotten.insert(slot);
-                // Its content is then undefined.
+                // The content of the slot is undefined now.
                 model[slot] = text_of(&column, slot);
             }
             now_ms += 20;
@@ -153,7 +153,7 @@ fn column_of(texts: impl Iterator<Item = String>) -> TextColumn {
         }
         column.put(slot as u32, text.as_bytes()).unwrap();
     }
-    // The last chunk is done, too.
+    // Room for one more chunk completes the last one.
     column.grow(column.rows + CHUNK_ROWS, None).unwrap();
     column
 }
@@ -168,9 +168,9 @@ fn texts_take_the_bytes_that_they_need() {
     let rows = 4 * CHUNK_ROWS;
     assert!(bytes_a_text((0..rows).map(|_| "the same text, and a long one".into())) < 0.1);
     assert!(bytes_a_text((0..rows).map(|i| format!("one of seven texts: {}", i % 7))) < 1.1);
-    // At first nearly all of them differ.
+    // At first, nearly all texts differ.
     assert!(bytes_a_text((0..rows).map(|i| format!("Clerk#{:09}", i % 1000))) < 6.0);
-    // All of them, but of few characters and of one length; of several lengths; of many characters.
+    // All texts differ, but have few characters: of one length; then of several lengths; then with many characters.
     assert!(bytes_a_text((0..rows).map(|i| format!("{i:027}"))) < 14.1);
     assert!(bytes_a_text((0..rows).map(|i| format!("{i:027}{}", "x".repeat(i % 2)))) < 14.5 + 1.6);
     let mixed =
@@ -195,8 +195,8 @@ fn updates_do_not_write_a_chunk_anew_each_time() {
         let first = chunk.heap.blocks()[0].bytes().as_ptr();
         rewritten += usize::from(std::mem::replace(&mut blocks, first) != first);
     }
-    // Of 2048 texts in the dictionary at least half are new each time, and of dead bytes there are as many as of live
-    // ones.
+    // Each rewrite finds that at least half of the 2048 texts in the dictionary are new, or that there are as many dead
+    // bytes as live ones.
     assert!(forms.len() <= 2 * rewritten && rewritten <= 20, "{forms:?}, written anew {rewritten} times");
 }
 
@@ -225,7 +225,7 @@ fn rows_share_a_long_text_when_the_dictionary_is_given_up() {
     let text = |i: usize| format!("{:05}", i % 200).repeat(200);
     let mut column = column_of((0..CHUNK_ROWS).map(text));
     let before = column.bytes();
-    // So many others that there is no room for them.
+    // So many other texts that a dictionary has no room for them.
     for i in 0..4000 {
         column.put(i as u32, format!("other {i}").as_bytes()).unwrap();
     }
@@ -233,7 +233,7 @@ fn rows_share_a_long_text_when_the_dictionary_is_given_up() {
     assert_eq!(chunk.form, Form::Places(4));
     assert!(column.bytes() < 3 * before, "{} bytes, {before} before", column.bytes());
     (4000..CHUNK_ROWS).for_each(|i| assert_eq!(text_of(&column, i), text(i).as_bytes()));
-    // Nor when it is written anew.
+    // A rewrite does not change that either.
     (4000..8000).for_each(|i| column.put(i, b"short").unwrap());
     assert!(column.bytes() < 3 * before, "{} bytes, {before} before", column.bytes());
     (8000..CHUNK_ROWS).for_each(|i| assert_eq!(text_of(&column, i), text(i).as_bytes()));
@@ -252,9 +252,9 @@ fn texts_that_nobody_has_any_more_do_not_pile_up() {
             most = most.max(column.bytes() as usize);
             assert_eq!(text_of(&column, 7), long(1000 + i).as_bytes());
         }
-        // The texts of before, those that came since as many were there, and while they are written anew as much again.
+        // The limit is the texts of before, as many that have come since, and again as many while they are rewritten.
         assert!(most < 5 * before + (1 << 20), "{rows} rows, {distinct} distinct: {before} bytes, then up to {most}");
-        // Also when they share what they had, and lose it row by row.
+        // The same holds if rows share texts, and give them up one by one.
         if rows == CHUNK_ROWS {
             column.give_up_codes(0).unwrap();
             for i in 0..3000 {
@@ -307,7 +307,7 @@ fn a_chunk_that_is_written_to_rests_again_when_it_is_quiet() {
         assert!(is_packed(&column, 0) && column.is_tidy() && column.bytes() < before + 1000);
     }
     assert!(waited.is_sorted() && waited[3] > 2 * waited[0], "{waited:?}");
-    // One that is written to again and again does not.
+    // A chunk that is written to again and again does not rest.
     for turn in 0..100 {
         texts[77] = format!("once more {turn}");
         column.put(77, texts[77].as_bytes()).unwrap();
@@ -321,7 +321,7 @@ fn a_chunk_that_is_written_to_rests_again_when_it_is_quiet() {
 fn chunks_that_are_read_often_are_not_packed() {
     let (mut column, texts, mut now_ms) = at_rest();
     let model: Model = texts.into_iter().map(String::into_bytes).collect();
-    // A few rows are not often.
+    // A few rows do not count as frequent reading.
     let snapshot = column.snapshot().unwrap();
     snapshot.texts(0, Pick::Rows(&[7])).unwrap();
     assert!(!column.is_tidy());
@@ -331,7 +331,7 @@ fn chunks_that_are_read_often_are_not_packed() {
     assert!(!is_packed(&column, 0) && !is_packed(&column, 1) && !column.is_tidy());
     check(&column.snapshot().unwrap(), &model);
     check(&snapshot, &model);
-    // They stay so for as long as somebody comes now and then.
+    // They stay unpacked as long as somebody reads them now and then.
     for _ in 0..50 {
         column.snapshot().unwrap().texts(0, Pick::Rows(&[7])).unwrap();
         assert_eq!(rounds(&mut column, &mut now_ms, 1), 0);
@@ -352,7 +352,7 @@ fn where_memory_is_scarce_what_is_read_often_stays_packed() {
     others.set(0).unwrap();
     check(&column.snapshot().unwrap(), &model);
     assert!(rounds(&mut column, &mut now_ms, 1) == 2 && !is_packed(&column, 0));
-    // Plain chunks are packed when there is no room for them any more.
+    // Unpacked chunks are packed when there is no room for them any more.
     others.set(column.pool.room() - (200 << 20)).unwrap();
     assert!(rounds(&mut column, &mut now_ms, 1) == 2 && is_packed(&column, 0));
 }
@@ -402,7 +402,7 @@ fn held_text(snapshot: &TextSnapshot, row: usize) -> Vec<u8> {
 fn edges_are_those_of_the_texts_that_are_left() {
     let bounds = |column: &mut TextColumn| column.snapshot().unwrap().bounds(0);
     let places = |low: &str, high: &str| (text_order::place(low.as_bytes()), text_order::place(high.as_bytes()));
-    // One chunk of a dictionary, one of places, one at rest; a slot of each has nothing.
+    // One chunk has a dictionary, one places, and one is at rest; a slot of each has no text.
     let empty = |of: fn(usize) -> String| {
         let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, true);
         column.grow(CHUNK_ROWS, None).unwrap();
@@ -426,7 +426,7 @@ fn edges_are_those_of_the_texts_that_are_left() {
         column.put(9, b"zzz").unwrap();
         assert_eq!(bounds(&mut column), places(&least, "zzz"));
         column.put(9, of(9).as_bytes()).unwrap();
-        // Nothing was there; now there is an empty text.
+        // The slot had no text; now it has an empty one.
         column.put(5, b"").unwrap();
         assert_eq!(bounds(&mut column), places("", "zzz"));
         column.put(5, of(9).as_bytes()).unwrap();

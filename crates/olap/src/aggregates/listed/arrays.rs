@@ -1,12 +1,12 @@
-//! PostgreSQL's arrays of one dimension, as it keeps them:
+//! PostgreSQL's arrays of one dimension, in its stored form:
 //!
 //! ```text
 //!   length  dimensions  offset of the values  element type  elements  from  | nulls |  values
 //!   i32     1           0 without nulls       oid           i32       1     | a bit each, set: not null |
 //! ```
 //!
-//! Offsets count from the length, which is not written here. Values begin at a multiple of eight bytes, and each
-//! where its type wants it.
+//! Offsets count from the varlena's length, which is not written here. The values begin at a multiple of eight bytes,
+//! and each value is aligned as its type requires.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use super::list_of::{LONGEST, ListOf, too_long};
 use super::order::Order;
 use super::rows::Grouped;
 
-/// Bytes of a varlena's length.
+/// The bytes of a varlena's length, which stand in front.
 const LENGTH: usize = 4;
-/// And of all in front of the nulls.
+/// The bytes of everything in front of the null bitmap.
 const HEADER: usize = 24;
 /// The alignment of the values.
 const ALIGN: usize = 8;
-/// Bytes of a name.
+/// The bytes of a value of type name.
 const NAME: usize = 64;
 
 pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
@@ -136,7 +136,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Behind a length of four bytes, which says on little-endian machines that it is one by its two lowest bits.
+    /// Writes a varlena with a length of four bytes. On little-endian machines, its two lowest bits mark this form.
     fn varlena(&mut self, bytes: &[u8], blanks: usize) {
         let length = (LENGTH + bytes.len() + blanks) as u32;
         let length = if cfg!(target_endian = "little") { length << 2 } else { length };

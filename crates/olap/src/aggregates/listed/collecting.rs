@@ -1,4 +1,4 @@
-//! Collects the rows of all groups, and makes each group's value in the end.
+//! Collects the rows of all groups, and finally makes each group's value.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use super::{arrays, joined, ranked};
 use crate::aggregates::fold::{Accumulating, Function};
 
 impl ListOf {
-    /// A value for each group.
+    /// Makes a value for each group.
     fn made(&self, rows: Rows, groups: usize) -> Result<ArrayRef> {
         if matches!(self.of, Listing::Discrete | Listing::Continuous) {
             ranked::share(self)?;
@@ -34,8 +34,8 @@ impl ListOf {
         }
     }
 
-    /// Memory of the rows until their result is made. It counts the rows as they are kept, the concatenated columns,
-    /// the keys of the order, and the result.
+    /// The memory that the rows need until their result is made: the stored rows, the concatenated columns, the keys of
+    /// the order, and the result.
     fn bytes(&self, rows: &Rows) -> usize {
         let listed = match self.of {
             Listing::Joined | Listing::Array => rows.bytes(),
@@ -116,7 +116,7 @@ impl GroupsAccumulator for Collecting {
     }
 }
 
-/// All rows are one group.
+/// All rows form one group here.
 impl Accumulator for Collecting {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let included = self.list.included(values, None);

@@ -1,4 +1,4 @@
-//! Texts, or bytes, behind one another.
+//! Concatenation of texts, or of bytes.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef
     }
 }
 
-/// A text's, or those that are there; `None`: null.
+/// The bytes of a row's text or byte string; `None` for a null.
 pub fn bytes(array: &ArrayRef, row: u32) -> Option<&[u8]> {
     let row = row as usize;
     let bytes = || match array.data_type() {

@@ -19,11 +19,11 @@ use crate::base::arrow_form::arrow_type;
 use crate::base::error::{internal, known_locale};
 use crate::expr::{Lowering, planning};
 
-/// PostgreSQL's MaxAllocSize: a longer value it has no memory for.
+/// PostgreSQL's MaxAllocSize, the greatest length of a value.
 pub const LONGEST: usize = 0x3fff_ffff;
 
-/// A list aggregate, whose arguments are the columns of its rows. They are the value, its companion unless that is
-/// constant, and the keys of the order that are none of these.
+/// A list aggregate, whose arguments are the columns of its rows: first the value, then its companion unless that is
+/// constant, then the keys of the order that are neither of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListOf {
     pub of: Listing,
@@ -32,12 +32,12 @@ pub struct ListOf {
     pub element: Option<Element>,
     pub second: Second,
     pub order: Vec<Sorted>,
-    /// Only the first of the values that are equal in the order.
+    /// Whether only the first of several values is listed that are equal in the order.
     pub distinct: bool,
     pub arguments: usize,
 }
 
-/// The companion of the value.
+/// The second argument of the aggregate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Second {
     None,
@@ -54,7 +54,7 @@ pub struct Sorted {
 }
 
 impl ListOf {
-    /// With its arguments.
+    /// The aggregate with its lowered arguments.
     pub fn lowered(
         listed: &Listed,
         distinct: bool,
@@ -101,7 +101,7 @@ impl ListOf {
         Ok((ListOf { of, ty, element, second, order, distinct, arguments: count }, arguments))
     }
 
-    /// The rows that are listed.
+    /// The rows that are listed; `None` if all are.
     pub fn included(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Option<NullBuffer> {
         match (self.of, &self.second) {
             (Listing::Array, Second::Column) => {

@@ -1,6 +1,7 @@
-//! Aggregates over a group's values in an order: texts and arrays of them all, percentiles, the most frequent one.
+//! Aggregates over a group's values in an order: concatenated texts, arrays, percentiles, the most frequent value.
 //!
-//! Rows are kept, column by column, until all are there. Then they are divided by group, and each group's are sorted:
+//! Rows are kept, column by column, until all are there. Then they are divided by group, and the rows of each group are
+//! sorted:
 //!
 //! ```text
 //!   value  delimiter  order | group          group 0: rows 1 4        -> 'b, a'

@@ -1,4 +1,5 @@
-//! Orders of rows: by numbers if one column's values are some, otherwise by keys of bytes.
+//! Orders of rows: by integers if one column decides and its values can be mapped to integers, otherwise by keys of
+//! bytes.
 
 use std::cmp::Ordering;
 use std::hash::Hash;
@@ -17,13 +18,13 @@ use crate::base::keys::{KeyRows, Keys};
 use crate::functions::numbers::floats::canonical;
 
 pub enum Order {
-    /// None: rows stay as they came.
+    /// No order: rows stay as they arrived.
     Arrival,
     Numbers(Vec<u64>),
     Keys(KeyRows),
 }
 
-/// Adds what is no sign of an unsigned number.
+/// The sign bit. Flipping it turns the order of signed numbers into that of unsigned ones.
 const SIGN: u64 = 1 << 63;
 
 impl Order {
@@ -44,7 +45,7 @@ impl Order {
         Ok(Order::Keys(Keys::of_arrays(&arrays, &parts)?))
     }
 
-    /// About as many bytes as it takes to put a row in order, beside its values.
+    /// The approximate number of bytes that it takes to sort a row, beside its values.
     pub fn bytes_of_row(keys: &[Sorted]) -> usize {
         let pair = size_of::<(u64, u32)>();
         match keys {
@@ -53,7 +54,7 @@ impl Order {
         }
     }
 
-    /// Sorts rows; equal ones keep their order.
+    /// Sorts rows; equal rows keep their order.
     pub fn sort(&self, rows: &mut [u32]) {
         match self {
             Order::Arrival => {}
@@ -66,7 +67,7 @@ impl Order {
         }
     }
 
-    /// The rows that come at this place, from 0, and at the next one, if there is one.
+    /// The row at this place of the order, from 0, and the row at the next place, if there is one.
     pub fn at(&self, rows: &mut [u32], place: usize) -> (u32, Option<u32>) {
         match self {
             Order::Arrival => (rows[place], rows.get(place + 1).copied()),
@@ -123,7 +124,7 @@ fn pairs(numbers: &[u64], rows: &[u32]) -> Vec<(u64, u32)> {
     rows.iter().map(|row| (numbers[*row as usize], *row)).collect()
 }
 
-/// In the order of the values; `None`: there is a null, or no such numbers.
+/// Numbers that have the order of the values; `None` if there is a null, or if no such numbers exist.
 fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
     if array.null_count() > 0 {
         return None;
@@ -136,7 +137,7 @@ fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
         DataType::Float64 => {
             let ordered = |float: f64| {
                 let bits = canonical(float).to_bits() as i64;
-                // The bits of negative ones go the other way.
+                // The bits of negative floats have the reverse order.
                 signed(bits ^ ((bits >> 63) as u64 >> 1) as i64)
             };
             array.as_primitive::<Float64Type>().values().iter().map(|&f| ordered(f)).collect()
@@ -145,7 +146,7 @@ fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
     })
 }
 
-/// Equal values have equal bits.
+/// Floats in a form in which equal values have equal bits.
 fn canonical_floats(array: &ArrayRef) -> ArrayRef {
     match array.as_primitive_opt::<Float64Type>() {
         Some(floats) => Arc::new(floats.unary::<_, Float64Type>(canonical) as Float64Array),

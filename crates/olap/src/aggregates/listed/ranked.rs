@@ -36,7 +36,7 @@ pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef
     }
 }
 
-/// The share of a percentile; an invalid one is an error even if there are no values.
+/// The fraction of a percentile. An invalid one is an error even if there are no values.
 pub fn share(list: &ListOf) -> Result<Option<f64>> {
     match list.second {
         Second::Constant(ScalarValue::Float64(Some(share))) if !(0.0..=1.0).contains(&share) => {
@@ -47,7 +47,7 @@ pub fn share(list: &ListOf) -> Result<Option<f64>> {
     }
 }
 
-/// The value of the row that `find` finds of each group's.
+/// The value of the row that `find` chooses in each group.
 fn found(rows: &mut Grouped, mut find: impl FnMut(&mut [u32]) -> Option<u32>) -> Result<ArrayRef> {
     let mut places = Vec::with_capacity(rows.groups());
     rows.each(|_, rows| {
@@ -64,7 +64,7 @@ fn most_frequent(rows: &[u32], order: &Order) -> Option<u32> {
     longest?.first().copied()
 }
 
-/// The value at this share of the way from the first to the last one, as PostgreSQL computes it.
+/// The value at a fraction of the way from the first value to the last, as PostgreSQL computes it.
 fn between(share: f64, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
     Ok(match rows.columns[0].data_type() {
         DataType::Float64 => {
@@ -78,7 +78,7 @@ fn between(share: f64, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
     })
 }
 
-/// `between`: a value, the next one, and the part of the way from one to the other.
+/// Interpolates; `between` holds a value, the next value, and the fraction of the way from one to the other.
 fn interpolated<T: ArrowPrimitiveType>(
     share: f64,
     rows: &mut Grouped,

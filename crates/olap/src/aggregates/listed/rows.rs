@@ -10,21 +10,21 @@ use datafusion_common::error::{DataFusionError, Result};
 
 use crate::base::compact::owned;
 
-/// As they come.
+/// Rows in the order of their arrival.
 #[derive(Default)]
 pub struct Rows {
     /// The arrays of each column, in the order of the rows.
     columns: Vec<Vec<ArrayRef>>,
-    /// The number of each row's group.
+    /// The group of each row.
     groups: Vec<u32>,
-    /// Bytes of the arrays.
+    /// The bytes of the arrays.
     bytes: usize,
 }
 
-/// All that there are, by group.
+/// All rows, divided by group.
 pub struct Grouped {
     pub columns: Vec<ArrayRef>,
-    /// The rows sorted by group, within a group in order of arrival.
+    /// The rows sorted by group, and within a group by arrival.
     rows: Vec<u32>,
     /// The end of each group's rows.
     ends: Vec<u32>,
@@ -35,7 +35,7 @@ fn too_many() -> DataFusionError {
 }
 
 impl Rows {
-    /// `included`: which rows; all if it is none.
+    /// Adds rows. `included` says which ones; `None` stands for all.
     pub fn add(
         &mut self,
         arrays: &[ArrayRef],
@@ -65,7 +65,7 @@ impl Rows {
         self.groups.len()
     }
 
-    /// In bytes.
+    /// The memory in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes + self.groups.capacity() * size_of::<u32>()
     }
@@ -79,7 +79,7 @@ impl Rows {
                 arrays => concat(&arrays.iter().map(|array| array as &dyn Array).collect::<Vec<_>>())?,
             });
         }
-        // Where the next row of each group belongs.
+        // The place for the next row of each group.
         let mut ends = vec![0; groups];
         self.groups.iter().for_each(|group| ends[*group as usize] += 1);
         let mut before = 0;
@@ -97,7 +97,7 @@ impl Rows {
 }
 
 impl Grouped {
-    /// Calls `visit` with the rows of each group, one after the other.
+    /// Calls `visit` with the rows of each group, one group after the other.
     pub fn each(&mut self, mut visit: impl FnMut(&[ArrayRef], &mut [u32]) -> Result<()>) -> Result<()> {
         let mut rest = &mut self.rows[..];
         let mut start = 0;

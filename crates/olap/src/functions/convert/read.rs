@@ -1,5 +1,5 @@
-//! Other types parsed from texts. PostgreSQL reads more forms than these; another form is an error here, and the
-//! query runs on the heap.
+//! Values of other types that are parsed from texts. PostgreSQL accepts more forms than these. Any other form is an
+//! error here, and the query runs on the heap.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub fn apply(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> 
     })
 }
 
-/// Points in time, whose zone says for a local time, in microseconds, when that is.
+/// Texts as points in time. `instant` converts a local time to the moment that it means in the zone, in microseconds.
 pub fn instants(args: &[ColumnarValue], rows: usize, instant: impl Fn(i64) -> i64) -> Result<ArrayRef> {
     let texts = args[0].to_array(rows)?;
     Ok(Arc::new(numbers::<Int64Type>(&texts, |text| {
@@ -76,7 +76,7 @@ fn numbers<T: ArrowPrimitiveType>(
     texts.as_string_view().iter().map(read).collect()
 }
 
-/// Without what C's `isspace` takes for blanks.
+/// A text without the characters around it that C's `isspace` takes for blanks.
 fn trimmed(text: &str) -> &str {
     text.trim_matches(|c| matches!(c, ' ' | '\t'..='\r'))
 }
@@ -98,13 +98,13 @@ fn float(text: &str) -> Option<f64> {
         };
     }
     let value: f64 = text.parse().ok()?;
-    // What is out of range raises an error.
+    // A number that is out of range raises an error.
     let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
     let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     (value.is_finite() && (value != 0.0 || is_zero)).then_some(value)
 }
 
-/// Words may be cut short where they stay the only ones.
+/// A truth value. Its words may be shortened as long as they remain unique.
 fn bool_of(text: &str) -> Option<bool> {
     let text = trimmed(text).to_ascii_lowercase();
     let begins = |word: &str, least: usize| text.len() >= least && word.starts_with(&text);
@@ -132,7 +132,7 @@ fn uuid(text: &str) -> Option<i128> {
 }
 
 struct Moment {
-    /// Days since 2000-01-01, and microseconds of that day.
+    /// Days since 2000-01-01; the next field holds the microseconds within the day.
     day: i64,
     time: i64,
     /// The offset from UTC in seconds, if the text has one.
@@ -145,7 +145,7 @@ impl Moment {
     }
 }
 
-/// `2023-05-01`, `2023-05-01 12:30`, `2023-05-01T12:30:45.5+02:00` and the like.
+/// A date, or a date with a time: `2023-05-01`, `2023-05-01 12:30`, `2023-05-01T12:30:45.5+02:00` and the like.
 fn moment(text: &str) -> Option<Moment> {
     let bytes = trimmed(text).as_bytes();
     let mut at = 0;
@@ -188,7 +188,7 @@ fn moment(text: &str) -> Option<Moment> {
     let mut fraction = 0;
     if takes(&mut at, b".") {
         let digits = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        // More digits are rounded.
+        // PostgreSQL would round more digits.
         if !(1..=6).contains(&digits) {
             return None;
         }
@@ -210,7 +210,7 @@ fn moment(text: &str) -> Option<Moment> {
         };
         let hours = number(&mut at, 2)?;
         let minutes = if takes(&mut at, b":") { number(&mut at, 2)? } else { 0 };
-        // PostgreSQL knows none beyond.
+        // PostgreSQL knows no offset beyond these.
         if hours > 14 || minutes > 59 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Values as PostgreSQL shows them, as texts.
+//! Values as texts, in the form in which PostgreSQL shows them.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::functions::time::calendar::{DAY, SECOND, civil};
 
 type Outcome = std::result::Result<(), QueryError>;
 
-/// Applies the conversion for operands of this type. The second operand, if there is one, says how.
+/// Applies the conversion for operands of this type. If there is a second operand, it selects the format.
 pub fn apply(operand: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let array = args[0].to_array(rows)?;
     let style = match args.get(1) {
@@ -95,7 +95,7 @@ pub fn apply(operand: Type, args: &[ColumnarValue], rows: usize) -> Result<Array
     }
 }
 
-/// Points in time with what their zone's clocks are ahead of UTC then.
+/// Points in time as texts. `east` is the offset of the zone from UTC at each of them.
 pub fn zoned(args: &[ColumnarValue], rows: usize, east: impl Fn(i64) -> i64) -> Result<ArrayRef> {
     let array = args[0].to_array(rows)?;
     let times = array.as_primitive::<Int64Type>();
@@ -114,7 +114,7 @@ pub fn zoned(args: &[ColumnarValue], rows: usize, east: impl Fn(i64) -> i64) -> 
 }
 
 enum Style {
-    /// The one that is written here.
+    /// The value is printed here.
     Plain,
     Unknown,
 }
@@ -146,7 +146,7 @@ fn texts(array: &ArrayRef, write: impl Fn(usize, &mut String) -> Outcome) -> Res
 }
 
 fn put(text: &mut String, what: std::fmt::Arguments<'_>) {
-    // Writing into a string has no way to fail.
+    // Writing into a string cannot fail.
     let _ = text.write_fmt(what);
 }
 
@@ -184,7 +184,7 @@ fn timestamp(micros: i64, east: Option<i64>, out: &mut String) {
     era(is_bc, out);
 }
 
-/// Whether its year is before Christ.
+/// Appends a date, and returns whether its year is before Christ.
 fn day(days: i64, out: &mut String) -> bool {
     let (year, month, day) = civil(days);
     let shown = if year > 0 { year } else { 1 - year };
@@ -221,7 +221,7 @@ fn uuid(number: i128, out: &mut String) {
     }
 }
 
-/// Years, months and days that are not zero, and the time. A sign is said again behind a negative part.
+/// Appends the years, months and days that are not zero, and the time. A sign is repeated after a negative part.
 fn interval(interval: Interval, out: &mut String) {
     let Interval { months, days, microseconds } = interval;
     let mut is_before = false;
@@ -265,7 +265,7 @@ fn real(value: f32, out: &mut String) -> Outcome {
     }
 }
 
-/// Writes a float that is no number, or the sign of one that is.
+/// Appends a float that is no finite number, or the sign of one that is. Returns whether the float is complete.
 fn special(value: f64, out: &mut String) -> bool {
     match () {
         _ if value.is_nan() => out.push_str("NaN"),
@@ -281,9 +281,9 @@ fn special(value: f64, out: &mut String) -> bool {
     true
 }
 
-/// The fewest digits that identify a float, from `scientific`. If they lie exactly between two floats, PostgreSQL
-/// takes others, so as not to rely on rounding; such a float is left to it. From 10^`large` on, and below 10^-4, the
-/// text has an exponent. `rounded` is the float with that many digits after the first.
+/// The fewest digits that identify a float, taken from `scientific`. If they lie exactly between two floats, PostgreSQL
+/// takes other digits, so as not to rely on rounding; such a float is left to it. From 10^`large` on, and below 10^-4,
+/// the text has an exponent. `rounded` is the float with that many digits after the first.
 fn shortest(
     scientific: &str,
     large: i32,
@@ -327,10 +327,10 @@ fn shortest(
     Ok(())
 }
 
-/// The even one of two neighbouring numbers with `digits` digits, if the float lies exactly between them and the
-/// other one is given.
+/// The even one of two neighbouring numbers with `digits` digits, if the float lies exactly between them and `number`
+/// is the odd one.
 fn even_neighbour(number: u64, digits: usize, rounded: impl Fn(usize) -> String) -> Option<u64> {
-    /// More than any float has.
+    /// More digits than any float has.
     const ALL: usize = 800;
     let mantissa = |more: usize| {
         let text = rounded(more);
@@ -368,7 +368,7 @@ mod tests {
             (1e-4, "0.0001"),
             (1.5e-5, "1.5e-05"),
             (0.1 + 0.2, "0.30000000000000004"),
-            // Exactly between two numbers with this many digits: the even one.
+            // The value lies exactly between two numbers with this many digits, so the even one is taken.
             (999_999_999_876_543.0 + 0.25, "999999999876543.2"),
             (999_999_999_876_543.0 + 0.75, "999999999876543.8"),
             (10_000_123_456.0 + 0.789_062_5, "10000123456.789062"),
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn what_is_between_two_floats_is_not_said() {
-        // 9007199254740993 is read as the float below it, which is even: as short as any other digits of that one.
+        // 9007199254740993 is read as the float below it, which is even. It has no more digits than that float's own.
         let mut out = String::new();
         let is_same = |text: &str| text.parse::<f64>().is_ok_and(|read| read == 9_007_199_254_740_992.0);
         let rounded = |more| format!("{:.more$e}", 9_007_199_254_740_992f64);

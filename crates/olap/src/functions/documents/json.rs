@@ -1,7 +1,7 @@
-//! A json, which is kept as the text that it was written as. PostgreSQL has checked it.
+//! Parts of a json value, which is stored as the text that was written. PostgreSQL has checked its syntax.
 //!
-//! PostgreSQL reads all escapes of a document when it looks for a part, and some of them are errors. So documents
-//! with character codes in them run on the heap.
+//! PostgreSQL decodes all escapes of a document when it looks for a part, and some of them are errors. So documents
+//! that contain character codes run on the heap.
 
 use protocol::request::FailureKind;
 
@@ -32,7 +32,7 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<&'a str>> {
         Part::Whole => Ok(Some(text)),
         Part::Member(key) | Part::Step(key) if is_object => {
             let mut found = None;
-            // The last of equal keys counts, but on a path with more steps perhaps another one.
+            // The last of several equal keys counts. On a path with more steps, however, it may be another one.
             for (name, value) in members(text)? {
                 if unescaped(name)? == key {
                     if found.is_some() && matches!(part, Part::Step(_)) {
@@ -52,7 +52,7 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<&'a str>> {
     }
 }
 
-/// The unescaped content of a string, nothing for null, anything else as it is written.
+/// The unescaped content of a string; `None` for null; any other value as it is written.
 pub fn as_text(part: &str) -> Outcome<Option<String>> {
     match part {
         "null" => Ok(None),

@@ -1,4 +1,4 @@
-//! A jsonb: a container of entries, each of which says what it is and how long, or where it ends.
+//! Parts of a jsonb value. It is a container of entries, each of which says its type, and its length or its end.
 //!
 //! ```text
 //!   header            how many entries; an object, an array, or an array that stands for its only element
@@ -6,7 +6,7 @@
 //!   their contents    texts; numbers and containers at multiples of four bytes
 //! ```
 //!
-//! Keys are in order, the shorter ones first.
+//! Keys are sorted, shorter ones first.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -32,7 +32,7 @@ const TRUE: u32 = 0x3000_0000;
 const NULL: u32 = 0x4000_0000;
 const CONTAINER: u32 = 0x5000_0000;
 
-/// The deepest nesting; a query of deeper documents runs on the heap.
+/// The greatest depth of nesting; a query with deeper documents runs on the heap.
 const DEEPEST: usize = 200;
 
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ struct Container<'a> {
 pub enum Value<'a> {
     Null,
     Bool(bool),
-    /// The bytes of PostgreSQL's numeric, behind its length.
+    /// The bytes of PostgreSQL's numeric after its length.
     Number(&'a [u8]),
     Text(&'a str),
     /// The bytes of a container.
@@ -66,7 +66,7 @@ impl<'a> Container<'a> {
         self.header & what != 0
     }
 
-    /// Members of an object, elements of an array.
+    /// The number of members of an object, or of elements of an array.
     fn count(self) -> usize {
         (self.header & COUNT) as usize
     }
@@ -136,7 +136,7 @@ fn order(a: &str, b: &str) -> Ordering {
     a.len().cmp(&b.len()).then_with(|| a.as_bytes().cmp(b.as_bytes()))
 }
 
-/// A numeric without the length in front of it, which takes one byte or four.
+/// A numeric without its length, which takes one byte or four.
 fn numeric(bytes: &[u8]) -> Outcome<&[u8]> {
     let first = *bytes.first().ok_or(BROKEN)?;
     let (behind, length) = match first & 1 {
@@ -146,7 +146,7 @@ fn numeric(bytes: &[u8]) -> Outcome<&[u8]> {
     bytes.get(behind..length).ok_or(BROKEN)
 }
 
-/// The document itself: of an array that stands for its only element, that.
+/// The document itself. A document that is a single value is stored as an array with one element.
 pub fn whole(bytes: &[u8]) -> Outcome<Value<'_>> {
     let container = Container::of(bytes)?;
     if container.is(SCALAR) { container.value(0) } else { Ok(Value::Container(bytes)) }
@@ -156,7 +156,7 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<Value<'a>>> {
     let container = Container::of(bytes)?;
     match part {
         Part::Member(key) | Part::Step(key) if container.is(OBJECT) => container.member(key),
-        // Of what is no array but its only element PostgreSQL gives that.
+        // If the document is a single value, PostgreSQL returns that value here.
         Part::Element(number) if container.is(ARRAY) => container.element(number.into()),
         Part::Step(step) if container.is(ARRAY) && !container.is(SCALAR) => match number_of(step) {
             Some(number) => container.element(number),
@@ -167,7 +167,7 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<Value<'a>>> {
     }
 }
 
-/// Whether a text is a member's key, or one of the elements.
+/// Whether a text is the key of a member, or an element.
 pub fn has(bytes: &[u8], key: &str) -> Outcome<bool> {
     let container = Container::of(bytes)?;
     if container.is(OBJECT) {
@@ -187,7 +187,7 @@ pub fn length(bytes: &[u8]) -> Outcome<Option<usize>> {
     Ok((container.is(ARRAY) && !container.is(SCALAR)).then(|| container.count()))
 }
 
-/// As PostgreSQL shows a document.
+/// The document as PostgreSQL shows it.
 pub fn shown(bytes: &[u8]) -> Outcome<String> {
     let mut out = String::new();
     whole(bytes)?.show(&mut out, 0)?;
@@ -195,7 +195,7 @@ pub fn shown(bytes: &[u8]) -> Outcome<String> {
 }
 
 impl Value<'_> {
-    /// As a document of its own.
+    /// The value as a document of its own.
     pub fn document(&self) -> Vec<u8> {
         let (kind, contents): (u32, Vec<u8>) = match self {
             Value::Container(bytes) => return bytes.to_vec(),
@@ -212,7 +212,7 @@ impl Value<'_> {
         [&(1 | SCALAR | ARRAY).to_ne_bytes()[..], &entry.to_ne_bytes(), &contents].concat()
     }
 
-    /// A text as it is, anything else as it is shown.
+    /// A text unchanged; any other value as PostgreSQL shows it.
     pub fn text(&self) -> Outcome<String> {
         if let Value::Text(text) = self {
             return Ok((*text).to_owned());
@@ -249,7 +249,7 @@ impl Value<'_> {
             Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
             Value::Number(_) => {
                 let number = self.number().ok_or(BROKEN)?;
-                // Writing into a string has no way to fail.
+                // Writing into a string cannot fail.
                 let _ = write!(out, "{number}");
             }
             Value::Text(text) => quote(text, out),

@@ -1,4 +1,4 @@
-//! Parts of documents: jsonb, which is a tree of its own form, and json, which is text.
+//! Parts of documents: jsonb, which has a binary form, and json, which is text.
 
 mod json;
 mod jsonb;
@@ -20,10 +20,10 @@ use self::part::{BROKEN, Outcome, Part};
 use crate::base::error::QueryError;
 use crate::functions::numerics::Collected;
 
-/// The most bytes that the results of one call for one batch may take.
+/// The greatest number of bytes in the results of one call for one batch.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The second operand.
+/// The keys, numbers or paths in the second operand.
 enum Keys {
     Texts(StringViewArray),
     Numbers(Int32Array),
@@ -41,7 +41,7 @@ impl Keys {
         }
     }
 
-    /// `None`: null.
+    /// The part that a row asks for; `None` for a null.
     fn part(&self, row: usize, by_step: bool) -> Option<Part<'_>> {
         match self {
             Keys::Texts(texts) if texts.is_null(row) => None,
@@ -53,7 +53,7 @@ impl Keys {
     }
 }
 
-/// One of the functions of documents, for `rows` rows; its result is of type `ty`.
+/// Applies a function of documents to `rows` rows; its result has type `ty`.
 pub fn apply(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (documents, keys) = (args[0].to_array(rows)?, Keys::of(args, rows)?);
     let documents = documents.as_binary_view_opt().ok_or_else(|| DataFusionError::Internal("no document".into()))?;
@@ -147,7 +147,7 @@ fn texts(rows: usize, text: impl Fn(usize) -> Outcome<Option<String>>) -> Result
     Ok(Arc::new(texts.finish()))
 }
 
-/// The elements of an array, as documents or as texts; `None`: it is none.
+/// The elements of an array, as documents or as texts; `None` if the document is no array.
 pub fn elements(bytes: &[u8], of: Document, as_texts: bool) -> Outcome<Option<Vec<Option<Vec<u8>>>>> {
     match of {
         Document::Jsonb => {
@@ -176,7 +176,7 @@ pub fn elements(bytes: &[u8], of: Document, as_texts: bool) -> Outcome<Option<Ve
     }
 }
 
-/// Bytes that results may still take.
+/// The number of bytes that results may still take.
 struct Room {
     left: usize,
 }

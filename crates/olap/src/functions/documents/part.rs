@@ -1,4 +1,4 @@
-//! A part of a document that is asked for, and the result.
+//! The part of a document that a function asks for, and the result.
 
 use protocol::request::FailureKind;
 
@@ -6,7 +6,7 @@ use crate::base::error::QueryError;
 
 pub type Outcome<T> = Result<T, QueryError>;
 
-/// A document that is not one: the mirror has it as the table does.
+/// The error for bytes that are no document, which the mirror has as the table has them.
 pub const BROKEN: QueryError = QueryError(FailureKind::Internal);
 
 /// A part of a document.
@@ -14,18 +14,18 @@ pub const BROKEN: QueryError = QueryError(FailureKind::Internal);
 pub enum Part<'a> {
     Member(&'a str),
     Element(i32),
-    /// A member of an object, or the element of an array that a text is the number of.
+    /// A member of an object by its name, or an element of an array by its number as text.
     Step(&'a str),
     Whole,
 }
 
-/// The place of an element that is counted from the front, or from the end if the number is negative.
+/// The place of an element. A negative number counts from the end.
 pub fn place(number: i64, length: usize) -> Option<usize> {
     let at = if number < 0 { number.checked_add(length as i64)? } else { number };
     usize::try_from(at).ok().filter(|at| *at < length)
 }
 
-/// The element number that a step of a path gives, as C's `strtol` reads it.
+/// The number of an element in a step of a path, read as by C's `strtol`.
 pub fn number_of(step: &str) -> Option<i64> {
     let step = step.trim_start_matches(|c| matches!(c, ' ' | '\t'..='\r'));
     let digits = step.strip_prefix(['+', '-']).unwrap_or(step);

@@ -1,13 +1,13 @@
-//! numeric's division of a sum by a count.
+//! The division of a sum by a count, as numeric does it.
 
 use plan::AVERAGE_SCALE;
 
-/// PostgreSQL's digits of a numeric are four decimal ones each.
+/// The number of decimal digits in one digit of PostgreSQL's numeric.
 const DIGIT: u32 = 4;
 const SIGNIFICANT: i32 = 16;
 
-/// The average with [`AVERAGE_SCALE`] decimal places. It is a failure if PostgreSQL's has more, or if it does not
-/// fit.
+/// The average with [`AVERAGE_SCALE`] decimal places. It fails if PostgreSQL's average has more, or if the result does
+/// not fit.
 pub fn average(sum: i128, scale: u8, count: i64) -> (i128, bool) {
     match rounded(sum.unsigned_abs(), scale, count) {
         Some(average) if sum < 0 => (-average, false),
@@ -29,13 +29,13 @@ fn rounded(sum: u128, scale: u8, count: i64) -> Option<i128> {
     let more = u32::try_from(digits - scale as i32).ok()?;
     let dividend = sum.checked_mul(10u128.checked_pow(more)?)?;
     let (whole, rest) = (dividend / count, dividend % count);
-    // Half is rounded away from zero.
+    // A half is rounded away from zero.
     let average = whole + u128::from(rest >= count - rest);
     let average = average.checked_mul(10u128.pow(missing.ok()?))?;
     i128::try_from(average).ok().filter(|average| *average < 10i128.pow(38))
 }
 
-/// The first digit that is not zero, and its weight: the power of 10,000 that it stands for.
+/// The first digit (to the base 10,000) that is not zero, and its weight.
 fn leading(value: u128, scale: u32) -> Option<(i32, u128)> {
     let behind = scale.div_ceil(DIGIT);
     let aligned = value.checked_mul(10u128.checked_pow(behind * DIGIT - scale)?)?;
@@ -57,7 +57,7 @@ mod tests {
         (!failed).then(|| format!("{sign}{}.{:020}", digits / 10u128.pow(20), digits % 10u128.pow(20)))
     }
 
-    /// As a server has answered: `SELECT avg(x) FROM …`.
+    /// The expected values are a server's answers to `SELECT avg(x) FROM …`.
     #[test]
     fn averages_are_rounded_where_postgresql_rounds() {
         assert_eq!(shown(10, 0, 3).unwrap(), "3.33333333333333330000");

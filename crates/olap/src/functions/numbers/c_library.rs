@@ -1,5 +1,5 @@
-//! Functions of numbers as PostgreSQL computes them: by the machine's C library. Rust's functions of the same names
-//! may come from elsewhere, and differ in the last digit.
+//! Functions on numbers as PostgreSQL computes them, with the machine's C library. Rust's functions with the same names
+//! may have another source, and differ in the last digit.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +21,7 @@ unsafe extern "C" {
     pub safe fn tan(x: f64) -> f64;
 }
 
-/// Rust's runtime has a `cbrt` that the linker finds first.
+/// Rust's runtime contains a `cbrt` that the linker would find first.
 pub fn cbrt(x: f64) -> f64 {
     static CBRT: LazyLock<extern "C" fn(f64) -> f64> = LazyLock::new(|| {
         // SAFETY: a C string; it looks for a symbol of the libraries that are loaded.

@@ -1,9 +1,9 @@
-//! Days since 2000-01-01; `i32::MIN` and `i32::MAX` are the infinities.
+//! Dates are days since 2000-01-01; `i32::MIN` and `i32::MAX` are the infinities.
 
-/// Julian day 0, and the day behind the last.
+/// The day with the Julian number 0; below, the day after the last date.
 const FIRST: i32 = -2_451_545;
 const END: i32 = 2_147_483_494 - 2_451_545;
-/// The day behind the last timestamp's.
+/// The day after the last timestamp.
 const TIMESTAMP_END: i32 = 109_203_528 - 2_451_545;
 const MICROSECONDS: i64 = 86_400_000_000;
 

@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-/// 10^38: decimals are smaller in magnitude.
+/// 10^38, which exceeds the magnitude of every decimal.
 const LIMIT: u128 = 10u128.pow(38);
 
-/// A decimal's or integer's slot.
+/// The slot of a decimal or an integer.
 pub trait Slot: Copy {
-    /// Whether the product of two such always fits.
+    /// Whether the product of two such values always fits.
     const NARROW: bool;
     fn wide(self) -> i128;
 }
@@ -27,7 +27,7 @@ slot!(i32, true);
 slot!(i64, true);
 slot!(i128, false);
 
-/// 10^digits; with 39 digits and more only zero keeps within any limit.
+/// 10^digits. With 39 or more digits, only zero stays within any limit.
 pub fn power(digits: u8) -> Option<i128> {
     10i128.checked_pow(digits as u32)
 }
@@ -36,7 +36,7 @@ fn bounded(value: i128, overflow: bool) -> (i128, bool) {
     (value, overflow | (value.unsigned_abs() >= LIMIT))
 }
 
-/// Mostly both have 64 bits: their product is one instruction, and there is room for it.
+/// The product. Usually both factors have 64 bits; then it takes one instruction and always fits.
 #[inline(always)]
 fn product(a: i128, b: i128) -> (i128, bool) {
     let (short_a, short_b) = (a as i64, b as i64);
@@ -79,7 +79,7 @@ pub fn sub<A: Slot, B: Slot>(a: A, b: B, powers: [Option<i128>; 2]) -> (i128, bo
 
 pub fn mul<A: Slot, B: Slot>(a: A, b: B) -> (i128, bool) {
     if A::NARROW && B::NARROW {
-        // At most 2^126, which has 38 digits.
+        // The product is at most 2^126, which has 38 digits.
         return (a.wide() * b.wide(), false);
     }
     let (product, over) = product(a.wide(), b.wide());
@@ -90,10 +90,10 @@ pub fn neg<A: Slot>(a: A) -> (i128, bool) {
     a.wide().overflowing_neg()
 }
 
-/// Compares `a * 10^da` with `b * 10^db`, where one of the powers is 1: exact whatever the size.
+/// Compares `a * 10^da` with `b * 10^db`, one of whose powers is 1. The result is exact for any size.
 pub fn order<A: Slot, B: Slot>(a: A, b: B, powers: [Option<i128>; 2]) -> Ordering {
     match (rescale(a, powers[0]), rescale(b, powers[1])) {
-        // What overflows lies beyond every value of the other side.
+        // A product that overflows lies beyond every value of the other side.
         ((_, true), _) => a.wide().cmp(&0),
         (_, (_, true)) => 0.cmp(&b.wide()),
         ((a, false), (b, false)) => a.cmp(&b),

@@ -1,15 +1,15 @@
-//! double precision: the result of finite operands must be finite, and must not vanish.
+//! Double precision: for finite operands, the result must be finite and must not underflow to zero.
 
 use protocol::request::FailureKind;
 
-/// How many digits a result has.
+/// The precision of a result.
 pub trait Precision {
     fn rounded(result: f64) -> f64;
 }
 
 pub struct Double;
-/// Arithmetic of reals. They are held as doubles, which have more than twice the digits, so a result rounded once
-/// more is exactly the real's own.
+/// Arithmetic on reals. They are held as doubles, which have more than twice the digits. So a double result that is
+/// rounded once more is exactly the real result.
 pub struct Single;
 
 impl Precision for Double {
@@ -53,12 +53,12 @@ pub fn to_real(a: f64) -> (f64, bool) {
     mul::<Single>(a, 1.0)
 }
 
-/// The failure of an operation that failed, other than a division by zero.
+/// The kind of a failure, other than a division by zero.
 pub fn why(result: f64) -> FailureKind {
     if result == 0.0 { FailureKind::FloatUnderflow } else { FailureKind::FloatOverflow }
 }
 
-/// Equal floats, in PostgreSQL's sense, get equal bits, and Arrow's total order is then PostgreSQL's.
+/// A form in which floats that PostgreSQL considers equal have equal bits. Arrow's total order is then PostgreSQL's.
 pub fn canonical(a: f64) -> f64 {
     plan::float_order::canonical(a)
 }

@@ -1,4 +1,4 @@
-//! Integers: smallint, integer, bigint; and what many of them are divided by.
+//! The integer types smallint, integer and bigint, and a fast divisor for many integers.
 
 use protocol::request::FailureKind;
 
@@ -37,7 +37,7 @@ macro_rules! integer {
             fn div(self, other: Self) -> (Self, bool) {
                 if other == 0 { (0, true) } else { self.overflowing_div(other) }
             }
-            /// The smallest value modulo -1 is 0, not an overflow.
+            /// The remainder of the smallest value modulo -1 is 0, not an overflow.
             fn rem(self, other: Self) -> (Self, bool) {
                 if other == 0 { (0, true) } else { (self.wrapping_rem(other), false) }
             }
@@ -52,16 +52,16 @@ integer!(i16, SmallintOutOfRange);
 integer!(i32, IntegerOutOfRange);
 integer!(i64, BigintOutOfRange);
 
-/// A divisor of many integers: the remainder of one of at most 32 bits takes two multiplications, not a division
+/// A divisor of many integers. For an integer of at most 32 bits, a remainder takes two multiplications and no division
 /// (Lemire, Kaser, Kurz: Faster remainder by direct computation).
 pub struct Divisor {
     divisor: i64,
-    /// 2^64 / |divisor|, rounded up: a product with it has the fraction of the quotient in its lower half.
+    /// 2^64 / |divisor|, rounded up. The lower half of a product with it is the fraction of the quotient.
     inverse: u64,
 }
 
 impl Divisor {
-    /// Unless it is 0 or has more than 32 bits.
+    /// The divisor; `None` if it is 0 or has more than 32 bits.
     pub fn new(divisor: i64) -> Option<Divisor> {
         let magnitude = i32::try_from(divisor).ok().filter(|divisor| *divisor != 0)?.unsigned_abs() as u64;
         Some(Divisor { divisor, inverse: (u64::MAX / magnitude).wrapping_add(1) })

@@ -1,4 +1,4 @@
-//! Functions of numbers that are called by their name.
+//! Functions on numbers that are called by their name.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::functions::time::calendar::{END, FIRST};
 
 const NEVER: FailureKind = FailureKind::Internal;
 
-/// One of the functions of numbers, for `rows` rows; its first operand is of type `operand`, its result of type `ty`.
+/// Applies a function to `rows` rows. Its first operand has type `operand`, its result type `ty`.
 pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     match operand.kind() {
         Kind::Real | Kind::Float => of_float(function, ty, args, rows),
@@ -45,7 +45,7 @@ fn unknown(function: Named, operand: Type) -> DataFusionError {
 
 fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let plain = |f: fn(f64) -> f64| map::<Float64Type, Float64Type>(args, rows, |a| (f(a), false), NEVER);
-    // Rounding gives a whole number; the bounds are exact as floats.
+    // Rounding yields a whole number, and the bounds are exact as floats.
     fn fits(a: f64, bits: i32) -> bool {
         let bound = 2f64.powi(bits - 1);
         (a >= -bound) & (a < bound)
@@ -124,7 +124,7 @@ fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<
 #[allow(clippy::excessive_precision, clippy::approx_constant)]
 const RADIANS: f64 = 0.0174532925199432957692;
 
-/// The same of functions that are zero at zero, or at one.
+/// Applies a trigonometric function. The function is zero at zero, or at one.
 fn of_angle(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| {
         if a.is_nan() {
@@ -136,10 +136,10 @@ fn of_angle(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Resu
     map::<Float64Type, Float64Type>(args, rows, checked, FailureKind::Undefined)
 }
 
-/// Seconds since 1970 as microseconds since 2000, and whether there is no such point in time.
+/// Converts seconds since 1970 to microseconds since 2000; the flag says that there is no such point in time.
 fn from_epoch(seconds: f64) -> (i64, bool) {
     const DAY: f64 = 86_400.0;
-    /// Days of 1970, and of the last timestamp's end, from Julian day 0.
+    /// The Julian days of 1970-01-01 and, below, of the end of the last timestamps.
     const UNIX: f64 = 2_440_588.0;
     const LAST: f64 = 109_203_528.0;
     match seconds {
@@ -210,8 +210,8 @@ where
     }
 }
 
-/// Rounds, or cuts off, to the digits of `ty`, which has no fewer. The last operand has that type; if it is null the
-/// result is too.
+/// Rounds or truncates to the digits of `ty`, which has no fewer. The last operand has that type; if it is null, so is
+/// the result.
 fn to_scale<A: ArrowPrimitiveType>(
     function: Named,
     scale: u8,
@@ -234,10 +234,10 @@ where
     }
 }
 
-/// With 39 digits and more behind the point every value is smaller than a half.
+/// Stands for 39 or more digits behind the point: every value is then less than a half.
 const NO_POWER: i128 = i128::MAX;
 
-/// Away from zero where two are as near.
+/// The nearest number; if two are equally near, the one farther from zero.
 fn rounded(value: i128, power: i128) -> i128 {
     if let (Ok(value), Ok(power)) = (i64::try_from(value), i64::try_from(power)) {
         let (whole, rest) = (value / power, value % power);
@@ -250,11 +250,11 @@ fn rounded(value: i128, power: i128) -> i128 {
 }
 
 fn to_float(value: i128, scale: u8) -> f64 {
-    // Both are exact then, and a quotient is rounded once.
+    // Both numbers are exact as floats, so the quotient is rounded only once.
     if value.unsigned_abs() < 1 << 53 && scale <= 22 {
         return value as f64 / 10f64.powi(scale as i32);
     }
-    // A number, always.
+    // The text is always a number.
     format!("{value}e-{scale}").parse().unwrap_or(f64::NAN)
 }
 
@@ -352,7 +352,7 @@ fn moved(a: f64, by: f64, up: bool) -> f64 {
     }
 }
 
-/// A function of two numbers that cannot fail.
+/// A function on two numbers that cannot fail.
 fn pairwise<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
     args: &[ColumnarValue],
     rows: usize,

@@ -1,6 +1,6 @@
-//! PostgreSQL's arithmetic on single values: each function returns the result and whether it is an error.
+//! PostgreSQL's arithmetic on single values. Each function returns the result, and whether it is an error.
 //!
-//! They accept every input, since null slots hold anything; a failed result is arbitrary.
+//! The functions accept every input, since null slots hold anything; a failed result is arbitrary.
 
 pub mod averages;
 #[doc(hidden)]

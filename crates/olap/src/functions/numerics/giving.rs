@@ -1,4 +1,4 @@
-//! The functions that give numerics.
+//! Functions whose results are numerics.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type};
@@ -17,11 +17,11 @@ use crate::base::operand::for_number;
 pub enum Function {
     Arithmetic(ArithOp),
     Negated,
-    /// From integers, or from decimals that show as many digits as their type has.
+    /// Converts integers, or decimals that show as many digits as their type has.
     OfNumbers {
         scale: u8,
     },
-    /// From decimals of this scale that show other numbers of digits.
+    /// Converts decimals of this scale that show other numbers of digits.
     ShownWith {
         scale: u8,
     },
@@ -120,7 +120,7 @@ fn pairs(
     Ok(())
 }
 
-/// With an integer that goes with each.
+/// Applies a function of a numeric and an integer.
 fn with_integers(
     args: &[Given],
     rows: usize,
@@ -157,7 +157,7 @@ fn shown_with(scale: u8, args: &[Given], rows: usize, out: &mut impl Output) -> 
     Ok(())
 }
 
-/// From floats, with the digits that are certain.
+/// Converts floats, with the digits that are certain.
 pub fn from_floats(of_reals: bool, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let floats = args[0].to_array(rows)?;
     let mut out = Collected::with_capacity(rows);
@@ -168,7 +168,7 @@ pub fn from_floats(of_reals: bool, args: &[ColumnarValue], rows: usize) -> Resul
     Ok(out.finish())
 }
 
-/// From PostgreSQL's stored form.
+/// Converts PostgreSQL's stored form.
 pub fn from_stored(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let stored = args[0].to_array(rows)?;
     let mut out = Collected::with_capacity(rows);
@@ -179,8 +179,8 @@ pub fn from_stored(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(out.finish())
 }
 
-/// The longest scale. The time of roots, logarithms and powers grows with the square of the digits, and nothing
-/// cancels it within a batch, so longer ones run on the heap.
+/// The greatest scale. The time of roots, logarithms and powers grows with the square of the digits, and cannot be
+/// cancelled within a batch. So longer ones run on the heap.
 const LONGEST_SCALE: u16 = 100;
 const LONGEST_POWER: f64 = 500.0;
 const DIGITS_OF_E: f64 = std::f64::consts::LOG10_E;
@@ -192,7 +192,7 @@ fn affordable(value: &Numeric) -> Outcome<&Numeric> {
     }
 }
 
-/// The exponent, if a power of a number with about this many digits is affordable.
+/// The exponent, if the power of a number with about this many digits is affordable.
 fn affordable_power(exponent: &Numeric, digits: f64) -> Outcome<&Numeric> {
     let by = exponent.to_f64().unwrap_or(f64::INFINITY);
     match !exponent.is_finite() || by == 0.0 || (by * digits).abs() <= LONGEST_POWER || digits == f64::NEG_INFINITY {
@@ -201,7 +201,7 @@ fn affordable_power(exponent: &Numeric, digits: f64) -> Outcome<&Numeric> {
     }
 }
 
-/// The value as numeric(precision, scale) keeps it: an infinity never fits, NaN always does.
+/// The value as numeric(precision, scale) stores it. An infinity never fits; NaN always does.
 fn fitted(value: &Numeric, modifier: i32) -> Outcome<Numeric> {
     let Some((precision, scale)) = plan::numeric_modifier(modifier) else { return Ok(value.clone()) };
     if value.is_nan() {

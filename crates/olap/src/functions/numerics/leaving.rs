@@ -1,4 +1,4 @@
-//! The functions that make something else of numerics.
+//! Functions of numerics whose results have other types.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -70,13 +70,13 @@ fn to_primitive<T: ArrowPrimitiveType>(
     Ok((0..rows).map(converted).collect::<Outcome<PrimitiveArray<T>>>()?)
 }
 
-/// Integers as text.
+/// Integers in the text form of numerics.
 pub fn written(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let numbers = args[0].to_array(rows)?;
     texts(for_number!(numbers.data_type(), T => Ok(wide::<T>(&numbers)))?.into_iter().map(Ok))
 }
 
-/// The most bytes that the results of one call for one batch may take.
+/// The greatest number of bytes in the results of one call for one batch.
 pub const MAX_BYTES: usize = 64 << 20;
 
 fn texts<T: std::fmt::Display>(values: impl Iterator<Item = Outcome<Option<T>>>) -> Result<ArrayRef> {

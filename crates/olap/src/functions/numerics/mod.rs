@@ -1,5 +1,5 @@
-//! Numerics of any number of digits, with PostgreSQL's arithmetic: see `anker_numeric`. Between operators they travel
-//! in its key form. Within an expression they are passed on as they were computed.
+//! Numerics of any number of digits, with PostgreSQL's arithmetic: see `anker_numeric`. They travel between operators
+//! in key form. Within an expression, they are passed on directly.
 
 mod giving;
 mod leaving;
@@ -26,9 +26,9 @@ use crate::functions::numbers::decimals::Slot;
 
 type Outcome<T> = std::result::Result<T, QueryError>;
 
-/// An operand of a function of numerics, which need not be a numeric.
+/// An operand of a function of numerics; it need not be a numeric itself.
 pub enum Given {
-    /// The result of another function.
+    /// The results of another function.
     Computed(Vec<Option<Numeric>>),
     Other(ColumnarValue),
 }
@@ -42,11 +42,11 @@ impl Given {
     }
 }
 
-/// An operand.
+/// The values of an operand.
 enum Values<'a> {
     Computed(&'a [Option<Numeric>]),
     Array(BinaryViewArray),
-    /// The same for every row.
+    /// The same value for every row.
     One(Numeric),
     Null,
 }
@@ -93,7 +93,7 @@ pub fn failure(error: numeric::Error) -> QueryError {
     })
 }
 
-/// The destination of computed numerics: another function, or an array.
+/// A destination of computed numerics: another function, or an array.
 pub trait Output {
     fn put(&mut self, value: Option<Numeric>);
 }

@@ -1,4 +1,4 @@
-//! Variance and standard deviation of integers and decimals, finished as numerics with PostgreSQL's digits.
+//! Variance and standard deviation of integers and decimals, computed as numerics with PostgreSQL's digits.
 
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
@@ -11,8 +11,8 @@ use plan::catalogue::Spread;
 use crate::functions::numerics::Collected;
 
 /// Variance or standard deviation, as PostgreSQL computes them. The difference is divided by N² or N·(N − 1), in the
-/// scale of a division of numerics, and the root has that same scale. `args`: difference, N, and the decimal places
-/// of the first.
+/// scale of a division of numerics, and the root has the same scale. `args` are the difference, N, and the decimal
+/// places of the difference.
 pub fn finished(of: Spread, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (differences, counts, scales) = (args[0].to_array(rows)?, args[1].to_array(rows)?, args[2].to_array(rows)?);
     let (counts, scales) = (counts.as_primitive::<Int64Type>(), scales.as_primitive::<Int32Type>());

@@ -1,4 +1,4 @@
-//! The functions of text. They are strict; positions and lengths count characters.
+//! Functions on texts. They are strict; positions and lengths count characters.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::functions::text::like::{Pattern, find};
 use crate::functions::text::md5;
 use crate::functions::text::regular::{Automaton, Finder, Letters};
 
-/// The most bytes that the results of one call for one batch may take.
+/// The greatest number of bytes in the results of one call for one batch.
 const MAX_BYTES: usize = 64 << 20;
 
 type Outcome<T> = std::result::Result<T, QueryError>;
@@ -40,7 +40,7 @@ struct Call {
     nulls: Option<NullBuffer>,
 }
 
-/// One of the functions of text, for `rows` rows; its result is of type `ty`.
+/// Applies a function to `rows` rows; its result has type `ty`.
 pub fn apply(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let mut call = Call { args: Vec::new(), rows, nulls: None };
     for arg in args {
@@ -55,7 +55,7 @@ pub fn apply(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> 
     call.compute(function)
 }
 
-/// `None`: null for every row.
+/// The values of an operand; `None` if it is null in every row.
 fn operand(arg: &ColumnarValue) -> Result<Option<Values>> {
     let wrong = |found: &dyn std::fmt::Debug| DataFusionError::Internal(format!("{found:?} for a function of text"));
     Ok(match arg {
@@ -81,7 +81,8 @@ impl Values {
 }
 
 impl Call {
-    /// A text operand's value; one that is not there, or no text, is empty: the catalogue lets none pass.
+    /// The value of a text operand. An operand that is missing or no text would be empty, but the catalogue admits
+    /// none.
     fn text(&self, index: usize, row: usize) -> &str {
         match self.args.get(index) {
             Some(Values::Texts(texts)) => texts.value(row),
@@ -202,7 +203,7 @@ impl Call {
         }
     }
 
-    /// That the last operand names.
+    /// The locale that the last operand names.
     fn locale(&self) -> Result<&'static Locale> {
         match self.args.last() {
             Some(Values::Text(name)) => known_locale(name),
@@ -235,7 +236,7 @@ impl Call {
         Ok(Arc::new(Int32Array::new(values.into(), self.nulls.clone())))
     }
 
-    /// Results that are parts of an operand, and no longer.
+    /// Results that are parts of an operand, and so not longer than it.
     fn parts<'a>(&'a self, f: impl Fn(usize) -> Outcome<&'a str>) -> Result<ArrayRef> {
         let mut result = StringViewBuilder::with_capacity(self.rows);
         for row in 0..self.rows {
@@ -269,7 +270,7 @@ impl Call {
         }
     }
 
-    /// A regular expression, which the plan's check has found to be constant.
+    /// The regular expression, which the plan's check has found to be constant.
     fn expression(&self, any_case: bool) -> Result<(Parsed, Letters)> {
         let wrong = || DataFusionError::Internal("a regular expression that is not known".into());
         let (Some(Values::Text(expression)), Some(Values::Text(letters))) = (self.args.get(1), self.args.last()) else {
@@ -327,7 +328,7 @@ impl Call {
     }
 }
 
-/// The buffer in which a row's result is made; all rows together have a limit.
+/// A buffer in which a row's result is made. All rows together have a limit.
 struct Room {
     text: String,
     left: usize,
@@ -340,7 +341,7 @@ impl Room {
         Ok(())
     }
 
-    /// So many characters of `text`, which is not empty then, over and over.
+    /// Appends this many characters, repeating `text`, which must not be empty.
     fn push_cycle(&mut self, text: &str, characters: usize) -> Outcome<()> {
         let mut buffer = [0; 4];
         text.chars().cycle().take(characters).try_for_each(|c| self.push(c.encode_utf8(&mut buffer)))
@@ -367,7 +368,7 @@ fn length(text: &str) -> usize {
     text.as_bytes().iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
 }
 
-/// The offset of the character after the first `characters`.
+/// The offset behind the first `characters` characters.
 fn offset(text: &str, characters: usize) -> usize {
     text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at)
 }
@@ -380,7 +381,7 @@ fn substring(text: &str, start: i32, characters: Option<i32>) -> Outcome<&str> {
     let rest = &text[offset(text, start.max(1) as usize - 1)..];
     match characters {
         Some(..0) => Err(QueryError(FailureKind::NegativeSubstring)),
-        // Too far to be counted is as far as the text goes.
+        // A number that is too large to be counted reaches to the end of the text.
         Some(characters) => Ok(match start.checked_add(characters) {
             Some(end) => &rest[..offset(rest, (end.max(1) - start.max(1)).max(0) as usize)],
             None => rest,
@@ -389,7 +390,7 @@ fn substring(text: &str, start: i32, characters: Option<i32>) -> Outcome<&str> {
     }
 }
 
-/// The first characters; if the number is negative, all but that many of the last.
+/// The first `characters` characters. If the number is negative, that many characters are cut off at the end.
 fn left(text: &str, characters: i32) -> &str {
     let wanted = if characters < 0 {
         length(text).saturating_sub(characters.unsigned_abs() as usize)
@@ -399,7 +400,7 @@ fn left(text: &str, characters: i32) -> &str {
     &text[..offset(text, wanted)]
 }
 
-/// The last characters; if the number is negative, all but that many of the first.
+/// The last `characters` characters. If the number is negative, that many characters are cut off at the beginning.
 fn right(text: &str, characters: i32) -> &str {
     let skipped = match characters {
         ..0 => characters.unsigned_abs() as usize,
@@ -408,7 +409,7 @@ fn right(text: &str, characters: i32) -> &str {
     &text[offset(text, skipped)..]
 }
 
-/// The part of the text that is kept for the wanted length, and the number of characters to add.
+/// The part of the text that fits the wanted length, and the number of characters to add.
 fn padding<'a>(text: &'a str, wanted: i32, fill: &str) -> (&'a str, usize) {
     let (wanted, own) = (wanted.max(0) as usize, length(text));
     let missing = if fill.is_empty() { 0 } else { wanted.saturating_sub(own) };

@@ -1,4 +1,4 @@
-//! LIKE, as PostgreSQL matches in a deterministic collation: `%` is any text, `_` any character, and `\` takes the
+//! LIKE, as PostgreSQL matches in a deterministic collation: `%` is any text, `_` is any character, and `\` takes the
 //! next character literally. A pattern that ends in `\` is an error only for texts whose comparison comes that far.
 
 use memchr::memmem::Finder;
@@ -6,13 +6,13 @@ use protocol::request::FailureKind;
 
 use crate::base::error::QueryError;
 
-/// A pattern made ready for many texts.
+/// A pattern that is prepared for many texts.
 pub enum Pattern {
-    /// Without `%`.
+    /// A pattern without `%`.
     Equal(String),
-    /// With anything between one part and the next; the first and the last are the text's ends.
+    /// A pattern with any text between its parts; the first and the last part are at the ends of the text.
     Parts { first: String, middle: Vec<Finder<'static>>, last: String },
-    /// With `_`, or with an escape at its end.
+    /// A pattern with `_`, or with an escape at its end.
     General(Vec<u8>),
 }
 
@@ -33,7 +33,7 @@ impl Pattern {
                 },
                 other => other,
             };
-            // There is always a last one.
+            // There is always a last part.
             if let Some(last) = texts.last_mut() {
                 last.push(literal);
             }
@@ -55,8 +55,8 @@ impl Pattern {
 }
 
 fn in_order(text: &str, first: &str, middle: &[Finder<'static>], last: &str) -> bool {
-    // The last part is tried first: it fails sooner than a search. An empty string is not even compared: it has no
-    // memory, and some processors take as long to find that out as for twenty comparisons.
+    // The last part is tried first, because that fails sooner than a search. An empty string is not compared at all: it
+    // has no memory, and some processors take as long to find that out as for twenty comparisons.
     let ends = (first.is_empty() || text.starts_with(first)) && (last.is_empty() || text.ends_with(last));
     if !ends || text.len() < first.len() + last.len() {
         return false;
@@ -72,7 +72,7 @@ fn in_order(text: &str, first: &str, middle: &[Finder<'static>], last: &str) -> 
     true
 }
 
-/// Texts up to this length are looked for place by place; with longer ones that could take too long.
+/// Texts up to this length are searched place by place, which could take too long for longer ones.
 const SHORT: usize = 16;
 
 /// The first place of `wanted` in `text`.
@@ -87,11 +87,11 @@ pub fn find(text: &str, wanted: &str) -> Option<usize> {
     candidates.find(|&(at, _)| text[at..at + wanted.len()] == *wanted).map(|(at, _)| at)
 }
 
-/// Goes back to the last `%` only: what stands before it has matched as early as it can.
+/// Goes back only to the last `%`, since everything before it has matched as early as possible.
 fn general(text: &[u8], pattern: &[u8]) -> Result<bool, QueryError> {
     let ends_in_escape = QueryError(FailureKind::PatternEndsInEscape);
     let (mut t, mut p) = (0, 0);
-    // Behind the last `%`: the pattern, and where its next attempt begins.
+    // The pattern behind the last `%`, and the place of its next attempt.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if t == text.len() {

@@ -2,7 +2,7 @@
 
 const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
-/// The whole parts of 2^32 times the sines of 1, 2, 3 …
+/// The integer parts of 2^32 times the sines of 1, 2, 3 …
 #[rustfmt::skip]
 const SINES: [u32; 64] = [
     0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501,
@@ -15,11 +15,11 @@ const SINES: [u32; 64] = [
     0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
 ];
 
-/// In hexadecimal digits.
+/// The checksum in hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     let mut state = [0x67452301u32, 0xefcdab89, 0x98badcfe, 0x10325476];
     let blocks = bytes.chunks_exact(64);
-    // What is left, a bit, zeros, and the length in bits.
+    // The remaining bytes, a set bit, zeros, and the length in bits.
     let mut last = blocks.remainder().to_vec();
     blocks.for_each(|block| digest(block, &mut state));
     last.push(0x80);
@@ -66,7 +66,7 @@ mod tests {
         ] {
             assert_eq!(hex(text.as_bytes()), sum);
         }
-        // Around the end of a block.
+        // Lengths around the end of a block.
         assert_eq!(hex(&[b'a'; 55]), "ef1772b6dff9a122358552954ad0df65");
         assert_eq!(hex(&[b'a'; 56]), "3b0c8ac703f828b04c6c197006d17218");
         assert_eq!(hex(&[b'a'; 64]), "014842d480b571495a4a0363793f7367");

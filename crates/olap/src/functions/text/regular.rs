@@ -1,8 +1,8 @@
-//! Regular expressions, matched by an automaton. Its states are sets of places in the expression, made when a text
-//! first reaches them.
+//! Regular expressions, matched by an automaton. Its states are sets of places in the expression, and are made when a
+//! text first reaches them.
 //!
-//! Letters and their other case are decided as in PostgreSQL: by the C library, or by ASCII's rules in collation "C".
-//! In the database's own collation, ASCII's letters change their case as in "C", whatever the locale.
+//! Letters and their cases are those of PostgreSQL: of the C library or, in collation "C", of ASCII. In the database's
+//! own collation, ASCII's letters change their case as in "C", whatever the locale.
 
 use std::collections::HashMap;
 
@@ -13,17 +13,17 @@ use protocol::request::FailureKind;
 
 use crate::base::error::{QueryError, known_locale};
 
-/// The most states; beyond that they are forgotten and made anew.
+/// The greatest number of states. If there are more, all are forgotten and made again.
 const MOST_STATES: usize = 1000;
-/// Characters beyond ASCII whose kind is remembered.
+/// The greatest number of characters beyond ASCII whose kind is remembered.
 const MOST_CHARACTERS: usize = 10_000;
 
-/// The rule for letters.
+/// The rules for letters and their cases.
 #[derive(Clone, Copy)]
 pub struct Letters {
-    /// `None`: ASCII's.
+    /// The locale; `None` for ASCII's rules.
     pub locale: Option<&'static Locale>,
-    /// ASCII's letters have the case of ASCII.
+    /// Whether ASCII's letters change their case by ASCII's rules.
     pub ascii: bool,
 }
 
@@ -69,23 +69,23 @@ impl Letters {
     }
 }
 
-/// A place in the expression, and where it leads.
+/// A place in the expression, and the places to which it leads.
 enum Place {
-    /// To both.
+    /// It leads to both places.
     Fork(u32, u32),
-    /// To the next with a character of this set.
+    /// It leads to the next place with a character of this set.
     Character(u32),
-    /// To the next at an end of the text.
+    /// It leads to the next place at the start of the text; the variant below, at the end.
     Start,
     End,
     Match,
 }
 
-/// Characters. If case is ignored, a range includes the other cases of its characters. A single character is replaced
-/// by its lower and its upper case, and may be neither.
+/// A set of characters. If case is ignored, a range also contains the other cases of its characters. A single character
+/// is replaced by its lower and its upper case, and may itself be neither.
 struct Characters {
     set: Set,
-    /// In order.
+    /// The single characters, in order.
     cases: Vec<char>,
 }
 
@@ -111,37 +111,37 @@ impl Characters {
     }
 }
 
-/// The places where a text may be.
+/// A state: the places where a text may be.
 struct State {
     places: Vec<u32>,
     matched: bool,
     matches_at_end: bool,
-    /// For each kind of characters that was met here.
+    /// The next state for each kind of characters that was met here.
     next: Vec<u32>,
 }
 
 const UNKNOWN: u32 = u32::MAX;
 
-/// An expression made ready for many texts.
+/// An expression that is prepared for many texts.
 pub struct Automaton {
     letters: Letters,
     places: Vec<Place>,
     sets: Vec<Characters>,
     states: Vec<State>,
     known: HashMap<Vec<u32>, u32>,
-    /// Characters are of one kind if the same sets have them.
+    /// The kinds of characters. Two characters are of one kind if the same sets contain them.
     kinds: HashMap<Vec<bool>, u32>,
     ascii: [u32; 128],
     others: HashMap<char, u32>,
-    /// For each kind, which sets have it.
+    /// For each kind, the sets that contain it.
     members: Vec<Vec<bool>>,
     marks: Vec<bool>,
-    /// A match may begin behind each character, and not only where the search does.
+    /// Whether a match may begin behind each character, and not only where the search begins.
     anywhere: bool,
 }
 
 impl Automaton {
-    /// Finds whether there is a match.
+    /// An automaton that finds whether there is a match.
     pub fn new(parsed: &Parsed, letters: Letters) -> Automaton {
         Automaton::made(parsed, letters, true)
     }
@@ -167,7 +167,7 @@ impl Automaton {
         automaton
     }
 
-    /// Appends an expression, which ends at the place behind.
+    /// Appends an expression, which leads to the place behind it.
     fn compile(&mut self, regular: &Regular, any_case: bool) {
         match regular {
             Regular::Empty => {}
@@ -215,20 +215,20 @@ impl Automaton {
         }
     }
 
-    /// A fork whose ways are not known yet.
+    /// Adds a fork whose ways are set later.
     fn fork(&mut self) -> usize {
         self.places.push(Place::Fork(0, 0));
         self.places.len() - 1
     }
 
-    /// Forgets all states but that in which a text begins.
+    /// Forgets all states except those in which a search begins.
     fn begin(&mut self) {
         self.states.clear();
         self.known.clear();
         let places = self.reached(&[0], true, false);
         let matches_at_end = self.reached(&[0], true, true).iter().any(|at| self.is_match(*at));
         self.add(places, matches_at_end);
-        // And that in which a search begins within a text.
+        // The state in which a search begins within a text.
         let places = self.reached(&[0], false, false);
         let matches_at_end = self.reached(&[0], false, true).iter().any(|at| self.is_match(*at));
         self.add(places, matches_at_end);
@@ -262,7 +262,7 @@ impl Automaton {
         matches!(self.places[at as usize], Place::Match)
     }
 
-    /// The places that are reached without a character.
+    /// The places that are reached without a further character.
     fn reached(&mut self, from: &[u32], at_start: bool, at_end: bool) -> Vec<u32> {
         let mut waiting: Vec<u32> = from.iter().rev().copied().collect();
         let mut reached = Vec::new();
@@ -297,14 +297,14 @@ impl Automaton {
         state.matched || state.matches_at_end
     }
 
-    /// The state behind a character.
+    /// The state after a character.
     fn after(&mut self, state: u32, c: char) -> u32 {
         let kind = self.kind(c);
         let known = self.states[state as usize].next.get(kind as usize).copied().unwrap_or(UNKNOWN);
         if known == UNKNOWN { self.step(state, kind) } else { known }
     }
 
-    /// The state behind a character of this kind.
+    /// The state after a character of this kind.
     fn step(&mut self, state: u32, kind: u32) -> u32 {
         let members = &self.members[kind as usize];
         let mut next: Vec<u32> = Vec::new();
@@ -326,7 +326,7 @@ impl Automaton {
         let matches_at_end = self.reached(&next, false, true).iter().any(|at| self.is_match(*at));
         if self.states.len() >= MOST_STATES {
             self.begin();
-            // The state that led here is forgotten too.
+            // If all states are forgotten, the state that led here is forgotten, too.
             let new = self.add(places.clone(), matches_at_end);
             self.known.insert(places, new);
             return new;
@@ -372,24 +372,24 @@ impl Automaton {
     }
 }
 
-/// Finds where matches are: of those that begin first the longest one.
+/// Finds the places of matches: the earliest match and, of several at one place, the longest.
 pub struct Finder {
     whether: Automaton,
     from: Automaton,
     captured: Captured,
 }
 
-/// The longest text: each place of it is tried, so that a longer one could take too long.
+/// The greatest length of a text. Each place of it is tried, so a longer text could take too long.
 const LONGEST: usize = 20_000;
 
 impl Finder {
-    /// `None`: the wanted part does not follow from the place of the match.
+    /// A finder; `None` if the place of the wanted part does not follow from the place of the match.
     pub fn new(parsed: &Parsed, letters: Letters) -> Option<Finder> {
         let (whether, from) = (Automaton::new(parsed, letters), Automaton::made(parsed, letters, false));
         Some(Finder { whether, from, captured: parsed.captured()? })
     }
 
-    /// The first match at `from` or behind.
+    /// The first match at `from` or later.
     pub fn find(&mut self, text: &str, from: usize) -> std::result::Result<Option<(usize, usize)>, QueryError> {
         if text.len() > LONGEST {
             return Err(QueryError(FailureKind::TooLarge));
@@ -414,7 +414,7 @@ impl Finder {
         }))
     }
 
-    /// The text with the first match, or all of them, replaced.
+    /// The text with the first match, or all matches, replaced.
     pub fn replaced(
         &mut self,
         text: &str,
@@ -432,7 +432,7 @@ impl Finder {
             if !all {
                 break;
             }
-            // Behind a match of nothing it goes on with the next character.
+            // After an empty match, the search goes on with the next character.
             let next = text[end..].chars().next().map_or(1, char::len_utf8);
             from = if start == end { end + next } else { end };
         }
@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn states_are_forgotten_when_they_are_too_many() {
-        // Which of the last twelve characters are a's is as many states.
+        // There is a state for each combination of positions of the letter a among the last twelve characters.
         let parsed = parse("a.{12}$", false).unwrap();
         let mut automaton = Automaton::new(&parsed, C);
         let mut number = 1u64;

@@ -1,4 +1,4 @@
-//! Parts of dates and timestamps, and where they begin. The calendar is the Gregorian one for all times.
+//! Fields of dates and timestamps, and the beginnings of such units. The calendar is Gregorian for all times.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ pub fn is_infinite(time: i64) -> bool {
     time == i64::MIN || time == i64::MAX
 }
 
-/// 2000-01-01 in days since 1970-01-01, and as a Julian day.
+/// 2000-01-01 in days since 1970-01-01; below, as a Julian day.
 const FROM_UNIX: i64 = 10_957;
 pub const JULIAN: i64 = 2_451_545;
-/// The first timestamp: of Julian day 0.
+/// The first timestamp, which is on Julian day 0.
 pub const FIRST: i64 = -JULIAN * DAY;
 /// The end of the timestamps: the beginning of the year 294277.
 pub const END: i64 = 106_751_983 * DAY;
 
-/// One of the functions of dates and timestamps, for `rows` rows.
+/// Applies a function of dates and timestamps to `rows` rows.
 pub fn apply(function: Named, arg: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     let times = Times::of(&arg.to_array(rows)?)?;
     match function {
@@ -42,7 +42,7 @@ pub fn apply(function: Named, arg: &ColumnarValue, rows: usize) -> Result<ArrayR
     }
 }
 
-/// Days since 2000-01-01, or microseconds.
+/// Dates in days since 2000-01-01, or timestamps in microseconds.
 enum Times {
     Dates(Int32Array),
     Timestamps(Int64Array),
@@ -71,7 +71,7 @@ impl Times {
         }
     }
 
-    /// Day, and microseconds of that day.
+    /// The day, and the microseconds within it.
     fn get(&self, row: usize) -> (i64, i64) {
         match self {
             Times::Dates(dates) => (dates.value(row) as i64, 0),
@@ -82,7 +82,7 @@ impl Times {
         }
     }
 
-    /// -1, 0 for a time like any other, 1.
+    /// The sign of an infinite time; 0 for a finite one.
     fn infinity(&self, row: usize) -> i32 {
         let (first, last) = match self {
             Times::Dates(dates) => (dates.value(row) == i32::MIN, dates.value(row) == i32::MAX),
@@ -91,7 +91,7 @@ impl Times {
         last as i32 - first as i32
     }
 
-    /// Rows that have a value, which of infinite times fields have that repeat.
+    /// The rows with a value. For infinite times, these are only fields that increase without end.
     fn finite(&self) -> Option<NullBuffer> {
         let finite = BooleanBuffer::collect_bool(self.len(), |row| self.infinity(row) == 0);
         let finite = Some(NullBuffer::new(finite)).filter(|nulls| nulls.null_count() > 0);
@@ -105,7 +105,7 @@ impl Times {
             return Err(QueryError(FailureKind::InfiniteDecimal).into());
         }
         if let (Times::Timestamps(timestamps), Field::Epoch) = (self, field) {
-            // Beyond what 64 bits hold PostgreSQL divides in another way, and rounds.
+            // If a value exceeds 64 bits, PostgreSQL divides in another way, and rounds.
             let valid = |row| finite.as_ref().is_none_or(|finite| finite.is_valid(row));
             if (0..self.len()).any(|row| valid(row) && timestamps.value(row) >= i64::MAX - FROM_UNIX * DAY) {
                 return Err(QueryError(FailureKind::DecimalTooWide).into());
@@ -127,7 +127,7 @@ impl Times {
         Arc::new(Float64Array::new((0..self.len()).map(value).collect::<Vec<f64>>().into(), nulls))
     }
 
-    /// With every digit as PostgreSQL's division gives it.
+    /// A field as float, with all the digits of PostgreSQL's division.
     fn float_part(&self, field: Field, row: usize) -> f64 {
         let (day, time) = self.get(row);
         let (seconds, behind) = (time % (60 * SECOND) / SECOND, (time % SECOND) as f64);
@@ -172,7 +172,7 @@ impl Times {
         }
     }
 
-    /// The time of the day, in microseconds.
+    /// The times of day, in microseconds.
     fn times(&self) -> ArrayRef {
         let is_known = |row| self.nulls().is_none_or(|nulls| nulls.is_valid(row)) && self.infinity(row) == 0;
         let times = (0..self.len()).map(|row| is_known(row).then(|| self.get(row).1));
@@ -190,10 +190,10 @@ impl Times {
     }
 }
 
-/// A field's value, in the units of its type.
+/// The value of a field, in the units of its type.
 fn part(field: Field, (day, time): (i64, i64)) -> i64 {
     match field {
-        // There is no century and no millennium 0. Decades are counted by dividing the year, and there is a year 0.
+        // Centuries and millennia have no number 0. A decade is the year divided by ten, and its year 0 exists.
         Field::Millennium => counted(civil(day).0, 1000),
         Field::Century => counted(civil(day).0, 100),
         Field::Decade => civil(day).0.div_euclid(10),
@@ -209,17 +209,17 @@ fn part(field: Field, (day, time): (i64, i64)) -> i64 {
         Field::Hour => time / (3600 * SECOND),
         Field::Minute => time / (60 * SECOND) % 60,
         Field::Second | Field::Milliseconds | Field::Microseconds => time % (60 * SECOND),
-        // Of a date.
+        // The seconds of a date.
         Field::Epoch => (day + FROM_UNIX) * 86_400,
         Field::Julian => day + JULIAN,
     }
 }
 
-/// The beginning of the unit that a time lies in.
+/// The beginning of the unit in which a time lies.
 pub fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
     let (year, month, _) = civil(day);
     let within = |unit: i64| time - time % unit;
-    // The groups of years are those of `part`.
+    // The groups of years are the same as in `part`.
     let (day, time) = match field {
         Field::Millennium => (day_of((year - 1).div_euclid(1000) * 1000 + 1, 1, 1), 0),
         Field::Century => (day_of((year - 1).div_euclid(100) * 100 + 1, 1, 1), 0),
@@ -242,12 +242,12 @@ pub fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
     Some(day.wrapping_mul(DAY).wrapping_add(time))
 }
 
-/// Number of the century or millennium, of `years` years each.
+/// The number of a century or millennium, which has `years` years.
 fn counted(year: i64, years: i64) -> i64 {
     if year > 0 { (year + years - 1) / years } else { -((years - year) / years) }
 }
 
-/// The year before 1 is -1.
+/// The year as it is shown: -1 comes before 1.
 fn without_zero(year: i64) -> i64 {
     if year > 0 { year } else { year - 1 }
 }
@@ -257,18 +257,18 @@ fn monday(day: i64) -> i64 {
     day - (day + 5).rem_euclid(7)
 }
 
-/// ISO year and week: those of the year that the week's Thursday lies in.
+/// The ISO year and week. They are those of the week's Thursday.
 pub fn iso_week(day: i64) -> (i64, i64) {
     let thursday = monday(day) + 3;
     let year = civil(thursday).0;
     (year, (thursday - day_of(year, 1, 1)) / 7 + 1)
 }
 
-/// Days from 0000-03-01 to 2000-01-01. Years that begin in March have their leap day at the end.
+/// The days from 0000-03-01 to 2000-01-01. A year that begins in March has its leap day at the end.
 const FROM_MARCH_0: i64 = 730_425;
 const DAYS_OF_400_YEARS: i64 = 146_097;
 
-/// Year (0 is the one before 1), month and day.
+/// Year, month and day. The year 0 is the one before 1.
 pub fn civil(day: i64) -> (i64, i64, i64) {
     let day = day + FROM_MARCH_0;
     let (era, day) = (day.div_euclid(DAYS_OF_400_YEARS), day.rem_euclid(DAYS_OF_400_YEARS));

@@ -13,14 +13,14 @@ use crate::base::error::QueryError;
 use crate::base::operand::Operand;
 use crate::functions::time::calendar::{END, FIRST, JULIAN, day_of, is_infinite};
 
-/// Operands are times, origins, and the length of a bin.
+/// `date_bin`; the operands are times, origins, and the length of a bin.
 pub fn date_bin(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let all = args.iter().map(Operand::<Int64Type>::new).collect::<Result<Vec<_>>>()?;
     let bin = |row: usize| bin(all[0].get(row), all[1].get(row), all[2].get(row));
     each(&all, rows, bin, FailureKind::NoTimestamp)
 }
 
-/// `None`: an error, or what PostgreSQL's minor versions differ in.
+/// The beginning of a time's bin; `None` for an error, or where PostgreSQL's minor versions differ.
 fn bin(time: i64, origin: i64, length: i64) -> Option<i64> {
     if is_infinite(time) {
         return Some(time);
@@ -35,14 +35,14 @@ fn bin(time: i64, origin: i64, length: i64) -> Option<i64> {
     time.checked_sub(since.rem_euclid(length)).filter(|begin| (FIRST..END).contains(begin))
 }
 
-/// Operands are years, months and days.
+/// `make_date`; the operands are years, months and days.
 pub fn make_date(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let all = args.iter().map(Operand::<Int32Type>::new).collect::<Result<Vec<_>>>()?;
     let date = |row: usize| date(all[0].get(row), all[1].get(row), all[2].get(row));
     each(&all, rows, date, FailureKind::DateOutOfRange)
 }
 
-/// Years count from 1, and from -1 back.
+/// A date. Years count from 1, and backwards from -1.
 fn date(year: i32, month: i32, day: i32) -> Option<i32> {
     const LAST: i64 = 2_147_483_493 - JULIAN;
     let year = match i64::from(year) {
@@ -59,7 +59,7 @@ fn date(year: i32, month: i32, day: i32) -> Option<i32> {
     if date >= next || !(-JULIAN..=LAST).contains(&date) { None } else { i32::try_from(date).ok() }
 }
 
-/// Applies `value` to rows in which no operand is null; `None` is a failure.
+/// Applies `value` to rows in which no operand is null; `None` from it is a failure.
 fn each<T: ArrowPrimitiveType>(
     args: &[Operand<T>],
     rows: usize,

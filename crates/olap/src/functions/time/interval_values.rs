@@ -1,7 +1,6 @@
 //! Operations on single intervals.
 //!
-//! Errors are left to the heap to raise. So is every case in which PostgreSQL's versions differ because a part leaves
-//! its range.
+//! Errors are left to the heap. So are all cases in which PostgreSQL's versions differ because a part leaves its range.
 
 use plan::{Field, Interval};
 use protocol::request::FailureKind;
@@ -20,7 +19,7 @@ pub fn out_of_range() -> QueryError {
     QueryError(FailureKind::IntervalOutOfRange)
 }
 
-/// The engine's number.
+/// The interval as the engine's number.
 pub fn number(interval: Interval) -> Outcome<i128> {
     interval.number().ok_or(QueryError(FailureKind::IntervalTooLong))
 }
@@ -53,8 +52,8 @@ pub fn by(interval: Interval, divisor: f64) -> Option<Interval> {
     scaled(interval, |part| part / divisor)
 }
 
-/// The interval with every part scaled. Fractions of months and days carry over to days and time, in floats, step by
-/// step as in PostgreSQL.
+/// The interval with every part scaled. Fractions of months and days carry over to days and time. This is done in
+/// floats, step by step as in PostgreSQL.
 fn scaled(interval: Interval, scale: impl Fn(f64) -> f64) -> Option<Interval> {
     let (months_scaled, days_scaled) = (scale(interval.months.into()), scale(interval.days.into()));
     let (months, days) = (as_i32(months_scaled)?, as_i32(days_scaled)?);
@@ -71,12 +70,12 @@ fn scaled(interval: Interval, scale: impl Fn(f64) -> f64) -> Option<Interval> {
     Some(Interval { months, days, microseconds: as_i64(time)? })
 }
 
-/// To what PostgreSQL takes for the nearest microsecond.
+/// The seconds, rounded to a microsecond as PostgreSQL does it.
 fn rounded(seconds: f64) -> f64 {
     (seconds * SECOND as f64).round_ties_even() / SECOND as f64
 }
 
-/// The integer part.
+/// The integer part, if it fits.
 fn as_i32(value: f64) -> Option<i32> {
     (f64::from(i32::MIN)..-f64::from(i32::MIN)).contains(&value).then_some(value as i32)
 }
@@ -85,13 +84,13 @@ fn as_i64(value: f64) -> Option<i64> {
     (i64::MIN as f64..-(i64::MIN as f64)).contains(&value).then_some(value as i64)
 }
 
-/// 24 hours as a day.
+/// The interval with each 24 hours as a day (`justify_hours`).
 pub fn with_days(interval: Interval) -> Option<Interval> {
     let days = interval.days.checked_add((interval.microseconds / DAY) as i32)?;
     Some(one_sign(Interval { days, microseconds: interval.microseconds % DAY, ..interval }))
 }
 
-/// 30 days as a month.
+/// The interval with each 30 days as a month (`justify_days`).
 pub fn with_months(interval: Interval) -> Option<Interval> {
     let months = interval.months.checked_add(interval.days / DAYS_OF_MONTH)?;
     let days = interval.days % DAYS_OF_MONTH;
@@ -102,10 +101,10 @@ pub fn with_months(interval: Interval) -> Option<Interval> {
     })
 }
 
-/// Both, and everything of one sign.
+/// The interval with both, and with all parts of one sign (`justify_interval`).
 pub fn justified(interval: Interval) -> Option<Interval> {
     let Interval { months, days, microseconds } = interval;
-    // Wide enough for what the versions of PostgreSQL do in one order or another.
+    // The type is wide enough for PostgreSQL's versions, which compute in different orders.
     let all_days = i64::from(days) + microseconds / DAY;
     let time = microseconds % DAY;
     let month = i64::from(DAYS_OF_MONTH);
@@ -121,7 +120,7 @@ pub fn justified(interval: Interval) -> Option<Interval> {
     Some(one_sign(Interval { months, days, microseconds: time }))
 }
 
-/// Days and less than a day of time, both to the same side.
+/// The interval with days and less than a day of time, both of one sign.
 fn one_sign(interval: Interval) -> Interval {
     let Interval { days, microseconds, .. } = interval;
     match (days.signum(), microseconds.signum()) {
@@ -131,7 +130,7 @@ fn one_sign(interval: Interval) -> Interval {
     }
 }
 
-/// Years, months, weeks, days, hours, minutes; and seconds.
+/// The interval of years, months, weeks, days, hours and minutes; and of seconds.
 pub fn made(parts: [i32; 6], seconds: f64) -> Option<Interval> {
     let [years, months, weeks, days, hours, minutes] = parts;
     let microseconds = as_i64((seconds * SECOND as f64).round_ties_even())?;
@@ -142,13 +141,13 @@ pub fn made(parts: [i32; 6], seconds: f64) -> Option<Interval> {
     })
 }
 
-/// Between two points in time: days, and the rest of the time.
+/// The interval between two points in time: days, and the remaining time.
 pub fn between(a: i64, b: i64) -> Option<Interval> {
     let time = if is_infinite(a) || is_infinite(b) { None } else { a.checked_sub(b) }?;
     with_days(Interval { months: 0, days: 0, microseconds: time })
 }
 
-/// A time of the day, moved by the time of an interval.
+/// A time of day, moved by the time part of an interval.
 pub fn later(time: i64, interval: Interval) -> i64 {
     time.wrapping_add(interval.microseconds).rem_euclid(DAY)
 }
@@ -157,8 +156,8 @@ pub fn earlier(time: i64, interval: Interval) -> i64 {
     time.wrapping_sub(interval.microseconds).rem_euclid(DAY)
 }
 
-/// The difference of two points in time as a calendar shows it, part by part. `is_earlier`: whether the first point
-/// comes first, which clocks that were put back need not show.
+/// The difference of two points in time as a calendar shows it, part by part. `is_earlier` says whether the first point
+/// comes first: local times may not show it if the clocks were put back.
 pub fn age(a: i64, b: i64, is_earlier: bool) -> Outcome<Interval> {
     if [a, b].iter().any(|time| !(FIRST..END).contains(time)) {
         return Err(QueryError(FailureKind::NoTimestamp));
@@ -183,13 +182,13 @@ pub fn age(a: i64, b: i64, is_earlier: bool) -> Outcome<Interval> {
     if is_earlier { negated(age).ok_or_else(out_of_range) } else { Ok(age) }
 }
 
-/// A part of an interval, in the units of its type. `None`: out of 64 bits.
+/// A field of an interval, in the units of its type; `None` if it exceeds 64 bits.
 pub fn part(field: Field, interval: Interval) -> Option<i64> {
     let Interval { months, days, microseconds } = interval;
     let years = i64::from(months / 12);
     Some(match field {
         Field::Epoch => {
-            // A year has 365 and a quarter days.
+            // A year has 365.25 days.
             let quarters = i64::from(months / 12) * 1461 + i64::from(months % 12) * 120 + i64::from(days) * 4;
             (quarters * 21_600).checked_mul(SECOND)?.checked_add(microseconds)?
         }
@@ -206,7 +205,7 @@ pub fn part(field: Field, interval: Interval) -> Option<i64> {
     })
 }
 
-/// The same as a float, with every digit as PostgreSQL's division gives it.
+/// A field as float, with all the digits of PostgreSQL's division.
 pub fn float_part(field: Field, interval: Interval) -> f64 {
     let Interval { months, days, microseconds } = interval;
     let (seconds, behind) = ((microseconds % MINUTE / SECOND) as f64, (microseconds % SECOND) as f64);
@@ -233,7 +232,7 @@ mod tests {
 
     #[test]
     fn fractions_go_on_to_what_is_smaller() {
-        // As a PostgreSQL shows them.
+        // The expected values come from PostgreSQL.
         assert_eq!(times(interval(1, 0, 0), 1.5), Some(interval(1, 15, 0)));
         assert_eq!(times(interval(1, 1, 0), 0.3), Some(interval(0, 9, 7 * HOUR + 12 * MINUTE)));
         assert_eq!(by(interval(1, 0, 0), 7.0), Some(interval(0, 4, 6 * HOUR + 51 * MINUTE + 25_689_600)));

@@ -1,4 +1,4 @@
-//! Columns of intervals, and points in time moved by them.
+//! Columns of intervals, and of points in time moved by them.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub fn times(array: &ArrayRef) -> Result<&Int64Array> {
     array.as_primitive_opt::<Int64Type>().ok_or_else(wrong)
 }
 
-/// Dates as timestamps, those beyond all timestamps between them and infinity.
+/// Dates as timestamps. Dates beyond all timestamps get values between these and infinity.
 pub fn comparable(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     map::<Int32Type, Int64Type>(args, rows, |date| (compared_date(date), false), FailureKind::Internal)
 }
@@ -35,16 +35,16 @@ pub fn compared_date(date: i32) -> i64 {
     }
 }
 
-/// Limits a time beyond the timestamps to a value between them and infinity. A time that was rounded may be at their
-/// end.
+/// Limits a time beyond the timestamps to a value between them and infinity. A rounded time may be exactly at the
+/// timestamps' end.
 pub fn between_infinities(time: i64) -> i64 {
     if time >= END { END + 1 } else { time.max(FIRST - 1) }
 }
 
-/// One of the functions of intervals; the first operand is of type `operand`.
+/// Applies a function of intervals; the first operand has type `operand`.
 pub fn apply(function: Named, operand: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     use Named::*;
-    // What is multiplied, or moved round the clock, may stand behind an operand of the other type.
+    // The interval may be the second operand if it is multiplied, or moves a time of day.
     let behind = |other: Type| match args {
         [a, b] if operand == other => vec![b.clone(), a.clone()],
         _ => args.to_vec(),
@@ -131,7 +131,7 @@ fn scaled(args: &[ColumnarValue], rows: usize, f: impl Fn(Interval, f64) -> Outc
     Ok(raw(pairs::<Decimal128Type, Float64Type, Decimal128Type>(args, rows, f)?))
 }
 
-/// Intervals between points in time.
+/// The intervals between points in time.
 pub fn between(args: &[ColumnarValue], rows: usize, f: impl Fn(i64, i64) -> Outcome<i128>) -> Result<ArrayRef> {
     Ok(raw(pairs::<Int64Type, Int64Type, Decimal128Type>(args, rows, f)?))
 }
@@ -141,7 +141,7 @@ fn on_the_clock(args: &[ColumnarValue], rows: usize, f: impl Fn(i64, Interval) -
     Ok(Arc::new(pairs::<Int64Type, Decimal128Type, Int64Type>(args, rows, f)?))
 }
 
-/// Intervals from PostgreSQL's own bytes.
+/// Intervals from PostgreSQL's stored form.
 fn of_stored(arg: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     let stored = arg.to_array(rows)?;
     let wrong = || DataFusionError::Internal(format!("{} has no stored intervals", stored.data_type()));
@@ -151,7 +151,7 @@ fn of_stored(arg: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     Ok(raw(numbers))
 }
 
-/// Years, months, weeks, days, hours, minutes and seconds.
+/// Intervals from years, months, weeks, days, hours, minutes and seconds.
 fn of_parts(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let [parts @ .., seconds] = args else {
         return Err(DataFusionError::Internal("an interval of nothing".into()));
@@ -169,14 +169,14 @@ fn of_parts(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(raw((0..rows).map(interval).collect::<Outcome<Decimal128Array>>()?))
 }
 
-/// Timestamps and intervals, whose months and days are those of all calendars.
+/// Timestamps moved by intervals; months and days are those of the plain calendar.
 pub fn shifted(function: Named, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let same = |time| time;
     shift_all(args, rows, function == Named::MinusInterval, same, same)
 }
 
-/// Operands are points in time and intervals; `local` shows such a point as a time of the calendar that months and days
-/// are of, `instant` is what such a time means.
+/// Points in time moved by intervals. `local` shows a point as a time of the calendar to which months and days belong;
+/// `instant` is the point that such a time stands for.
 pub fn shift_all(
     args: &[ColumnarValue],
     rows: usize,
@@ -192,7 +192,7 @@ pub fn shift_all(
     let mut values = Vec::with_capacity(rows);
     for row in 0..rows {
         let interval = Interval::of_number(intervals.get(row));
-        // As PostgreSQL negates them.
+        // PostgreSQL negates the parts in this way.
         let interval = match minus {
             true => Interval {
                 months: interval.months.wrapping_neg(),
@@ -210,7 +210,7 @@ pub fn shift_all(
     Ok(Arc::new(Int64Array::new(values.into(), nulls)))
 }
 
-/// First by months, then by days, then by time, each a time on its way.
+/// Moves a time first by months, then by days, then by time; each step must be a valid time.
 fn shift(time: i64, interval: Interval, local: impl Fn(i64) -> i64, instant: impl Fn(i64) -> i64) -> Option<i64> {
     if is_infinite(time) {
         return Some(time);
@@ -230,7 +230,7 @@ fn shift(time: i64, interval: Interval, local: impl Fn(i64) -> i64, instant: imp
     if interval.days != 0 {
         let shown = local(time);
         let day = shown.div_euclid(DAY) + i64::from(interval.days);
-        // Where PostgreSQL's count of Julian days ends.
+        // The end of PostgreSQL's count of Julian days.
         if !(0..=i64::from(i32::MAX)).contains(&(day + JULIAN)) {
             return None;
         }

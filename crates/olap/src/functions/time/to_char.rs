@@ -1,4 +1,4 @@
-//! Points in time by a pattern, as text.
+//! `to_char`: points in time as text, by a pattern.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::base::error::QueryError;
 use crate::functions::time::calendar::{DAY, JULIAN, SECOND, civil, day_of, is_infinite, iso_week};
 use crate::functions::time::intervals::times;
 
-/// The most bytes that the results for one batch may take.
+/// The greatest number of bytes in the results for one batch.
 const MAX_BYTES: usize = 64 << 20;
 
 const MONTHS: [&str; 12] = [
@@ -33,13 +33,13 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-/// The longest of them, to which the others are filled with blanks.
+/// The length of the longest name, to which others are padded with blanks.
 const NAME: usize = 9;
 
-/// Operands are timestamps and the pattern.
+/// The operands are timestamps and the pattern.
 pub fn apply(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let pieces = match &args[1] {
-        // Null and the empty pattern give the same.
+        // A null gives the same as the empty pattern.
         ColumnarValue::Scalar(ScalarValue::Utf8View(pattern)) => pattern::parse(pattern.as_deref().unwrap_or_default()),
         _ => None,
     };
@@ -65,12 +65,12 @@ pub fn apply(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(texts.finish()))
 }
 
-/// The parts of a point in time that a pattern may ask for.
+/// The parts of a point in time for which a pattern may ask.
 struct Moment {
-    /// Days since 2000-01-01, and microseconds of that day.
+    /// Days since 2000-01-01; the next field holds the microseconds within the day.
     day: i64,
     time: i64,
-    /// 0 is the year before 1.
+    /// The year; 0 is the one before 1.
     year: i64,
     month: i64,
     of_month: i64,
@@ -83,7 +83,7 @@ impl Moment {
         Moment { day, time, year, month, of_month }
     }
 
-    /// From Sunday, 0.
+    /// The day of the week; 0 is Sunday.
     fn weekday(&self) -> usize {
         (self.day + 6).rem_euclid(7) as usize
     }
@@ -129,7 +129,7 @@ impl Moment {
             Part::Minute => (self.time / (60 * SECOND) % 60, 2),
             Part::Second => (self.time / SECOND % 60, 2),
             Part::SecondOfDay => (self.time / SECOND, 1),
-            // Of what is behind the point no zero is left out.
+            // Digits behind the point keep all their zeros.
             Part::Millisecond => return put(text, format_args!("{:03}", behind / 1000)),
             Part::Microsecond => return put(text, format_args!("{behind:06}")),
             Part::Fraction(digits) => {
@@ -151,16 +151,16 @@ impl Moment {
 }
 
 fn put(text: &mut String, what: std::fmt::Arguments<'_>) {
-    // Writing into a string has no way to fail.
+    // Writing into a string cannot fail.
     let _ = text.write_fmt(what);
 }
 
-/// Years before 1 are counted back from 1.
+/// The year as it is shown; years before 1 are counted back from 1.
 fn shown(year: i64) -> i64 {
     if year > 0 { year } else { 1 - year }
 }
 
-/// Four digits of a year are all of it.
+/// The last digits of a year; four digits stand for the whole year.
 fn last_digits(year: i64, digits: u8) -> i64 {
     if digits == 4 { year } else { year % 10i64.pow(digits.into()) }
 }

@@ -1,4 +1,4 @@
-//! Groups of rows: the operators.
+//! The operators that group rows.
 
 pub mod dense;
 pub mod fused;

@@ -8,8 +8,8 @@
 //!                                           the rest of its build side       <- its probe side once more
 //! ```
 //!
-//! All of this except the last line happens before the first row comes out, and the memory for that line is set aside
-//! by then, so nothing can fail any more. Most parts need one pass; parts with one key that has too many rows need
+//! Everything except the last line happens before the first row is returned. By then the memory for the last line is
+//! set aside, so that nothing can fail any more. Most parts need one pass. A part with too many rows of one key needs
 //! several.
 
 use std::sync::Arc;
@@ -31,16 +31,16 @@ use super::spent::Spent;
 use super::table::{MOST_ROWS, Table};
 use crate::spill::{Account, Means, Room, Stored, blocking};
 
-/// Rows that are read from disk at once have hardly more bytes.
+/// The approximate number of bytes of rows that are read from disk at once.
 pub const READ_BYTES: usize = 2 * PIECE;
-/// The deepest level. Each has sixteen times as many parts, so no disk is large enough for more.
+/// The deepest level. Each level has sixteen times as many parts, so no disk is large enough for a deeper one.
 const DEEPEST: u64 = 8;
 
-/// Parts that were not joined yet, and memory to join them.
+/// Parts that have not been joined yet, with the memory for joining them.
 pub struct Apart {
     pub parts: Mutex<Vec<Part>>,
     rooms: Mutex<Vec<Room>>,
-    /// Bytes of the build side that each reservation may hold in memory at once.
+    /// The bytes of the build side that each reservation may hold in memory at once.
     pub budget: usize,
 }
 
@@ -50,12 +50,12 @@ impl Apart {
     }
 }
 
-/// Memory for a build side of this extent.
+/// The memory for a build side of this extent.
 pub fn memory_of(extent: &Extent) -> usize {
     2 * extent.bytes + Table::most_bytes(extent.rows) + extent.rows
 }
 
-/// Divides both sides until each part fits into memory, or has no use of being divided.
+/// Divides both sides until each part fits into memory, or dividing it again would not help.
 pub async fn apart(
     shape: &Arc<Shape>,
     written: Vec<Written>,
@@ -83,7 +83,7 @@ pub async fn apart(
     let budget = share(&mut rooms, &parts)?;
     let parts = divided(shape, parts, budget, &mut room, &account).await?;
     drop(room);
-    // Memory of a probe batch, which matters if one row is large.
+    // The memory of a probe batch, which matters if a single row is large.
     let beside = parts.iter().map(|part| beside(shape, part, budget)).max().unwrap_or(0);
     for room in &mut rooms {
         room.resize(budget + beside)?;
@@ -91,7 +91,7 @@ pub async fn apart(
     Ok(Apart { parts: Mutex::new(parts), rooms: Mutex::new(rooms), budget })
 }
 
-/// The probe side in parts.
+/// Divides the probe side into parts.
 async fn probed(
     shape: &Arc<Shape>,
     probe: &Arc<dyn ExecutionPlan>,
@@ -135,7 +135,7 @@ async fn write_all(
     blocking(|| writer.finish())
 }
 
-/// Takes as much memory as the largest part needs, or as much as there is.
+/// Takes as much memory as the largest part needs, or as much as is available.
 fn share(rooms: &mut [Room], parts: &[Part]) -> Result<usize> {
     let wanted = parts.iter().map(|part| memory_of(&part.build.extent)).max().unwrap_or(0);
     let least = rooms.first().map_or(0, Room::least_bytes).max(READ_BYTES);
@@ -152,7 +152,7 @@ fn share(rooms: &mut [Room], parts: &[Part]) -> Result<usize> {
     Ok(budget)
 }
 
-/// The same parts, none of which takes more than `budget` if it can be divided.
+/// The same parts, divided further until none needs more than `budget`, as far as possible.
 async fn divided(
     shape: &Arc<Shape>,
     mut parts: Vec<Part>,
@@ -184,7 +184,7 @@ async fn divided(
     Ok(done)
 }
 
-/// One side of a part, in parts.
+/// Divides one side of a part again.
 async fn again(shape: &Arc<Shape>, side: Side, rows: Rows, depth: u64, account: &Account) -> Result<Written> {
     let mut writer = Writer::new(shape, side, depth, account.clone());
     let mut batches = batches(rows.stored, usize::MAX);
@@ -194,22 +194,22 @@ async fn again(shape: &Arc<Shape>, side: Side, rows: Rows, depth: u64, account: 
     blocking(|| writer.finish())
 }
 
-/// Rows that were written, one file of them after the other.
+/// The batches of several files, one file after the other.
 pub fn batches(stored: Vec<Stored>, rows: usize) -> BoxStream<'static, Result<RecordBatch>> {
     let batches = move |stored: Stored| stored.batches_within(rows, READ_BYTES);
     futures::stream::iter(stored).flat_map(batches).boxed()
 }
 
-/// Memory for joining a part, beside its build side.
+/// The memory for joining a part, beside its build side.
 fn beside(shape: &Shape, part: &Part, budget: usize) -> usize {
     let (build, probe) = (&part.build.extent, &part.probe.extent);
     let marks = if is_joined_once(part, budget) || !shape.marks_probe() { 0 } else { probe.rows };
-    // One row may be more than the budget.
+    // A single row may need more than the budget.
     let row = 2 * build.largest + Table::most_bytes(1);
     row + 2 * (READ_BYTES + probe.largest) + marks
 }
 
-/// Whether all of its build side fits into memory.
+/// Whether the whole build side of a part fits into memory.
 pub fn is_joined_once(part: &Part, budget: usize) -> bool {
     memory_of(&part.build.extent) <= budget && part.build.extent.rows <= MOST_ROWS
 }

@@ -1,4 +1,4 @@
-//! Puts the rows of a build side together: the columns one by one, and the keys into the table.
+//! Builds a build side from its rows: the columns one by one, and the keys into the table.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use super::words::Packing;
 use crate::base::bytes::bytes_of_column;
 use crate::base::compact::owned;
 
-/// Texts that lie in more buffers than this are copied together: each batch that is made of them has a list of all.
+/// Texts in more buffers than this are copied into one, because each batch that is made from them lists all buffers.
 const MOST_BUFFERS: usize = 32;
 
 /// Work that any number of threads do together.
@@ -33,9 +33,9 @@ pub struct Building {
 }
 
 enum Job {
-    /// Puts a column together.
+    /// Concatenates a column.
     Column(usize, Vec<ArrayRef>),
-    /// Puts rows into the table, of which the first has this number.
+    /// Inserts rows into the table; the number is that of the first row.
     Insert(usize, Vec<ArrayRef>),
 }
 
@@ -46,7 +46,7 @@ impl Building {
         let mut jobs: VecDeque<Job> = (0..places).map(|place| Job::Column(place, column(place))).collect();
         let mut rows = 0;
         for batch in batches {
-            // Without keys all would be linked to each other.
+            // Without keys, all rows would have the same word.
             if !shape.is_keyless() {
                 jobs.push_back(Job::Insert(rows, shape.build.keys_of(&batch)));
             }
@@ -57,7 +57,7 @@ impl Building {
         Building { jobs: Mutex::new(jobs), columns, rows, packing, table, shared }
     }
 
-    /// Works until there is nothing to be done.
+    /// Works until nothing is left to do.
     pub fn run(&self, layout: &Layout) -> Result<()> {
         let mut words = Vec::new();
         loop {
@@ -76,7 +76,7 @@ impl Building {
         }
     }
 
-    /// When all work is done.
+    /// The built side, after all work is done.
     pub fn done(self, shape: &Shape) -> Result<Built> {
         let Building { columns, rows, packing, mut table, .. } = self;
         table.complete();
@@ -91,7 +91,7 @@ impl Building {
     }
 }
 
-/// A build side of these rows, put together by this thread.
+/// Builds a build side from these rows in this thread.
 pub fn put_together(shape: &Shape, batches: Vec<RecordBatch>) -> Result<Built> {
     let mut bounds = KeyBounds::of(&shape.build);
     batches.iter().for_each(|batch| bounds.add(&shape.build.keys_of(batch)));
@@ -100,11 +100,11 @@ pub fn put_together(shape: &Shape, batches: Vec<RecordBatch>) -> Result<Built> {
     building.done(shape)
 }
 
-/// Memory for building beside the rows themselves, at most.
+/// The greatest memory that building needs beside the rows.
 pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing, threads: usize) -> usize {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let bytes = |place: usize| batches.iter().map(|batch| bytes_of_column(batch.column(place))).sum::<usize>();
-    // Those that are keys are there until the table is complete.
+    // The key columns are needed until the table is complete.
     let keys: usize = shape.build.key_places().iter().map(|place| bytes(*place)).sum();
     let mut copied: Vec<usize> = (0..places_needed(shape, packing)).map(bytes).collect();
     copied.sort_unstable_by(|a, b| b.cmp(a));
@@ -113,7 +113,7 @@ pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing,
     Table::bytes(rows, packing.limit()) + rows + keys + on_the_way.max(ordering)
 }
 
-/// The number of columns to build: the looked-up ones may turn out to be ordered.
+/// The number of columns to build. The ranked ones are included, since the rows may have to be sorted.
 fn places_needed(shape: &Shape, packing: &Packing) -> usize {
     if shape.bounds.is_empty() { places_kept(&shape.build, packing) } else { shape.build.schema().fields().len() }
 }

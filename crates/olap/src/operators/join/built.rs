@@ -1,4 +1,4 @@
-//! The build side in memory, once it is complete.
+//! The complete build side in memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,10 +16,10 @@ use crate::base::bytes::bytes_of_column;
 #[derive(Debug)]
 pub struct Built {
     pub rows: usize,
-    /// The columns, in their layout. Keys that are no columns are left out if words tell keys apart.
+    /// The columns in their layout. Keys that are not output are left out if words identify keys.
     pub columns: Vec<ArrayRef>,
     pub finder: Finder,
-    /// Rows that have a partner, where that matters.
+    /// Whether each row has a partner, if that matters.
     pub met: Vec<AtomicBool>,
 }
 
@@ -29,7 +29,7 @@ impl Built {
         Built { rows, columns, finder, met: (0..marks).map(|_| AtomicBool::new(false)).collect() }
     }
 
-    /// Memory of finder and marks.
+    /// The memory of finder and marks.
     pub fn bytes_to_find(&self) -> usize {
         let finder = match &self.finder {
             Finder::Linked { packing, .. } => Table::bytes(self.rows, packing.limit()),
@@ -54,15 +54,15 @@ impl Built {
 /// Finds the rows that may be partners of a row of the probe side.
 #[derive(Debug)]
 pub enum Finder {
-    /// The rows with the same word.
+    /// Finds the rows with the same word.
     Linked { packing: Packing, table: Table },
-    /// A range of sorted rows between two limits.
+    /// Finds a range of sorted rows between two limits.
     Ordered(Ordered),
 }
 
 impl Finder {
-    /// The first candidate for each row of the probe side, counted from 1. The last candidates are returned too if
-    /// not all linked rows are candidates. `words` is room to work in.
+    /// The first candidate for each row of the probe side, counted from 1. The last candidates are returned, too,
+    /// unless all linked rows are candidates. `words` is working memory.
     pub fn find(&self, probe: &Layout, batch: &RecordBatch, words: &mut Vec<u64>) -> Result<(Vec<u32>, Vec<u32>)> {
         let (mut first, mut last) = (Vec::with_capacity(batch.num_rows()), Vec::new());
         self.packing().words(&probe.keys_of(batch), batch.num_rows(), words)?;
@@ -80,7 +80,7 @@ impl Finder {
         }
     }
 
-    /// The candidate behind this one.
+    /// The next candidate after this one.
     #[inline]
     pub fn next(&self, row: u32, last: u32) -> u32 {
         match self {
@@ -95,7 +95,7 @@ impl Finder {
         self.packing().is_exact()
     }
 
-    /// Whether no row has two candidates.
+    /// Whether every row has at most one candidate.
     pub fn is_unique(&self) -> bool {
         match self {
             Finder::Linked { table, .. } => table.is_unique(),

@@ -1,4 +1,4 @@
-//! Compares the keys of rows whose words are hashes.
+//! Compares keys, if the words of rows are only hashes.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -10,7 +10,7 @@ use datafusion_common::error::{DataFusionError, Result};
 
 use super::pairs::Pairs;
 
-/// Keeps the pairs whose keys are equal; none of their keys is null.
+/// Keeps the pairs with equal keys. A null is not equal to anything.
 pub fn retain_equal(pairs: &mut Pairs, build: &[ArrayRef], probe: &[ArrayRef]) -> Result<()> {
     for (build, probe) in build.iter().zip(probe) {
         match build.data_type() {
@@ -43,7 +43,7 @@ where
     pairs.retain(|b, p| build[b] == probe[p]);
 }
 
-/// Lengths and first bytes stand in the views.
+/// A view contains the length and the first bytes.
 fn views<T: ByteViewType + ?Sized>(
     pairs: &mut Pairs,
     build: &GenericByteViewArray<T>,

@@ -1,4 +1,5 @@
-//! The operator: the first partition that asks has the build side prepared, then each looks up its own rows.
+//! The join operator. The first partition that asks makes the build side be prepared; then each partition looks up its
+//! own rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub struct JoinExec {
     shape: Arc<Shape>,
     build: Arc<dyn ExecutionPlan>,
     probe: Arc<dyn ExecutionPlan>,
-    /// Keys of both sides, and limits, as they are shown.
+    /// The keys of both sides and the limits, for display.
     on: Vec<Key>,
     limits: Vec<Key>,
     prepared: Arc<Mutex<Preparing>>,
@@ -40,7 +41,7 @@ pub struct JoinExec {
     properties: Arc<PlanProperties>,
 }
 
-/// The build side, and how many partitions have it.
+/// The preparation of the build side, and the number of partitions that have received it.
 #[derive(Default)]
 struct Preparing {
     prepared: Option<Shared<BoxFuture<'static, Outcome>>>,
@@ -81,13 +82,13 @@ impl JoinExec {
         JoinExec { shape, build, probe, on, limits, prepared, spent, properties }
     }
 
-    /// That its tasks have worked, beside its streams.
+    /// The time that the join's tasks have worked, beside its streams.
     pub fn nanoseconds(&self) -> u64 {
         self.spent.nanoseconds()
     }
 }
 
-/// The inputs of a join, for tasks.
+/// The inputs of a join, for its tasks.
 #[derive(Clone)]
 struct Sides {
     shape: Arc<Shape>,
@@ -102,7 +103,7 @@ impl Sides {
         self.probe.output_partitioning().partition_count()
     }
 
-    /// The build side, which the first partition that asks begins to prepare.
+    /// The build side. The first partition that asks starts its preparation.
     async fn prepared(&self, preparing: &Mutex<Preparing>) -> Result<Prepared> {
         let begun = {
             let mut preparing = preparing.lock();
@@ -112,7 +113,7 @@ impl Sides {
         let prepared = begun.await.map_err(DataFusionError::Shared)?;
         let mut preparing = preparing.lock();
         preparing.taken += 1;
-        // Its memory is given back when the last partition does not need it any more.
+        // The memory is released once the last partition no longer needs it.
         if preparing.taken == self.partitions() {
             preparing.prepared = None;
         }
@@ -154,7 +155,7 @@ impl ExecutionPlan for JoinExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    /// Nobody rewrites a plan once it is put together.
+    /// Not called: nobody rewrites a plan after it is built.
     fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(self)
     }

@@ -5,7 +5,7 @@
 //!   partition -> task: lays rows out, keeps them -+-> words of all keys -> tasks: table | column | column ...
 //! ```
 //!
-//! If there is no memory for the rows, or for the table, all of them go to disk instead.
+//! If memory for the rows or for the table is missing, all rows go to disk instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ use super::table::MOST_ROWS;
 use crate::base::bytes::bytes_of;
 use crate::spill::{Account, Means, Room, blocking};
 
-/// Fewer rows are not worth other tasks.
+/// The number of rows from which on it pays to use further tasks.
 const SHARED_ROWS: usize = 1 << 15;
 
 /// The rows of a build side.
@@ -36,7 +36,7 @@ pub enum Gathered {
     OnDisk(Vec<Written>),
 }
 
-/// The rows that a task has read.
+/// Rows that a task has read.
 struct Held {
     batches: Vec<RecordBatch>,
     bytes: usize,
@@ -48,7 +48,7 @@ struct Held {
 /// State that the tasks share.
 struct Task {
     shape: Arc<Shape>,
-    /// One of them has found no memory.
+    /// Whether a task has found no memory.
     is_full: AtomicBool,
     disk: Option<Account>,
     spent: Arc<Spent>,
@@ -61,7 +61,7 @@ pub async fn gather(
     means: &Means,
     spent: &Arc<Spent>,
 ) -> Result<Gathered> {
-    // Without keys there is nothing to divide rows by.
+    // Without keys, rows cannot be divided into parts.
     let disk = means.disk.clone().filter(|_| !shape.is_keyless());
     let task = Task { shape: shape.clone(), is_full: AtomicBool::new(false), disk, spent: spent.clone() };
     let task = Arc::new(task);
@@ -92,7 +92,7 @@ pub async fn joined<T: 'static>(task: SpawnedTask<Result<T>>) -> Result<T> {
 }
 
 impl Task {
-    /// `apart`: in a task of its own, whose time is counted nowhere else.
+    /// Reads rows. `apart` says that this is a task of its own, whose time is not counted elsewhere.
     async fn read(&self, mut rows: SendableRecordBatchStream, room: Room, apart: bool) -> Result<Held> {
         let bounds = KeyBounds::of(&self.shape.build);
         let mut held = Held { batches: Vec::new(), bytes: 0, bounds, room, written: None };
@@ -107,7 +107,7 @@ impl Task {
         Ok(held)
     }
 
-    /// Whether there is memory for the held rows with this batch.
+    /// Whether there is memory for this batch beside the held rows.
     fn take(&self, held: &mut Held, batch: &RecordBatch) -> Result<bool> {
         let batch = self.shape.build.lean_of(batch)?;
         held.bytes += bytes_of(&batch);
@@ -120,7 +120,7 @@ impl Task {
         Ok(fits)
     }
 
-    /// Writes the held rows and all further ones to disk.
+    /// Writes the held rows and all following ones to disk.
     async fn put_aside(
         &self,
         mut held: Held,
@@ -174,7 +174,7 @@ impl Task {
         }
         let mut rooms: Vec<Room> = all.into_iter().map(|held| held.room).collect();
         let built = self.build(Building::new(&self.shape, batches, packing, threads > 1), threads).await?;
-        // Memory that was needed only for building is given back.
+        // Memory that only building needed is released.
         room.resize(built.bytes_to_find())?;
         let mut bytes = built.bytes_of_columns();
         for room in &mut rooms {
@@ -186,7 +186,7 @@ impl Task {
         Ok(Gathered::Built(Arc::new(built), rooms))
     }
 
-    /// Puts rows together with some threads.
+    /// Builds with several threads.
     async fn build(self: &Arc<Self>, building: Building, threads: usize) -> Result<Built> {
         if threads == 1 {
             building.run(&self.shape.build)?;

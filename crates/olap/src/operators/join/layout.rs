@@ -1,5 +1,4 @@
-//! The columns of one side that a join works with: output columns, columns of its conditions, its keys, and its
-//! ranks.
+//! The columns of one side that a join needs: output columns, columns of its conditions, keys, and ranks.
 
 use std::sync::Arc;
 
@@ -12,21 +11,21 @@ use datafusion_physical_expr::expressions::Column;
 use super::words::Packing;
 use crate::base::compact::lean;
 
-/// The columns of the input that are kept, then keys that are none of these, then the ranked values.
+/// First the kept columns of the input, then the keys that are none of these, then the ranks.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Places in the input.
+    /// The places of the kept columns in the input.
     kept: Vec<usize>,
     computed: Vec<Arc<dyn PhysicalExpr>>,
-    /// Places of the keys here.
+    /// The places of the keys in the layout.
     keys: Vec<usize>,
-    /// How many ranks there are.
+    /// The number of ranks.
     ranks: usize,
     schema: SchemaRef,
 }
 
 impl Layout {
-    /// `read`: places in the input, each once, of the columns that are read besides keys and ranks.
+    /// `read` are the places in the input, each once, of the columns that are read besides keys and ranks.
     pub fn new(
         input: &Schema,
         read: Vec<usize>,
@@ -58,7 +57,7 @@ impl Layout {
         &self.schema
     }
 
-    /// How many columns come from the input as they are.
+    /// The number of columns that come from the input unchanged.
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
@@ -80,12 +79,12 @@ impl Layout {
         &self.keys
     }
 
-    /// How many columns there are before the ranks.
+    /// The number of columns before the ranks.
     pub fn without_ranks(&self) -> usize {
         self.schema.fields().len() - self.ranks
     }
 
-    /// Rows of the input, laid out.
+    /// Rows of the input in this layout.
     pub fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> = self.kept.iter().map(|at| batch.column(*at).clone()).collect();
         for key in &self.computed {
@@ -94,7 +93,7 @@ impl Layout {
         self.batch(columns, batch.num_rows())
     }
 
-    /// The same, holding on to no more than the rows take.
+    /// The same rows, without memory that they do not need.
     pub fn lean_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let laid_out = self.of(batch)?;
         let columns = laid_out.columns().iter().map(lean).collect();
@@ -106,7 +105,7 @@ impl Layout {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 
-    /// The keys of rows that are laid out.
+    /// The keys of rows in this layout.
     pub fn keys_of(&self, rows: &RecordBatch) -> Vec<ArrayRef> {
         self.keys_of_columns(rows.columns())
     }
@@ -115,13 +114,13 @@ impl Layout {
         self.keys.iter().map(|at| columns[*at].clone()).collect()
     }
 
-    /// The ranks among all columns of rows that are laid out.
+    /// The ranks among the columns of rows in this layout.
     pub fn ranks_of<'a>(&self, columns: &'a [ArrayRef]) -> &'a [ArrayRef] {
         &columns[self.without_ranks()..]
     }
 }
 
-/// How many of the columns stay, once they are put together: words that tell keys apart stand for them.
+/// The number of columns that remain in the build side. If words identify keys, the separate key columns are dropped.
 pub fn places_kept(layout: &Layout, packing: &Packing) -> usize {
     if packing.is_exact() { layout.kept() } else { layout.without_ranks() }
 }

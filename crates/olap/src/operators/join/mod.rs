@@ -1,4 +1,4 @@
-//! Joins by equal keys, or by limits of values, on disk if the build side does not fit into memory.
+//! Joins by equal keys, or by limits of values. If the build side does not fit into memory, they use the disk.
 //!
 //! ```text
 //!   build side, all partitions -> rows laid out -> one table     a word of 64 bits for the keys of a row -> rows
@@ -9,23 +9,23 @@
 //!   no memory for the table: both sides -> parts on disk, by hash of the keys -> each part as above
 //! ```
 //!
-//! With limits, such as a value that lies between two others, rows without keys, or with the same key as many others,
-//! are sorted instead. Without keys they have to fit into memory.
+//! With limits, such as a value that lies between two others, rows are sorted if they have no key, or share their key
+//! with many others. Without keys, they have to fit into memory.
 //!
-//! No rows are exchanged between threads. A join fails before its first row comes out, or not at all.
+//! No rows are exchanged between threads. A join can only fail before its first row is returned.
 //!
 //! | file | job |
 //! |---|---|
-//! | `shape` | what is joined, and what comes out |
+//! | `shape` | the kind, conditions and output of a join |
 //! | `layout` | the columns of a side |
 //! | `words`, `equal` | keys as words; keys whose words are hashes |
-//! | `table` | the rows that have a word |
-//! | `ranks`, `ordering`, `ordered` | values as ranks; rows put in their order; those that lie between some |
-//! | `gather`, `building`, `built` | the build side: read, put together, in memory |
-//! | `probe`, `pairs`, `output` | the rows of the probe side looked up; pairs of partners; batches of what comes out |
+//! | `table` | the hash table, from words to rows |
+//! | `ranks`, `ordering`, `ordered` | values as ranks; sorting the build side by them; ranges of sorted rows |
+//! | `gather`, `building`, `built` | the build side: reading it, building it, the result in memory |
+//! | `probe`, `pairs`, `output` | looking up rows of the probe side; pairs of partners; output batches |
 //! | `streaming` | a partition of the probe side, when the build side is in memory |
 //! | `parts`, `apart`, `partwise` | rows on disk, divided into parts; the parts joined (a grace hash join) |
-//! | `plan`, `exec` | from the plan's terms to the operator; the operator |
+//! | `plan`, `exec` | from a join of the plan to the operator; the operator |
 
 mod apart;
 mod building;

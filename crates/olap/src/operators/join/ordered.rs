@@ -1,4 +1,4 @@
-//! A sorted build side, in which rows whose values lie between two others are adjacent.
+//! A sorted build side. Rows with values in a range are adjacent in it.
 //!
 //! ```text
 //!   rows of one key, by the rank of a limit's value   1   3   4   7   9
@@ -6,9 +6,9 @@
 //!   of a limit "at most", the least from here    1   3   4   7   9    greater ones, at the end: none
 //! ```
 //!
-//! Both grow with the rows, so each limit is one binary search. The rows between them are candidates. If a value lies
-//! between two columns, as in periods that do not overlap, there is exactly one candidate, though the rows are sorted
-//! by one of the columns.
+//! Both extremes grow with the rows, so each limit takes one binary search, and the rows between the limits are
+//! candidates. If a value lies between two columns, as in periods that do not overlap, there is exactly one candidate,
+//! though the rows are sorted by only one of the columns.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array};
@@ -17,25 +17,25 @@ use super::shape::Bound;
 use super::table::Table;
 use super::words::Packing;
 
-/// Rows with the same word, one group behind the other, each in an order.
+/// Groups of rows with the same word. Each group is sorted.
 #[derive(Debug)]
 pub struct Ordered {
     pub packing: Packing,
-    /// Numbers of groups by their words.
+    /// The number of each word's group.
     pub groups: Table,
     /// The start of each group, and the end of the last one.
     pub starts: Vec<u32>,
-    /// For each limit the running extreme that grows with the rows of a group.
+    /// For each limit, the running extreme that grows with the rows of a group.
     pub limits: Vec<(Bound, Vec<i64>)>,
 }
 
 impl Ordered {
-    /// Finds the first and the last candidate of each row of the probe side, counted from 1, by its word and its
+    /// Finds the first and the last candidate of each row of the probe side, counted from 1, by the row's word and
     /// ranks.
     pub fn find(&self, words: &[u64], ranks: &[ArrayRef], first: &mut Vec<u32>, last: &mut Vec<u32>) {
         self.groups.find(words, first);
         last.clear();
-        // From where, up to where.
+        // The start of each row's range, and its end.
         for from in first.iter_mut() {
             let (start, end) = match *from as usize {
                 0 => (0, 0),
@@ -70,7 +70,7 @@ impl Ordered {
         }
     }
 
-    /// The ranks that rows are sorted by.
+    /// The ranks by which rows are sorted.
     pub fn ranks(&self, limit: usize) -> &[i64] {
         &self.limits[limit].1
     }

@@ -1,4 +1,4 @@
-//! Puts the rows of a build side in an order.
+//! Sorts the rows of a build side.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -13,7 +13,7 @@ use super::shape::{Bound, Shape};
 use super::table::Table;
 use super::words::{NONE, Packing};
 
-/// Memory to sort this many rows, with columns of these sizes.
+/// The memory for sorting this many rows, with columns of these sizes.
 pub fn ordering_bytes(rows: usize, limits: usize, columns: &[usize]) -> usize {
     let row = size_of::<u64>() + size_of::<Key>() + 2 * size_of::<u32>() + limits * size_of::<i64>();
     rows * row + columns.iter().sum::<usize>()
@@ -22,7 +22,7 @@ pub fn ordering_bytes(rows: usize, limits: usize, columns: &[usize]) -> usize {
 /// Word, rank, row.
 type Key = (u64, i64, u32);
 
-/// A build side of all columns of its layout.
+/// A sorted build side, from all columns of its layout.
 pub fn in_order(shape: &Shape, rows: usize, mut columns: Vec<ArrayRef>, packing: Packing) -> Result<Built> {
     let layout = &shape.build;
     let ranks: Vec<ArrayRef> = layout.ranks_of(&columns).to_vec();
@@ -53,7 +53,7 @@ pub fn in_order(shape: &Shape, rows: usize, mut columns: Vec<ArrayRef>, packing:
     Ok(Built::new(shape, order.len(), columns, ordered))
 }
 
-/// The groups by word, and their starts among rows that are sorted by their words.
+/// The groups of rows by word, with their starts; the rows are sorted by word.
 fn grouped(rows: &[u32], words: &[u64], packing: &Packing) -> (Table, Vec<u32>) {
     let (mut own, mut starts, mut end) = (Vec::new(), vec![0], 0);
     for group in rows.chunk_by(|a, b| words[*a as usize] == words[*b as usize]) {
@@ -67,7 +67,7 @@ fn grouped(rows: &[u32], words: &[u64], packing: &Packing) -> (Table, Vec<u32>) 
     (groups, starts)
 }
 
-/// The limit by whose ranks rows are sorted: if there is one, one of two between which the same values lie.
+/// The limit by whose ranks rows are sorted. If there are two limits between which values lie, it is one of these.
 fn key_of(bounds: &[Bound], ranks: &[&Int64Array]) -> usize {
     let is_other_end = |at: usize, other: usize| {
         bounds[at].is_lower() != bounds[other].is_lower() && ranks[at].values() == ranks[other].values()
@@ -86,7 +86,7 @@ fn sort(rows: &mut [u32], words: &[u64], ranks: &[i64]) {
     rows.iter_mut().zip(keys).for_each(|(row, (.., sorted))| *row = sorted);
 }
 
-/// A limit's ranks in the order of the rows, in each group the greatest so far or the least from there.
+/// A limit's ranks in the order of the rows. Within a group, each is the greatest so far, or the least from there on.
 fn growing(bound: Bound, rows: &[u32], starts: &[u32], ranks: &[i64]) -> Vec<i64> {
     let mut grown: Vec<i64> = rows.iter().map(|row| ranks[*row as usize]).collect();
     for group in starts.windows(2) {
@@ -144,7 +144,7 @@ mod tests {
         RecordBatch::try_from_iter_with_nullable(columns.iter().enumerate().map(column)).unwrap()
     }
 
-    /// A join whose sides have a column for each limit, and then one for each of `keys`.
+    /// A join whose sides have a column for each limit, and then one for each key.
     fn shape(kind: JoinType, bounds: &[Bound], keys: usize) -> Shape {
         let all = bounds.len() + keys;
         let schema =
@@ -158,13 +158,13 @@ mod tests {
         Shape { kind, build, probe, bounds, first: None, residual: None, output, schema }
     }
 
-    /// Numbers that look random, every eleventh of them unknown.
+    /// Numbers that look random; about every eleventh is null.
     fn numbers(seed: u64, rows: usize, values: u64) -> Numbers {
         let number = |row: u64| (seed * 1_000_003 + row).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         (0..rows as u64).map(|row| Some(number(row)).filter(|n| n % 11 != 0).map(|n| (n % values) as i64)).collect()
     }
 
-    /// The build side in its order.
+    /// The sorted build side.
     fn built(shape: &Shape, columns: &[Numbers]) -> (Vec<Numbers>, Built) {
         let all = shape.build.of(&input(columns)).unwrap();
         let third = all.num_rows() / 3;
@@ -205,7 +205,7 @@ mod tests {
                 for other in 0..others {
                     let is_partner = (0..limits + keys).all(|at| holds(at, other));
                     assert!(!is_partner || candidates.contains(&other), "{seed}: {bounds:?} of {row} and {other}");
-                    // Of one limit these are all.
+                    // With one limit, the candidates are exactly the partners.
                     assert!(limits > 1 || is_partner == candidates.contains(&other), "{seed}: {bounds:?} of {row}");
                 }
             }
@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn between_two_values_of_a_row_that_do_not_overlap_is_one_candidate() {
-        // From the lower one, up to the higher one, in another order; the probe has the same value for both.
+        // Periods: the build side's lower value and higher value, in the other order; the probe side has the same value
+        // for both.
         let periods = shape(JoinType::Inner, &[Bound::AtMost, Bound::AtLeast], 0);
         let lower: Numbers = (0..100).map(|row| Some(row * 37 % 100 * 10)).collect();
         let higher = lower.iter().map(|low| Some((*low)? + 9)).collect();
@@ -226,7 +227,7 @@ mod tests {
             let expected = build[0].iter().position(|low| *low == Some(value.div_euclid(10) * 10));
             assert_eq!(range.collect::<Vec<_>>(), Vec::from_iter(expected), "{value}");
         }
-        // One value between two of the probe's.
+        // A value of the build side lies between two of the probe side.
         let between = shape(JoinType::Inner, &[Bound::AtLeast, Bound::LessThan], 0);
         let same: Numbers = (0..100).map(|row| Some(row * 37 % 100)).collect();
         let (_, found) = built(&between, &[same.clone(), same]);

@@ -1,4 +1,4 @@
-//! Batches of what a join gives.
+//! Output batches of a join.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::built::Built;
 use super::layout::Layout;
 use super::shape::{Given, Shape};
 
-/// The rows of a side that come out.
+/// The rows of a side that are output.
 pub enum Rows<'a> {
     All,
-    /// Rows by index; a null index gives a row of nulls.
+    /// Rows by index; a null index stands for a row of nulls.
     These(&'a UInt32Array),
-    /// A row of nulls each time.
+    /// A row of nulls for each output row.
     Absent,
 }
 
-/// A side with the rows of it that come out.
+/// A side with its output rows.
 pub struct Side<'a> {
     pub layout: &'a Layout,
     pub columns: &'a [ArrayRef],
@@ -38,7 +38,7 @@ impl Side<'_> {
     }
 }
 
-/// Columns of `count` rows of both sides.
+/// The columns of `count` rows, from both sides.
 pub fn columns_of(
     given: &[Given],
     build: &Side,
@@ -54,7 +54,7 @@ pub fn columns_of(
     given.iter().map(column).collect()
 }
 
-/// The same as the join gives it.
+/// A batch in the form that the join returns.
 pub fn batch_of(
     shape: &Shape,
     build: &Side,
@@ -67,12 +67,12 @@ pub fn batch_of(
     Ok(RecordBatch::try_new_with_options(shape.schema.clone(), columns, &options)?)
 }
 
-/// Output of a build side's rows when all partners are known.
+/// The build side's rows that are output once all partners are known.
 pub struct BuildRows {
     shape: Arc<Shape>,
     built: Arc<Built>,
     batch_size: usize,
-    /// The first row that has not come out.
+    /// The first row that was not output yet.
     row: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Pairs of rows that may be partners.
 
-/// A row of each side, counted from 0.
+/// Pairs of rows, one from each side, counted from 0.
 #[derive(Debug, Default)]
 pub struct Pairs {
     pub build: Vec<u32>,

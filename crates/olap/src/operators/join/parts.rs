@@ -1,4 +1,4 @@
-//! Rows of both sides on disk, by the hash of their keys: rows with equal keys are in the same part.
+//! Rows of both sides on disk, divided by the hash of their keys: rows with equal keys are in the same part.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::spill::{Account, SINK_BYTES, Sink, Stored, blocking};
 const PART_BITS: u32 = 4;
 pub const PARTS: usize = 1 << PART_BITS;
 
-/// A batch on disk has no more bytes than this, if it has more than one row.
+/// The greatest number of bytes in a batch on disk that has more than one row.
 pub const PIECE: usize = 128 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,11 +41,11 @@ impl Side {
     }
 }
 
-/// How much something on disk is.
+/// The size of rows on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extent {
     pub rows: usize,
-    /// When it is in memory.
+    /// Their bytes in memory.
     pub bytes: usize,
     /// Bytes of the largest batch.
     pub largest: usize,
@@ -61,13 +61,13 @@ impl Extent {
     }
 }
 
-/// Puts rows of one side into parts.
+/// Writes the rows of one side into parts.
 pub struct Writer {
     shape: Arc<Shape>,
     side: Side,
     depth: u64,
     account: Account,
-    /// Parts that nobody asks for.
+    /// Parts that are not needed.
     left_out: [bool; PARTS],
     parts: [(Option<Sink>, Extent); PARTS],
 }
@@ -76,10 +76,10 @@ pub struct Writer {
 pub type Written = [(Option<Stored>, Extent); PARTS];
 
 impl Writer {
-    /// Memory of one.
+    /// The memory of a writer.
     pub const BYTES: usize = PARTS * SINK_BYTES + 2 * PIECE;
 
-    /// `depth`: how often the rows were divided before.
+    /// `depth` is the number of times that the rows were divided before.
     pub fn new(shape: &Arc<Shape>, side: Side, depth: u64, account: Account) -> Writer {
         Writer { shape: shape.clone(), side, depth, account, left_out: [false; PARTS], parts: Default::default() }
     }
@@ -88,7 +88,7 @@ impl Writer {
         Writer { left_out, ..self }
     }
 
-    /// Rows that are laid out.
+    /// Writes rows in the side's layout.
     pub fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         let shape = self.shape.clone();
         let layout = self.side.layout(&shape);
@@ -115,7 +115,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The same of several batches, between which others have their turn.
+    /// Writes several batches; other tasks get their turn between them.
     pub async fn write_all(&mut self, batches: Vec<RecordBatch>) -> Result<()> {
         for batch in batches {
             blocking(|| self.write(&batch))?;
@@ -124,7 +124,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Into a part, in pieces that are not too large.
+    /// Writes rows into a part, in pieces that are not too large.
     fn put(&mut self, at: usize, rows: &RecordBatch) -> Result<()> {
         let (count, bytes) = (rows.num_rows(), bytes_of(rows));
         if count > 1 && bytes > PIECE {
@@ -149,12 +149,12 @@ impl Writer {
     }
 }
 
-/// Another one at each depth, and none of those by which rows are distributed otherwise.
+/// The seed of the hash at a depth. It differs from those of other depths and purposes.
 fn seed(depth: u64) -> u64 {
     0x616e_6b65_7300 + depth
 }
 
-/// Rows of one side that lie on disk.
+/// Rows of one side on disk.
 #[derive(Default)]
 pub struct Rows {
     pub stored: Vec<Stored>,
@@ -168,19 +168,19 @@ impl Rows {
     }
 }
 
-/// Rows that can have partners among each other only.
+/// Rows of both sides that have partners only among each other.
 #[derive(Default)]
 pub struct Part {
     pub build: Rows,
     pub probe: Rows,
-    /// How often they were divided.
+    /// The number of times that they were divided.
     pub depth: u64,
-    /// Dividing them once more has led to nothing.
+    /// Whether dividing them once more did not make them smaller.
     pub is_whole: bool,
 }
 
 impl Part {
-    /// Whether anything can come of it.
+    /// Whether the part can contribute to the result.
     pub fn is_wanted(&self, shape: &Shape) -> bool {
         match (self.build.extent.rows > 0, self.probe.extent.rows > 0) {
             (true, true) => true,

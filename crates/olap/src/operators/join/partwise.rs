@@ -1,4 +1,4 @@
-//! The join of parts on disk, one after the other.
+//! The join of parts on disk, one part after the other.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::spill::{Kept, Room, Stored};
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// A thread's output from the parts that it takes.
+/// The output of a thread, from the parts that it takes.
 pub struct Partwise {
     shape: Arc<Shape>,
     apart: Arc<Apart>,
@@ -51,23 +51,23 @@ impl Partwise {
     }
 }
 
-/// A part that is being joined: as much of its build side as fits into memory with all of its probe side, then the
-/// next.
+/// A part that is being joined. As much of its build side as fits into memory is joined with all of its probe side,
+/// then the next piece.
 struct Joining {
     shape: Arc<Shape>,
     budget: usize,
     batch_size: usize,
     build: Batches,
-    /// The first batch of the build side that has not been in memory.
+    /// The first batch of the build side that has not been in memory yet.
     next: Option<RecordBatch>,
     begun: bool,
     probe: ProbeRows,
-    /// The rest of the probe side in this pass.
+    /// The remaining rows of the probe side in this pass.
     rows: Option<Batches>,
-    /// Rows of the build side that come out when the pass ends.
+    /// Rows of the build side that are output at the end of the pass.
     build_rows: Option<BuildRows>,
-    /// Rows of the probe side that have a partner, if it takes several passes to know, and how many are done in this
-    /// one.
+    /// Rows of the probe side that have a partner, if several passes are needed to know, and the number of rows that
+    /// this pass has processed.
     met: Option<(Vec<bool>, usize)>,
 }
 
@@ -118,7 +118,7 @@ impl Joining {
         }
     }
 
-    /// Remembers which of the probed rows have a partner.
+    /// Records which of the probed rows have a partner.
     fn remember(&mut self, met: Vec<bool>) {
         if let Some((all, at)) = &mut self.met {
             all[*at..*at + met.len()].copy_from_slice(&met);
@@ -151,7 +151,7 @@ impl Joining {
         Ok(())
     }
 
-    /// As much of the build side as there is memory for.
+    /// Reads as much of the build side as there is memory for.
     async fn some_of_build(&mut self) -> Result<Vec<RecordBatch>> {
         let (mut taken, mut extent) = (Vec::new(), Extent::default());
         loop {

@@ -1,4 +1,4 @@
-//! From a join as the plan has it, in terms of its inputs' columns, to the operator.
+//! Converts a join of the plan, with its inputs' columns, into the operator.
 
 use std::sync::Arc;
 
@@ -13,24 +13,24 @@ use super::layout::Layout;
 use super::ranks::Ranked;
 use super::shape::{Bound, First, Given, Key, Residual, Shape};
 
-/// A join, whose left side is the one that is put into a table.
+/// A join, whose left side is the build side.
 pub struct Join {
     pub kind: JoinType,
-    /// Keys of build and probe side that must be equal.
+    /// The keys of build and probe side that must be equal.
     pub on: Vec<Key>,
-    /// Limits by which partners are looked for too, and alone if no keys must be equal; the filter repeats their
-    /// conditions.
+    /// Limits by which partners are also looked up; without keys, by them alone. The filter contains their conditions,
+    /// too.
     pub limits: Vec<Limit>,
-    /// For an inner join: only the first partners are needed.
+    /// For an inner join: given if only the first partners are needed.
     pub first: Option<First>,
     pub filter: Option<JoinFilter>,
-    /// The output columns; places are those of the inputs.
+    /// The output columns, by their places in the inputs.
     pub output: Vec<Given>,
-    /// The name of the column that says whether there is a partner.
+    /// The name of the column that tells whether there is a partner.
     pub mark: Option<String>,
 }
 
-/// A bound on the rank of a partner's value by the rank of the row's.
+/// A bound on the rank of a partner's value, given the rank of the row's own value.
 pub struct Limit {
     pub bound: Bound,
     pub build: Ranked,
@@ -66,7 +66,7 @@ impl Join {
             Given::Probe(at) => probe_layout.place_of(*at).map(Given::Probe),
             Given::Mark => Some(Given::Mark),
         };
-        // All of them are read.
+        // All of these columns are read.
         let places = |given: &[Given]| given.iter().filter_map(place).collect::<Vec<_>>();
         let residual = self.filter.as_ref().map(|filter| Residual {
             predicate: filter.expression().clone(),

@@ -1,4 +1,4 @@
-//! Looks the rows of the probe side up, batch by batch.
+//! Looks up the rows of the probe side, batch by batch.
 //!
 //! ```text
 //!   batch -> words or ranks -> candidates for each row -> pairs -> [equal keys] -> [other conditions] -> batches
@@ -6,7 +6,7 @@
 //!                                                           +-> which rows have a partner -> rows without -+
 //! ```
 //!
-//! Columns of the build side are put together only for what comes out.
+//! The build side's columns are assembled only for rows that are output.
 
 use std::sync::Arc;
 
@@ -25,23 +25,23 @@ use super::output::{Rows, Side, batch_of, columns_of};
 use super::pairs::Pairs;
 use super::shape::{First, Shape};
 
-/// Batches of fewer rows wait for others.
+/// Batches with fewer rows wait for others.
 const SMALL_BATCH: usize = 1024;
 
-/// Rows that are looked at for each pair that there is room for, before others have their turn.
+/// The number of rows that are examined for each pair that is wanted, before other tasks get their turn.
 const WALKED: usize = 16;
 
-/// The share of a row's candidates that are tried first if it needs one partner: mostly it is among them. After that,
-/// larger shares.
+/// The number of a row's candidates that are tried first if one partner is enough, which is usually among them. After
+/// that, more are tried at a time.
 const FIRST_SHARE: usize = 4;
 const NEXT_SHARE: usize = 8;
 
 /// The result of a step.
 pub enum Step {
     Rows(RecordBatch),
-    /// No rows yet: others may have their turn.
+    /// No rows yet; other tasks may have their turn.
     Nothing,
-    /// All is done for this batch.
+    /// The batch is completed.
     End,
 }
 
@@ -51,7 +51,7 @@ pub struct Prober {
     built: Arc<Built>,
     batch_size: usize,
     current: Option<Current>,
-    /// Whether there is no other build side for the same rows: a row without a partner so far has none.
+    /// Whether this is the last build side for the rows, so that a row without a partner so far has none.
     is_last: bool,
     /// Whether each row of the last batch has a partner.
     met: Vec<bool>,
@@ -59,25 +59,25 @@ pub struct Prober {
     words: Vec<u64>,
 }
 
-/// A batch that is being looked up.
+/// A batch whose rows are being looked up.
 struct Current {
     rows: RecordBatch,
     keys: Vec<ArrayRef>,
-    /// For each row one of the build side, counted from 1, to go on with.
+    /// For each row, the next candidate in the build side, counted from 1.
     found: Vec<u32>,
-    /// The last candidate of each, where they are not linked.
+    /// The last candidate of each row, if candidates are adjacent and not linked.
     last: Vec<u32>,
-    /// The first one that is not done.
+    /// The first row that is not completed.
     row: usize,
-    /// How many candidates a row may have before others have their turn, where one partner is enough.
+    /// If one partner is enough: the number of candidates that are tried for a row before other rows have their turn.
     share: usize,
-    /// Rows before this one have more candidates.
+    /// Rows before this one have further candidates.
     is_shared: bool,
-    /// How many partners rows have that need only the first ones.
+    /// If only the first partners are needed: the number of partners that each row has so far.
     partners: Vec<usize>,
-    /// Rows that have a partner, where that matters.
+    /// Whether each row has a partner, if that matters.
     met: Vec<bool>,
-    /// There is one build side for them.
+    /// Whether there is only one build side for the rows.
     once: bool,
     stage: Stage,
 }
@@ -85,7 +85,7 @@ struct Current {
 #[derive(PartialEq)]
 enum Stage {
     Pairs,
-    /// Rows that come out alone.
+    /// Rows that are output without a partner.
     Alone,
     Done,
 }
@@ -99,7 +99,7 @@ impl Prober {
         Prober { shape, built, batch_size, current: None, is_last: true, met: Vec::new(), small, words: Vec::new() }
     }
 
-    /// Lets go of the build side, before there is another one.
+    /// Drops the build side, before there is another one.
     pub fn let_go(&mut self) -> Result<()> {
         self.built = Arc::new(put_together(&self.shape, Vec::new())?);
         Ok(())
@@ -110,7 +110,8 @@ impl Prober {
         (self.built, self.is_last) = (built, is_last);
     }
 
-    /// Begins with rows of the probe side that are laid out. `met`: which of them have a partner in another build side.
+    /// Begins with rows of the probe side in their layout. `met` says which of them have a partner in another build
+    /// side.
     pub fn begin(&mut self, rows: RecordBatch, met: Option<Vec<bool>>) -> Result<()> {
         let keys = self.shape.probe.keys_of(&rows);
         let (found, last) = self.built.finder.find(&self.shape.probe, &rows, &mut self.words)?;
@@ -130,7 +131,7 @@ impl Prober {
         self.current.is_some()
     }
 
-    /// The next rows; small batches are put together.
+    /// The next rows; small batches are combined.
     pub fn next(&mut self) -> Result<Step> {
         if self.small.is_none() {
             return self.step();
@@ -141,7 +142,7 @@ impl Prober {
             }
             match (self.step()?, &mut self.small) {
                 (Step::Rows(batch), Some(small)) => {
-                    // Or all that come later would be copied behind what waits.
+                    // Otherwise, all later rows would be copied behind the waiting ones.
                     if batch.num_rows() > SMALL_BATCH {
                         small.finish_buffered_batch()?;
                     }
@@ -152,7 +153,7 @@ impl Prober {
         }
     }
 
-    /// The rest of the output when all batches are done.
+    /// The rest of the output, after all batches.
     pub fn rest(&mut self) -> Result<Option<RecordBatch>> {
         let Some(small) = &mut self.small else { return Ok(None) };
         small.finish_buffered_batch()?;
@@ -201,12 +202,12 @@ impl Prober {
     }
 }
 
-/// Whether only rows of one side come out, by having equal keys on the other one, and words tell keys apart.
+/// Whether the join outputs rows of one side only, by equal keys on the other side, and words identify keys.
 fn needs_no_pairs(shape: &Shape, built: &Built) -> bool {
     !shape.gives_pairs() && shape.residual.is_none() && built.finder.is_exact()
 }
 
-/// Whether each row of the probe side comes out once, with its partner or none.
+/// Whether each row of the probe side is output once, with its partner or without one.
 fn gives_each_once(shape: &Shape, built: &Built) -> bool {
     let same_key = shape.residual.is_none() && built.finder.is_exact() && built.finder.is_unique();
     shape.kind == JoinType::Right && same_key
@@ -220,7 +221,7 @@ impl Current {
         if shape.marks_build() {
             for found in self.found.iter().filter(|found| **found != 0) {
                 let mut row = *found;
-                // All rows with a word are met together, this one first.
+                // All rows with a word get their partner together, this row first.
                 while row != 0 && !built.is_met(row - 1) {
                     built.meet(row - 1);
                     row = built.finder.next(row, 0);
@@ -236,7 +237,7 @@ impl Current {
         batch_of(shape, &build, &probe, self.rows.num_rows(), None)
     }
 
-    /// Some pairs more.
+    /// Finds some more pairs.
     fn pairs(&mut self, shape: &Shape, built: &Built, limit: usize) -> Result<Option<RecordBatch>> {
         let mut pairs = match (&built.finder, shape.first) {
             (Finder::Ordered(ordered), Some(first)) => self.first_pairs(ordered, first, limit),
@@ -269,7 +270,7 @@ impl Current {
         batch_of(shape, &build, &probe, pairs.build.len(), None).map(Some)
     }
 
-    /// The pairs if each row has at most one.
+    /// The pairs, if each row has at most one.
     fn only_pairs(&mut self, limit: usize) -> Pairs {
         let rows = self.row..self.found.len().min(self.row + limit);
         let (mut build, mut probe, mut count) = (vec![0; rows.len()], vec![0; rows.len()], 0);
@@ -285,7 +286,7 @@ impl Current {
 
     fn some_pairs(&mut self, shape: &Shape, built: &Built, limit: usize) -> Pairs {
         let mut pairs = Pairs::with_capacity(limit);
-        // Who has a partner needs no other.
+        // A row that has a partner needs no other.
         let one_of_probe = shape.marks_probe() && !shape.gives_pairs();
         let one_of_build = shape.marks_build() && !shape.gives_pairs();
         let share = if one_of_probe { self.share } else { usize::MAX };
@@ -317,7 +318,8 @@ impl Current {
         pairs
     }
 
-    /// The next candidates, in an order, of each row that has too few partners, and all that tie with the last one.
+    /// The next candidates in an order, for each row that has too few partners, and all candidates that tie with the
+    /// last one.
     fn first_pairs(&mut self, ordered: &Ordered, first: First, limit: usize) -> Pairs {
         let ranks = ordered.ranks(first.limit);
         let mut pairs = Pairs::with_capacity(limit);
@@ -363,7 +365,7 @@ impl Current {
     }
 
     fn sides<'a>(&'a self, shape: &'a Shape, built: &'a Built, pairs: &'a Indices) -> [Side<'a>; 2] {
-        // Mostly each row has one partner, and the batch is what it was.
+        // Usually each row has one partner, and the batch can be used unchanged.
         let all = pairs.probe.len() == self.rows.num_rows()
             && (0..pairs.probe.len() as u32).eq(pairs.probe.values().iter().copied());
         let rows = if all { Rows::All } else { Rows::These(&pairs.probe) };
@@ -373,7 +375,7 @@ impl Current {
         ]
     }
 
-    /// Rows of the probe side that come out by having a partner or none.
+    /// Rows of the probe side that are output because they have a partner, or none.
     fn alone(&self, shape: &Shape, built: &Built) -> Result<Option<RecordBatch>> {
         let all = self.rows.num_rows();
         let build = Side { layout: &shape.build, columns: &built.columns, rows: Rows::Absent };
@@ -394,7 +396,7 @@ impl Current {
     }
 }
 
-/// Pairs as Arrow takes rows by them.
+/// Pairs in the form in which Arrow takes rows.
 struct Indices {
     build: UInt32Array,
     probe: UInt32Array,
@@ -422,7 +424,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A join by the first columns of both sides that gives all columns that it can.
+    /// A join by the first columns of both sides, which outputs as many columns as it can.
     fn shape(kind: JoinType) -> Arc<Shape> {
         let layout = |name: &str| {
             let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&format!("{name}k"), 0));
@@ -442,7 +444,7 @@ mod tests {
         Arc::new(put_together(shape, vec![rows("b", keys)]).unwrap())
     }
 
-    /// All batches that come of one.
+    /// All output batches of one input batch.
     fn batches(prober: &mut Prober) -> Vec<RecordBatch> {
         let mut all = Vec::new();
         loop {

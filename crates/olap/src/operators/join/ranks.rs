@@ -1,11 +1,11 @@
-//! Ranks: values as whole numbers that grow with them. A value between two others has a rank between theirs, or equal
-//! to one of them.
+//! Ranks: integers that grow with the values. A value between two others has a rank between theirs, or equal to one of
+//! them.
 //!
 //! | values | rank | |
 //! |---|---|---|
-//! | integers, dates, points in time, decimals of one scale | themselves | tells all apart |
-//! | floats | their place in PostgreSQL's order | tells all apart |
-//! | wider decimals, or of two scales; intervals | that of the nearest float | |
+//! | integers, dates, points in time, decimals of one scale | the value itself | identifies the value |
+//! | floats | the place in PostgreSQL's order | identifies the value |
+//! | wider decimals, or of two scales; intervals | the rank of the nearest float | |
 //! | texts, bytes, numerics of any length | the first eight bytes | |
 
 use std::fmt;
@@ -20,22 +20,22 @@ use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 use plan::float_order;
 
-/// How values become ranks.
+/// The way in which values become ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ranking {
     /// The values themselves.
     Own,
-    /// Whole numbers, multiplied by this factor.
+    /// Integers, multiplied by this factor.
     Scaled(i128),
 }
 
 /// Ranks of values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ranked {
-    /// The last one has the values; those before it may raise an error before it does.
+    /// The last expression is the value. Those before it may raise an error before it does.
     pub args: Vec<Arc<dyn PhysicalExpr>>,
     pub ranking: Ranking,
-    /// The rank of all rows of a batch in which a row raises an error: the condition itself raises it, when it is
+    /// The rank of all rows in a batch in which a row raises an error. The condition itself raises the error when it is
     /// evaluated.
     pub otherwise: i64,
 }
@@ -104,7 +104,7 @@ fn of<T: ArrowPrimitiveType>(values: &ArrayRef, rank: impl Fn(T::Native) -> i64)
     values.unary(rank)
 }
 
-/// Rounding keeps the order, and so does what is too large for a product.
+/// Rounding keeps the order, and so does limiting a product that is too large.
 fn of_wide(value: i128, times: i128) -> i64 {
     float_order::rank(value.saturating_mul(times) as f64)
 }
@@ -113,7 +113,7 @@ fn of_bytes(bytes: &[u8]) -> i64 {
     let mut first = [0; 8];
     let count = bytes.len().min(first.len());
     first[..count].copy_from_slice(&bytes[..count]);
-    // Unsigned numbers in the order of signed ones.
+    // Maps unsigned numbers to signed ones in the same order.
     (u64::from_be_bytes(first) ^ 1 << 63) as i64
 }
 

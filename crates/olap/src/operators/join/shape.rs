@@ -12,18 +12,18 @@ use datafusion_physical_expr::PhysicalExpr;
 
 use super::layout::Layout;
 
-/// A key, or a limit: of the build side, and of the probe side.
+/// A key or a limit: the expressions of the build side and of the probe side.
 pub type Key = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
-/// The left side of a kind of join is the one that is put into a table.
+/// The shape of a join. In its kind, the left side is the build side.
 #[derive(Debug)]
 pub struct Shape {
     pub kind: JoinType,
     pub build: Layout,
     pub probe: Layout,
-    /// Limits of partners' values, by their ranks; they are among the other conditions, too.
+    /// Limits of partners' values by their ranks. The other conditions contain them, too.
     pub bounds: Vec<Bound>,
-    /// Nobody asks for other partners.
+    /// Given if only the first partners are needed.
     pub first: Option<First>,
     pub residual: Option<Residual>,
     pub output: Vec<Given>,
@@ -40,7 +40,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Whether it is the probe's value that is the lower one.
+    /// Whether the probe side's value is the lower one.
     pub fn is_lower(self) -> bool {
         matches!(self, Bound::AtLeast | Bound::MoreThan)
     }
@@ -55,8 +55,8 @@ impl Bound {
     }
 }
 
-/// The first partners of a row of the probe side, by the value that a limit compares, and those that tie with them.
-/// Others may come out too.
+/// The first partners of a row of the probe side, by the value that a limit compares, with those that tie with the last
+/// one. Others may be output, too.
 #[derive(Clone, Copy, Debug)]
 pub struct First {
     pub limit: usize,
@@ -72,7 +72,7 @@ pub enum Given {
     Mark,
 }
 
-/// Conditions besides equal keys.
+/// Conditions other than equal keys.
 pub struct Residual {
     pub predicate: Arc<dyn PhysicalExpr>,
     pub columns: Vec<Given>,
@@ -86,7 +86,7 @@ impl fmt::Debug for Residual {
 }
 
 impl Residual {
-    /// The pairs that pass.
+    /// Whether each pair passes.
     pub fn passed(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<BooleanArray> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
@@ -109,7 +109,7 @@ impl Shape {
         self.build.key_places().is_empty()
     }
 
-    /// Whether pairs come out.
+    /// Whether the output consists of pairs.
     pub fn gives_pairs(&self) -> bool {
         matches!(self.kind, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full)
     }
@@ -122,7 +122,7 @@ impl Shape {
         )
     }
 
-    /// The same of the probe side.
+    /// Whether it matters which rows of the probe side have a partner.
     pub fn marks_probe(&self) -> bool {
         matches!(
             self.kind,
@@ -130,7 +130,7 @@ impl Shape {
         )
     }
 
-    /// Whether rows with a null among their keys may come out.
+    /// Whether rows of the build side with a null among their keys may be output.
     pub fn keeps_nulls_of_build(&self) -> bool {
         self.marks_build() && self.kind != JoinType::LeftSemi
     }
@@ -139,7 +139,7 @@ impl Shape {
         self.marks_probe() && self.kind != JoinType::RightSemi
     }
 
-    /// Whether nothing comes out where the build side has no rows.
+    /// Whether there is no output if the build side has no rows.
     pub fn is_empty_without_build(&self) -> bool {
         !self.keeps_nulls_of_probe()
     }

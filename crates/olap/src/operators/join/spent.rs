@@ -1,9 +1,9 @@
-//! How long tasks have worked.
+//! The working time of tasks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Time of tasks that no stream waits for in its own time.
+/// The time of tasks that no stream counts as its own.
 #[derive(Debug, Default)]
 pub struct Spent(AtomicU64);
 

@@ -17,7 +17,7 @@ use crate::spill::Room;
 /// A build side for all partitions of the probe side.
 pub struct Ready {
     pub built: Arc<Built>,
-    /// Partitions that have not come to their end.
+    /// The number of partitions that have not ended.
     pub asking: AtomicUsize,
     pub _rooms: Vec<Room>,
 }
@@ -28,12 +28,12 @@ pub struct Streaming {
     batch_size: usize,
     prober: Prober,
     rows: Option<SendableRecordBatchStream>,
-    /// Rows of the build side, which come out in the partition that ends last.
+    /// Rows of the build side, which are output by the partition that ends last.
     build_rows: Option<BuildRows>,
 }
 
 impl Streaming {
-    /// `rows`: `None` if there is no need to look at them.
+    /// `rows` is `None` if they need not be read.
     pub fn new(
         shape: Arc<Shape>,
         ready: Arc<Ready>,
@@ -70,7 +70,7 @@ impl Streaming {
 
     fn end(&mut self) {
         self.rows = None;
-        // Who comes last sees what all others have noted.
+        // The partition that ends last sees the marks of all others.
         let is_last = self.ready.asking.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last && self.shape.marks_build() {
             self.build_rows = Some(BuildRows::new(self.shape.clone(), self.ready.built.clone(), self.batch_size));

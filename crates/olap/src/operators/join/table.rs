@@ -1,4 +1,4 @@
-//! The hash table of a join: the rows of the build side by word. All threads fill and ask the same table.
+//! The hash table of a join, from words to rows of the build side. All threads fill and read the same table.
 //!
 //! ```text
 //!   Direct    word -----------> head ----------------------> row
@@ -7,30 +7,30 @@
 //!   of either                                                row -> another row with its word -> ...
 //! ```
 //!
-//! Rows are counted from 1; 0 is none. A row is inserted by one atomic exchange, so threads need not wait for each
-//! other. A word that many rows have is one step on the way to others, not many.
+//! Rows are counted from 1; 0 stands for none. A row is inserted by one atomic exchange, so that threads need not wait
+//! for each other. A word with many rows is only one entry in the chain of a head.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::words::NONE;
 
-/// The most rows of a table.
+/// The greatest number of rows in a table.
 pub const MOST_ROWS: usize = u32::MAX as usize - 1;
 
-/// Words for each row that may have a head of their own, beside some that always may.
+/// The number of words per row up to which each word has a head of its own.
 const HEADS_A_ROW: u64 = 8;
 const FEW_HEADS: u64 = 1 << 14;
 
-/// So many rows with a word are many, as those are that follow each other in a chain.
+/// The number of rows with one word, or in one chain, from which on they count as many.
 const MANY: usize = 32;
-/// Rows that tell how many there are, and how far they are followed.
+/// The number of rows that are sampled to find out whether words have many rows.
 const ASKED: usize = 256;
 const MOST_FOLLOWING: usize = 512;
 
 #[derive(Debug)]
 pub struct Table {
     finder: Finder,
-    /// For each row another one with its word; nothing if no two have the same.
+    /// For each row, another row with its word; empty if all words differ.
     links: Vec<AtomicU32>,
     repeats: AtomicBool,
 }
@@ -41,7 +41,7 @@ enum Finder {
     Hashed { heads: Vec<AtomicU32>, entries: Vec<Entry>, shift: u32 },
 }
 
-/// A row in a chain of rows with other words.
+/// A row in a chain of rows with different words.
 #[derive(Debug, Default)]
 struct Entry {
     word: AtomicU64,
@@ -49,7 +49,7 @@ struct Entry {
 }
 
 impl Table {
-    /// A table for `rows` rows with words below `limit`, if they have a limit.
+    /// A table for `rows` rows with words below `limit`, if there is a limit.
     pub fn new(rows: usize, limit: Option<u64>) -> Table {
         let finder = match direct_heads(rows, limit) {
             Some(heads) => Finder::Direct { heads: zeros(heads) },
@@ -62,7 +62,7 @@ impl Table {
         Table { finder, links: zeros(rows), repeats: AtomicBool::new(false) }
     }
 
-    /// Memory that [`Table::new`] takes.
+    /// The memory that [`Table::new`] needs.
     pub fn bytes(rows: usize, limit: Option<u64>) -> usize {
         let found = match direct_heads(rows, limit) {
             Some(heads) => heads * size_of::<AtomicU32>(),
@@ -71,13 +71,14 @@ impl Table {
         found + rows * size_of::<AtomicU32>()
     }
 
-    /// At most, whatever the words are.
+    /// The greatest memory, for any words.
     pub fn most_bytes(rows: usize) -> usize {
         let direct = (HEADS_A_ROW as usize + 1) * rows + FEW_HEADS as usize;
         Table::bytes(rows, None).max(direct * size_of::<AtomicU32>())
     }
 
-    /// Puts rows in, of which the first has this number, counted from 0. `shared`: others do so at the same time.
+    /// Inserts rows; `first` is the number of the first one, counted from 0. `shared` says that other threads do so at
+    /// the same time.
     pub fn insert(&self, first: usize, words: &[u64], shared: bool) {
         let rows = (first as u32 + 1..).zip(words.iter().copied()).filter(|(_, word)| *word != NONE);
         let repeats = match (&self.finder, shared) {
@@ -120,7 +121,7 @@ impl Table {
             let (head, entry) = (&heads[place(word, shift)], &entries[row as usize - 1]);
             entry.word.store(word, Ordering::Relaxed);
             loop {
-                // What is read behind a row was written before the row was put in.
+                // Everything behind a row was written before the row was inserted.
                 let before = head.load(Ordering::Acquire);
                 let same = found(entries, before, word);
                 if same != 0 {
@@ -146,7 +147,7 @@ impl Table {
         &self.links[row as usize - 1]
     }
 
-    /// Nothing is put in any more.
+    /// Says that no more rows will be inserted.
     pub fn complete(&mut self) {
         if !*self.repeats.get_mut() {
             self.links = Vec::new();
@@ -158,7 +159,7 @@ impl Table {
         self.links.is_empty()
     }
 
-    /// Whether many rows have their word in common with many others, as some of them tell.
+    /// Whether many rows share their word with many others, judged by a sample.
     pub fn is_crowded(&self) -> bool {
         let rows = self.links.len();
         let asked = (1..=rows as u32).step_by(rows.div_ceil(ASKED).max(1));
@@ -166,11 +167,11 @@ impl Table {
             let following = std::iter::successors(Some(row), |row| Some(self.next(*row)).filter(|next| *next != 0));
             following.skip(1).take(MOST_FOLLOWING).count()
         };
-        // Before it there are as many.
+        // On average, there are as many before the sampled row.
         asked.clone().map(others).sum::<usize>() > MANY / 2 * asked.count()
     }
 
-    /// For each word a row that has it.
+    /// A row for each word, if there is one.
     pub fn find(&self, words: &[u64], rows: &mut Vec<u32>) {
         rows.clear();
         match &self.finder {
@@ -179,7 +180,7 @@ impl Table {
                 rows.extend(words.iter().map(head));
             }
             Finder::Hashed { heads, entries, shift } => {
-                // All heads first: the next load need not wait for the one before.
+                // All heads are loaded first, so that loads do not wait for each other.
                 rows.extend(words.iter().map(|word| heads[place(*word, *shift)].load(Ordering::Relaxed)));
                 for (row, word) in rows.iter_mut().zip(words) {
                     *row = found(entries, *row, *word);
@@ -188,7 +189,7 @@ impl Table {
         }
     }
 
-    /// Another row with the word of this one.
+    /// Another row with the same word.
     #[inline]
     pub fn next(&self, row: u32) -> u32 {
         self.links.get(row as usize - 1).map_or(0, |link| link.load(Ordering::Relaxed))
@@ -226,12 +227,12 @@ fn found(entries: &[Entry], mut row: u32, word: u64) -> u32 {
     row
 }
 
-/// Puts a row in the place of another one.
+/// Replaces the row in a place, atomically.
 fn exchanged(place: &AtomicU32, row: u32) -> u32 {
     place.swap(row, Ordering::Relaxed)
 }
 
-/// The same where nobody else does.
+/// Replaces the row in a place that no other thread uses.
 fn replaced(place: &AtomicU32, row: u32) -> u32 {
     let before = place.load(Ordering::Relaxed);
     place.store(row, Ordering::Relaxed);
@@ -315,7 +316,7 @@ mod tests {
                 assert_eq!(table.is_crowded(), crowded, "{words}");
             }
         }
-        // One word of many rows among others: who has it meets all of them.
+        // One word belongs to many rows among others, and each look-up of it finds all of them.
         let mut table = Table::new(5000, None);
         table.insert(0, &(0..5000).map(|row| if row % 5 == 0 { 0 } else { row }).collect::<Vec<_>>(), false);
         table.complete();

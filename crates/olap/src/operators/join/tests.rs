@@ -1,5 +1,5 @@
-//! Joins that write rows to disk return the same as those in memory, and joins by limits the same as those of all
-//! pairs. The interpreter's tests check the latter.
+//! Joins that use the disk return the same as those in memory, and joins by limits return the same as a comparison of
+//! all pairs. The interpreter's tests check the latter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ fn column(id: u16) -> Expr {
     Expr::column(ColumnId(id))
 }
 
-/// Two tables of four columns, joined by some of them; `less`: and by their last columns, of which one must be less.
+/// Two tables of four columns, joined by some of these; with `less`, also by their last columns, one of which must be
+/// less.
 fn plan(kind: JoinKind, keys: &[u16], less: bool) -> Plan {
     let relation: Vec<RelationColumn> =
         COLUMNS.iter().zip(1..).map(|(ty, attnum)| RelationColumn { attnum, ty: *ty }).collect();
@@ -70,7 +71,7 @@ async fn little_memory_gives_the_same_rows() {
     }
 }
 
-/// The same, but one of this many rows has the same key as all such.
+/// The same rows, but one in this many has the same key as all such rows.
 #[derive(Debug)]
 struct Skewed(Made, usize);
 
@@ -106,7 +107,7 @@ async fn a_key_of_more_rows_than_memory_is_joined_in_passes() {
     for (seed, kind) in (20..).zip(KINDS) {
         for less in [false, true] {
             let plan = plan(kind, &[0], less);
-            // Some 20,000 rows with the key on the smaller side, 10 on the other one.
+            // About 20,000 rows have the key on the smaller side, and 10 on the other side.
             for views in
                 [[skewed(seed, 5, 2), skewed(seed + 100, 6, 5000)], [skewed(seed, 6, 5000), skewed(seed + 100, 5, 2)]]
             {
@@ -136,7 +137,7 @@ async fn memory_is_kept_to() {
     let plan = totals(&[0, 2]);
     let views = [view(40, 60, 1 << 40), view(40, 60, 1 << 40)];
     let expected = in_memory(&plan, &views).await;
-    // Some 30 MB each side.
+    // About 30 MB on each side.
     let little = runtime(2, 24 << 20, Some((1 << 30, 8 << 20, 1 << 20)));
     assert!(rows(&run(&little, &plan, &views).await.unwrap()) == expected);
     assert!(little.spilled_bytes() > 40 << 20, "{}", little.spilled_bytes());
@@ -205,10 +206,10 @@ async fn joins_within_joins_put_rows_on_disk() {
     }
 }
 
-/// Two columns and what one is to the other.
+/// Two columns, and the comparison between them.
 type Compared = (u16, u16, CmpOp);
 
-/// `a` is below `b`; or the same in words by which no partner is looked for.
+/// `a` is below `b`; with `all_pairs`, in a form by which no partner can be looked up.
 fn below(a: Expr, b: Expr, op: CmpOp, all_pairs: bool) -> Expr {
     let op = match (op, all_pairs) {
         (CmpOp::Lt, true) => CmpOp::Ge,
@@ -222,7 +223,7 @@ fn below(a: Expr, b: Expr, op: CmpOp, all_pairs: bool) -> Expr {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_give_the_rows_that_all_pairs_give() {
-    // Of numbers, floats, texts and numbers again.
+    // Comparisons of numbers, floats, texts, and numbers again.
     let limits: [&[Compared]; 6] = [
         &[(3, 7, CmpOp::Lt)],
         &[(3, 7, CmpOp::Eq), (4, 0, CmpOp::Le), (2, 6, CmpOp::Lt)],
@@ -234,13 +235,13 @@ async fn limits_give_the_rows_that_all_pairs_give() {
     for (seed, kind) in (60..).zip(KINDS).filter(|(_, kind)| *kind != JoinKind::Full) {
         for limits in limits {
             for (left, right) in [(1, 2), (2, 1), (0, 1), (1, 0)] {
-                // Of a key there are many rows.
+                // Many rows have the same key.
                 let values = if limits.iter().any(|(.., op)| *op == CmpOp::Eq) { 100 } else { 3000 };
                 let views = [view(seed, left, values), view(seed + 100, right, values)];
                 let told = async |all_pairs, runtime: Runtime| {
                     let mut plan = plan(kind, &[], false);
                     let conditions = limits.iter().map(|(a, b, op)| below(column(*a), column(*b), *op, all_pairs));
-                    // Few enough to be compared.
+                    // The rows are few enough for all pairs to be compared.
                     let few = Expr::Cmp {
                         op: CmpOp::Lt,
                         left: Box::new(Expr::Arith {
@@ -268,7 +269,7 @@ async fn limits_give_the_rows_that_all_pairs_give() {
     }
 }
 
-/// For each row of the first table its first partners in the second one, by a value that is compared with one of its
+/// For each row of the first table, its first partners in the second one, by a value that is compared with one of its
 /// own.
 fn nearest(
     conditions: &[(u16, u16, CmpOp)],
@@ -283,7 +284,7 @@ fn nearest(
         all.extend(conditions.iter().map(|(a, b, op)| below(column(*a), column(*b), *op, all_pairs)));
     }
     let key = |id: u16, descending| plan::SortKey { descending, ..plan::SortKey::ascending(column(id)) };
-    // Without ties one of several that are level must be the same each time.
+    // Without ties, the order must decide between equal values, so that the result is unique.
     let others = (4..8).map(|id| key(id, false));
     let order = [key(by, descending)].into_iter().chain(others.filter(|_| !ties)).collect();
     let count = Some(Expr::Literal { ty: Type::Int64, value: Some(plan::Literal::Int(count)) });

@@ -15,7 +15,7 @@ use arrow_schema::DataType;
 use datafusion_common::error::Result;
 use datafusion_common::hash_utils::{QualityRandomState, create_hashes};
 
-/// The word of a key that is null, or that the build side cannot have.
+/// The word of a key that is null, or that the build side cannot contain.
 pub const NONE: u64 = u64::MAX;
 
 const SEED: u64 = 0x616e_6b65_7201;
@@ -28,7 +28,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of no value.
+    /// The bounds of an empty set of values.
     pub const EMPTY: Bounds = Bounds { low: i64::MAX, high: i64::MIN };
 
     pub fn with(self, other: Bounds) -> Bounds {
@@ -52,7 +52,7 @@ impl Bounds {
     }
 }
 
-/// Values that stand for themselves; floats are canonical where they are keys, so equal ones have equal bits.
+/// Values that represent themselves. Floats are canonical in keys, so that equal ones have equal bits.
 trait Integer: Copy {
     fn integer(self) -> i64;
 }
@@ -92,24 +92,24 @@ fn bounds<T: ArrowPrimitiveType<Native: Integer>>(array: &PrimitiveArray<T>) -> 
     }
 }
 
-/// How words are made of keys.
+/// The way in which keys become words.
 #[derive(Clone, Debug)]
 pub enum Packing {
     Exact(Vec<Digit>),
     Hashed,
 }
 
-/// One key's part of a word.
+/// The part of one key in a word.
 #[derive(Clone, Copy, Debug)]
 pub struct Digit {
     low: i64,
     span: u64,
-    /// The factor of the key's value.
+    /// The factor by which the key's value is multiplied.
     times: u64,
 }
 
 impl Packing {
-    /// For the keys of a build side. `bounds`: `None` if one of the keys is no integer.
+    /// The packing for the keys of a build side. `bounds` is `None` if one of the keys is no integer.
     pub fn of(bounds: Option<&[Bounds]>) -> Packing {
         let Some(bounds) = bounds else { return Packing::Hashed };
         let (mut digits, mut times) = (Vec::new(), 1u64);
@@ -125,7 +125,7 @@ impl Packing {
         Packing::Exact(digits)
     }
 
-    /// Words are below this; `None` if they can be any.
+    /// A number above all words; `None` if words can have any value.
     pub fn limit(&self) -> Option<u64> {
         match self {
             Packing::Exact(digits) => Some(digits.iter().fold(1, |limit, digit| limit * (digit.span + 1))),
@@ -137,7 +137,7 @@ impl Packing {
         matches!(self, Packing::Exact(_))
     }
 
-    /// A word for each row.
+    /// The word of each row.
     pub fn words(&self, keys: &[ArrayRef], rows: usize, words: &mut Vec<u64>) -> Result<()> {
         words.clear();
         words.resize(rows, 0);
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(own[1], NONE);
         assert!([0, 2, 3].iter().all(|at| own[*at] < packing.limit().unwrap()));
         assert!(own[0] != own[2] && own[2] != own[3] && own[0] != own[3]);
-        // A value outside the bounds in one key gives no word, whatever its other keys are.
+        // A value outside the bounds in one key makes the word `NONE`, whatever the other keys are.
         let probe: [ArrayRef; 3] = [
             Arc::new(Int32Array::from(vec![5, 8, -4, i32::MAX, 7])),
             Arc::new(Int64Array::from(vec![3, 3, 3, 3, i64::MIN])),

@@ -19,7 +19,7 @@ use crate::operators::order::section::Section;
 
 #[derive(Debug)]
 pub struct FirstOfGroups {
-    /// Sorted by keys and order, a group's rows in one partition.
+    /// The input, sorted by keys and order, with all rows of a group in one partition.
     input: Arc<dyn ExecutionPlan>,
     keys: Arc<[SortColumn]>,
     order: Arc<[SortColumn]>,
@@ -39,16 +39,16 @@ impl FirstOfGroups {
     }
 }
 
-/// Goes through the rows.
+/// The walk through the rows.
 struct Walk {
     keys: Keys,
     order: Keys,
     section: Section,
     /// The group of the last row.
     group: Option<OwnedKey>,
-    /// Rows of this group so far.
+    /// The number of rows of this group so far.
     rows: usize,
-    /// The key that ties are compared with.
+    /// The key with which ties are compared.
     last: Option<OwnedKey>,
 }
 

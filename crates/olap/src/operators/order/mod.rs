@@ -1,4 +1,4 @@
-//! Rows in an order, and the first ones: the operators.
+//! The operators that sort rows, or return the first rows of an order.
 
 pub mod first_of_groups;
 pub mod runs;

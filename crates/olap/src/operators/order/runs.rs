@@ -1,8 +1,7 @@
-//! Sorted rows, all of them or the first ones: sorted batch by batch, and merged.
+//! Sorted rows, all of them or the first ones. Each batch is sorted, and the batches are merged.
 //!
-//! A row's place is decided by its key. If only the first rows are wanted, a row of a later batch is dropped once
-//! enough rows come before it, mostly by its key alone. Kept rows are copies, so that they do not hold the batches'
-//! memory.
+//! A row's place is decided by its key. If only the first rows are wanted, a row of a later batch is dropped, mostly by
+//! its key alone, once enough rows come before it. Kept rows are copies, so that they do not hold the batches' memory.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -17,7 +16,7 @@ use crate::base::compact::owned;
 use crate::base::keys::{Key, KeyRows, Keys, OwnedKey};
 use crate::spill::Room;
 
-/// Sorted rows.
+/// A sorted batch.
 struct Run {
     batch: RecordBatch,
     keys: KeyRows,
@@ -29,11 +28,11 @@ impl Run {
     }
 }
 
-/// How many of the first rows are wanted.
+/// The number of first rows that are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     pub rows: usize,
-    /// And all that are equal to the last of them.
+    /// Whether all rows that are equal to the last of them are wanted, too.
     pub ties: bool,
 }
 
@@ -44,9 +43,9 @@ pub struct Runs {
     runs: Vec<Run>,
     rows: usize,
     room: Room,
-    /// The key of the last wanted row: as many rows as are wanted do not come after it.
+    /// The key of the last wanted row so far. A row after it is not wanted.
     last: Option<OwnedKey>,
-    /// The number of rows beyond which it is worth it to drop the superfluous ones.
+    /// The number of rows beyond which it pays to drop superfluous ones.
     most: usize,
 }
 
@@ -60,12 +59,12 @@ impl Runs {
         self.runs.is_empty()
     }
 
-    /// With its key, on average.
+    /// The average bytes of a row with its key.
     pub fn bytes_of_a_row(&self) -> usize {
         self.runs.iter().map(Run::bytes).sum::<usize>() / self.rows.max(1)
     }
 
-    /// If that is an error the rows are not among these.
+    /// Adds rows. If it returns an error, the rows were not added.
     pub fn insert(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.wanted.rows == 0 {
             return Ok(());
@@ -100,14 +99,14 @@ impl Runs {
         let batch = self.batch(columns.collect::<Result<_>>()?, order.values().len())?;
         let run = Run { batch, keys: gathered };
         self.room.grow(run.bytes())?;
-        // Not before the rows are here: others are left out for the sake of these.
+        // The bound is set only after the rows were added, because it drops others in favour of these.
         self.last = last.or(self.last.take());
         self.rows += run.batch.num_rows();
         self.runs.push(run);
         if self.rows > self.most { self.compact() } else { Ok(()) }
     }
 
-    /// Keeps those that are wanted so far.
+    /// Keeps the rows that are wanted so far.
     fn compact(&mut self) -> Result<()> {
         let mut places = Vec::with_capacity(self.wanted.rows);
         let mut at = vec![0; self.runs.len()];
@@ -120,7 +119,7 @@ impl Runs {
         let batch = self.gathered(&places)?;
         let keys = self.keys.gathered(places.iter().map(|place| self.key(*place)));
         let run = Run { batch, keys };
-        // A copy may take more than what it was made of, and is then not worth it yet.
+        // A copy may need more memory than the original, and does not pay then.
         if self.room.try_resize(run.bytes()) {
             self.rows = run.batch.num_rows();
             self.runs = vec![run];
@@ -133,7 +132,7 @@ impl Runs {
         self.runs[run].keys.row(at)
     }
 
-    /// The next `rows` rows behind those that were merged up to `at`.
+    /// Merges the next `rows` rows, after those that were merged up to `at`.
     fn merge(&self, at: &mut [usize], rows: usize, places: &mut Vec<(usize, usize)>) {
         let head =
             |run: usize, at: usize| (at < self.runs[run].keys.num_rows()).then(|| Reverse((self.key((run, at)), run)));
@@ -146,7 +145,7 @@ impl Runs {
         }
     }
 
-    /// The rows behind those that are equal to the one in this place.
+    /// Merges the following rows that are equal to the one in this place.
     fn merge_equal(&self, at: &mut [usize], last: (usize, usize), places: &mut Vec<(usize, usize)>) {
         let key = self.key(last);
         for (run, at) in at.iter_mut().enumerate() {
@@ -171,16 +170,16 @@ impl Runs {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 
-    /// The rows that are wanted, in their order.
+    /// The wanted rows in their order.
     pub fn sorted(self) -> Sorted {
         Sorted { at: vec![0; self.runs.len()], left: self.wanted.rows, runs: self }
     }
 }
 
-/// Gives sorted rows in batches.
+/// Returns sorted rows in batches.
 pub struct Sorted {
     runs: Runs,
-    /// How far each run was given.
+    /// The place in each run up to which rows were returned.
     at: Vec<usize>,
     left: usize,
 }
@@ -236,7 +235,7 @@ mod tests {
         all
     }
 
-    /// As a sorter does: rows that do not fit beside others go on without these, and in halves where they are alone.
+    /// Behaves like a sorter without much memory: rows that do not fit are added to an empty set, in halves if need be.
     struct Few {
         rows: usize,
         ties: bool,

@@ -1,10 +1,10 @@
-//! A range of rows, by their number in an order.
+//! A section of an order: a range of its rows, by their numbers.
 
 /// A range of rows, as far as this machine can count.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
     pub offset: usize,
-    /// `usize::MAX`: all.
+    /// The number of rows; `usize::MAX` stands for all.
     pub count: usize,
     pub ties: bool,
 }

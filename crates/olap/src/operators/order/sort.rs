@@ -1,4 +1,4 @@
-//! The operator that puts rows in an order: each partition's for itself, or those of the only one.
+//! The operator that sorts rows, each partition separately or in the only one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl ExecutionPlan for Sort {
             while let Some(batch) = input.try_next().await? {
                 sorter.insert(&batch)?;
             }
-            // Whatever it holds on to.
+            // The input is dropped with everything that it holds.
             drop(input);
             sorter.sorted().await
         };

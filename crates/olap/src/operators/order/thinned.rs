@@ -1,4 +1,5 @@
-//! Drops rows that cannot be among the first of their group, whatever their order: the sort above gets fewer rows.
+//! Drops rows that cannot be among the first of their group, without sorting them completely. The sort above then gets
+//! fewer rows.
 //!
 //! ```text
 //!   rows -> behind the bound of their group? dropped -- some more: sorted -> the first of each group in these -> out
@@ -26,12 +27,12 @@ use crate::base::keys::{KeyRows, Keys, OwnedKey, SortColumn};
 use crate::operators::order::runs::{Runs, Wanted};
 use crate::spill::{Means, Room};
 
-/// So many rows pass as they are: to sort few takes no time.
+/// This many rows pass unchanged, because sorting few rows takes no time.
 const FREE_ROWS: usize = 1 << 16;
-/// Rows, or bytes, that are sorted at a time.
+/// The rows that are sorted at a time; the limit in bytes follows.
 const PIECE_ROWS: usize = 1 << 15;
 const PIECE_BYTES: usize = 4 << 20;
-/// The most groups with a bound: of more groups, most have few rows.
+/// The greatest number of groups with a bound. If there are more groups, most have few rows.
 const MOST_BOUNDS: usize = 1 << 14;
 const ALL: Wanted = Wanted { rows: usize::MAX, ties: false };
 
@@ -45,7 +46,7 @@ pub struct Thinned {
 }
 
 impl Thinned {
-    /// `wanted` of each group.
+    /// Keeps `wanted` rows of each group.
     pub fn new(
         input: Arc<dyn ExecutionPlan>,
         keys: Arc<[SortColumn]>,
@@ -65,7 +66,7 @@ impl Thinned {
 struct Thinning {
     schema: SchemaRef,
     groups: Keys,
-    /// The columns of the groups and of the order in them.
+    /// The columns of the groups, and of the order within them.
     columns: Arc<[SortColumn]>,
     places: Keys,
     wanted: Wanted,
@@ -78,11 +79,11 @@ struct Thinning {
     rows: Rows,
 }
 
-/// How many there were.
+/// The counts of rows.
 #[derive(Default)]
 struct Rows {
     seen: usize,
-    /// Since the last piece was sorted: that came, and that are in the next one.
+    /// Since the last piece was sorted: the rows that came, and those that are held for the next piece.
     came: usize,
     held: usize,
 }
@@ -108,8 +109,8 @@ impl Thinning {
         })
     }
 
-    /// Rows that may be wanted, of these and of earlier ones. `false`: thinning is not worth it, the others may pass
-    /// as they are.
+    /// Returns rows that may be wanted, from these and earlier ones. `false` if thinning does not pay, so that the
+    /// following rows may pass unchanged.
     fn thin(&mut self, batch: RecordBatch, out: &mut VecDeque<RecordBatch>) -> Result<bool> {
         let rows = batch.num_rows();
         self.rows.seen += rows;
@@ -119,7 +120,7 @@ impl Thinning {
         }
         let kept = match self.within_bounds(&batch).and_then(|kept| self.piece.insert(&kept).map(|()| kept)) {
             Ok(kept) => kept,
-            // They are put on disk where they are sorted.
+            // The sort above can put rows on disk.
             Err(DataFusionError::ResourcesExhausted(_)) => {
                 self.finish_piece(out)?;
                 out.push_back(batch);
@@ -151,7 +152,7 @@ impl Thinning {
         Ok(filter_record_batch(batch, &within)?)
     }
 
-    /// The first rows of each group of those that are held, in their order, and how many these are.
+    /// The first rows of each group among the held ones, in their order, and their number.
     fn finish_piece(&mut self, out: &mut VecDeque<RecordBatch>) -> Result<usize> {
         let keys = Keys::new(self.columns.clone(), &self.schema)?;
         let next = Runs::new(keys, self.schema.clone(), ALL, self.means.room.another());
@@ -183,8 +184,8 @@ impl Thinning {
         Ok(given)
     }
 
-    /// Sets the bound of a group: as many of its rows as are wanted do not come after this place, and no earlier
-    /// bound lies before it.
+    /// Sets the bound of a group. As many of its rows as are wanted come up to this place, and no earlier bound is
+    /// lower.
     fn bind(&mut self, group: &[u8], places: &KeyRows, row: usize) {
         let bound = places.row(row).owned();
         if let Some(known) = self.bounds.get_mut(group) {
@@ -238,7 +239,7 @@ impl ExecutionPlan for Thinned {
 
 struct State {
     input: SendableRecordBatchStream,
-    /// `None`: it is not worth it, or all are there.
+    /// The state; `None` if thinning does not pay, or once all rows have come.
     thinning: Option<Thinning>,
     out: VecDeque<RecordBatch>,
 }

@@ -1,5 +1,5 @@
-//! Distribution of chunks over threads: each has a range of its own, and a thread that is done helps with the others'
-//! ranges.
+//! Distribution of chunks to threads. Each thread has a range of its own; when it has finished, it helps with the
+//! ranges of others.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use datafusion_common::error::{DataFusionError, Result};
 #[derive(Debug)]
 pub struct Claims {
     parts: Vec<Part>,
-    /// Chunks that were taken and not read.
+    /// Chunks that were taken but not read.
     returned: Mutex<Vec<usize>>,
 }
 
@@ -30,7 +30,7 @@ impl Claims {
         Claims { parts: (0..partitions).map(part).collect(), returned: Mutex::default() }
     }
 
-    /// Once for each partition: who read them a second time would find no chunk.
+    /// Begins a partition. It works once, since a second reader would find no chunk.
     pub fn begin(&self, partition: usize) -> Result<()> {
         match self.parts[partition].begun.swap(true, Ordering::Relaxed) {
             true => Err(DataFusionError::Internal("a scan is read twice".into())),
@@ -38,14 +38,14 @@ impl Claims {
         }
     }
 
-    /// A chunk that nobody else reads.
+    /// The next chunk, which nobody else reads.
     pub fn next(&self, partition: usize) -> Option<usize> {
         let count = self.parts.len();
         let taken = (partition..partition + count).find_map(|part| self.parts[part % count].take());
         taken.or_else(|| self.returned.lock().unwrap_or_else(PoisonError::into_inner).pop())
     }
 
-    /// Somebody else goes on in the partition, from a chunk on that was taken, if there is one.
+    /// Lets another reader continue with the partition, including the chunk that was taken, if there is one.
     pub fn hand_over(&self, partition: usize, chunk: Option<usize>) {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner).extend(chunk);
         self.parts[partition].begun.store(false, Ordering::Relaxed);
@@ -70,7 +70,7 @@ mod tests {
         for (chunks, partitions) in [(0, 1), (1, 1), (10, 3), (733, 2)] {
             let claims = Claims::new(chunks, partitions);
             let mut taken: Vec<usize> = Vec::new();
-            // The last one takes the chunks of all.
+            // The last partition takes the chunks of all.
             for partition in (0..partitions).rev() {
                 taken.extend(std::iter::from_fn(|| claims.next(partition)).take(if partition > 0 {
                     2
@@ -89,7 +89,7 @@ mod tests {
         let claims = Claims::new(10, 2);
         assert!(claims.begin(1).is_ok() && claims.begin(0).is_ok());
         assert!(claims.begin(1).is_err());
-        // But somebody else in its place, from where it was.
+        // Another reader continues in its place.
         let chunk = claims.next(1);
         claims.hand_over(1, chunk);
         assert!(claims.begin(1).is_ok());

@@ -1,4 +1,4 @@
-//! A scan whose chunks the operator above reads by itself, straight from their codes.
+//! A scan whose chunks the operator above reads itself, straight from their codes.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,7 +12,7 @@ use super::filter::{Passed, Wanted, places_of};
 use super::{ChunkOf, Source, ViewScan};
 use crate::spill::Meter;
 
-/// If fewer than one row in this many is wanted, each is picked. Otherwise all are read, and the others ignored.
+/// If fewer than one row in this many is wanted, rows are picked. Otherwise all are read, and the others ignored.
 const DENSE: usize = 2;
 
 #[derive(Debug)]
@@ -21,16 +21,16 @@ pub struct Direct {
     meter: Option<Arc<Meter>>,
 }
 
-/// Rows of a chunk, at least one.
+/// The wanted rows of a chunk, at least one.
 pub enum Selected {
     All(usize),
-    /// Most of them.
+    /// Most of the rows.
     Masked(BooleanBuffer),
     Listed(Vec<u32>),
 }
 
 impl Direct {
-    /// `meter`: where it counts what it does.
+    /// `meter` counts the work of the scan.
     pub fn new(scan: &ViewScan, meter: Option<Arc<Meter>>) -> Direct {
         Direct { source: scan.source.clone(), meter }
     }
@@ -39,32 +39,32 @@ impl Direct {
         self.source.view.as_ref()
     }
 
-    /// The view's column that the scan returns there.
+    /// The view's column behind a column of the scan.
     pub fn column(&self, at: usize) -> usize {
         self.source.columns[at]
     }
 
-    /// Once for each partition.
+    /// Begins a partition; once for each.
     pub fn begin(&self, partition: usize) -> Result<()> {
         self.source.claims.begin(partition)
     }
 
-    /// The scan itself reads what is left of a partition, from a chunk on that was taken, if there is one.
+    /// Lets the scan itself read the rest of a partition, including the chunk that was taken, if there is one.
     pub fn hand_over(&self, partition: usize, chunk: Option<usize>) {
         self.source.claims.hand_over(partition, chunk);
     }
 
-    /// Ready once the joins above know their keys.
+    /// Ready once the joins above have their runtime filters.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.source.poll_ready(context)
     }
 
-    /// A chunk that nobody else reads.
+    /// The next chunk, which nobody else reads.
     pub fn next(&self, partition: usize) -> Option<usize> {
         self.source.claims.next(partition)
     }
 
-    /// The rows of a chunk that are wanted, if there are any.
+    /// The wanted rows of a chunk, if there are any.
     pub fn select(&self, index: usize) -> Result<Option<Selected>> {
         let select = || self.source.select(index);
         match &self.meter {
@@ -76,7 +76,7 @@ impl Direct {
         }
     }
 
-    /// All columns of the scan; `None`: of all rows.
+    /// All columns of the scan; of all rows if `rows` is `None`.
     pub fn batch(&self, index: usize, count: usize, rows: Option<&[u32]>) -> Result<RecordBatch> {
         let chunk = ChunkOf { source: &self.source, index, count };
         chunk.batch(&Wanted { rows: rows.map(<[u32]>::to_vec), read: Vec::new() })
@@ -107,7 +107,7 @@ impl Source {
 }
 
 impl Selected {
-    /// How many are wanted.
+    /// The number of wanted rows.
     pub fn len(&self) -> usize {
         match self {
             Selected::All(count) => *count,
@@ -116,7 +116,7 @@ impl Selected {
         }
     }
 
-    /// The rows that are read, whether they are wanted or not.
+    /// The number of rows that are read, wanted or not.
     pub fn read(&self) -> usize {
         match self {
             Selected::All(count) => *count,
@@ -125,7 +125,7 @@ impl Selected {
         }
     }
 
-    /// The list of the rows that are read, if they are listed.
+    /// The list of the rows that are read, if not all are.
     pub fn list(&self) -> Option<&[u32]> {
         match self {
             Selected::All(_) | Selected::Masked(_) => None,
@@ -133,7 +133,7 @@ impl Selected {
         }
     }
 
-    /// The same, where only wanted rows are read.
+    /// The same rows, with none read that is not wanted.
     pub fn without_others(self) -> Selected {
         match self {
             Selected::Masked(mask) => Selected::Listed(places_of(&mask)),

@@ -27,14 +27,14 @@ use super::pruning::Pruning;
 use super::{ChunkOf, exhausted};
 use crate::operators::scan::runtime_filter::KeyTest;
 
-/// If fewer than one row in this many is left, values are compared, not codes.
+/// If fewer than one row in this many is left, values are compared instead of codes.
 const SPARSE: usize = 4;
-/// If fewer rows are left, a condition is evaluated on each, not on all values of the chunk.
+/// If fewer rows are left, a condition is evaluated for each row, and not for each distinct value of the chunk.
 const FEW: usize = 16;
 
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// A row must meet all of them; none raises an error.
+    /// The conditions, all of which a row must meet. None of them raises an error.
     pub conditions: Vec<Condition>,
     pub pruning: Pruning,
     pub keys: Vec<KeyTest>,
@@ -45,27 +45,27 @@ pub struct Filter {
 #[derive(Debug)]
 pub struct Condition {
     pub expr: Arc<dyn PhysicalExpr>,
-    /// The view's columns that it reads, for each of which `schema` has a field.
+    /// The view's columns that the condition reads; `schema` has a field for each.
     pub columns: Vec<usize>,
     pub schema: SchemaRef,
-    /// It holds just where its only column is not null and lies in one of these.
+    /// Given if the condition is equivalent to this: its only column is not null, and lies in one of these ranges.
     pub ranges: Option<Vec<RangeInclusive<i128>>>,
 }
 
 /// Rows of a chunk.
 pub struct Wanted {
-    /// `None`: all.
+    /// The rows; `None` stands for all.
     pub rows: Option<Vec<u32>>,
-    /// Columns that were read for the filter, of these rows.
+    /// The columns that were read for the filter, reduced to these rows.
     pub read: Vec<(usize, ArrayRef)>,
 }
 
 /// The result of filtering a chunk.
 pub struct Filtered {
     pub wanted: Wanted,
-    /// Spent on reading.
+    /// The time that was spent on reading.
     pub nanoseconds: u64,
-    /// Rows that would find no partner.
+    /// The number of rows that would find no partner.
     pub without_partner: usize,
 }
 
@@ -102,13 +102,13 @@ impl Filter {
 
 /// The rows of a chunk that pass.
 pub enum Passed {
-    /// As codes tell; `None`: all.
+    /// The rows as codes tell; `None` stands for all.
     Mask(Option<BooleanBuffer>),
     Rows(Filtered),
 }
 
 impl Filter {
-    /// The same as a mask, if codes tell.
+    /// The passing rows as a mask, if codes are enough.
     pub fn passed(&self, chunk: &ChunkOf<'_>, live: Option<BooleanBuffer>) -> Result<Passed> {
         if !self.keys.is_empty() {
             return self.passing(chunk, live).map(Passed::Rows);
@@ -126,14 +126,14 @@ impl Filter {
     }
 }
 
-/// The rows of a chunk that pass by their codes, and the conditions for which codes do not suffice.
+/// The rows of a chunk that pass by their codes, and the conditions for which codes are not enough.
 fn by_codes<'a>(
     conditions: Vec<&'a Condition>,
     chunk: &ChunkOf<'_>,
     live: Option<BooleanBuffer>,
 ) -> Result<(Option<BooleanBuffer>, Vec<&'a Condition>)> {
     let (mut left, mut rest) = (live, Vec::new());
-    // Ranges cost least.
+    // Ranges are the cheapest conditions.
     let (ranges, others): (Vec<_>, Vec<_>) = conditions.into_iter().partition(|condition| condition.ranges.is_some());
     for condition in ranges.into_iter().chain(others) {
         let is_sparse = |left: &BooleanBuffer| left.count_set_bits() * FEW < chunk.count;
@@ -150,7 +150,7 @@ fn by_codes<'a>(
 }
 
 impl Condition {
-    /// The rows that pass, if the codes tell. Only those of `live` count.
+    /// The rows that pass, if codes tell. Only rows of `live` count.
     fn by_codes(&self, chunk: &ChunkOf<'_>, live: Option<&BooleanBuffer>) -> Result<Option<BooleanBuffer>> {
         let (view, [column]) = (&chunk.source.view, &self.columns[..]) else { return Ok(None) };
         if let Some(ranges) = &self.ranges {
@@ -165,7 +165,7 @@ impl Condition {
         let Some(distinct) = view.distinct(chunk.index, *column).map_err(exhausted)? else { return Ok(None) };
         let count = distinct.values.len();
         let values = match distinct.values.data_type() {
-            // A slot without a value holds no bytes, which not every function can read.
+            // The slot for null holds no bytes, which not every function can read.
             DataType::BinaryView => nullif(&distinct.values, &BooleanArray::new(!&distinct.used(live), None))?,
             _ => distinct.values.clone(),
         };
@@ -181,7 +181,7 @@ impl Condition {
     }
 }
 
-/// The places of the bits that are set in a mask.
+/// The places of the set bits in a mask.
 pub fn places_of(mask: &BooleanBuffer) -> Vec<u32> {
     let mut places = Vec::with_capacity(mask.count_set_bits());
     places.extend(mask.set_indices_u32());
@@ -195,11 +195,11 @@ fn where_true(passed: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-/// Rows that become fewer.
+/// The remaining rows, which become fewer.
 struct Narrowing<'a> {
     chunk: &'a ChunkOf<'a>,
     wanted: Wanted,
-    /// The rows among them that passed since they were last picked; `None`: all.
+    /// Those of them that have passed since the rows were last picked; `None` if all have.
     mask: Option<BooleanBuffer>,
     nanoseconds: u64,
 }
@@ -209,7 +209,7 @@ impl Narrowing<'_> {
         self.wanted.rows.as_ref().map_or(self.chunk.count, Vec::len)
     }
 
-    /// Keeps some of the chunk's rows: `None` all.
+    /// Keeps some of the chunk's rows; `None` keeps all.
     fn keep(&mut self, among_all: Option<BooleanBuffer>) -> Result<()> {
         let Some(among_all) = among_all else { return Ok(()) };
         self.mask = Some(match &self.wanted.rows {
@@ -227,7 +227,7 @@ impl Narrowing<'_> {
         self.narrow()
     }
 
-    /// Keeps the rows that may have a partner; how many have none.
+    /// Keeps the rows that may have a partner, and returns the number of the others.
     fn ask(&mut self, tests: &[&KeyTest]) -> Result<usize> {
         let before = self.len();
         for keys in tests {
@@ -243,7 +243,7 @@ impl Narrowing<'_> {
         columns: &[usize],
         test: impl FnOnce(Vec<ArrayRef>, usize) -> Result<BooleanBuffer>,
     ) -> Result<()> {
-        // Rows are picked anew when that spares the next test as much.
+        // Rows are picked again if that saves the next test as much work.
         if self.mask.as_ref().is_some_and(|mask| mask.count_set_bits() < mask.len() / 2) {
             self.narrow()?;
         }

@@ -1,5 +1,5 @@
-//! Scans of a [`TableView`]. Each partition reads a range of chunks, and of each chunk the existing rows that pass
-//! the scan's filter. Columns of the filter are read first, the others only for the rows that are left.
+//! Scans of a [`TableView`]. Each partition reads a range of chunks, and returns the existing rows that pass the scan's
+//! filter. The filter's columns are read first, the other columns only for the remaining rows.
 
 mod claims;
 mod direct;
@@ -36,11 +36,11 @@ pub use self::filter::{Condition, Filter};
 use self::filter::{Filtered, Wanted};
 pub use self::pruning::{Pruning, Ranges, Reading};
 
-/// Chunks that make a partition worth its task.
+/// The number of chunks from which on a further partition pays.
 const MIN_CHUNKS: usize = 4;
-/// Chunks that are read in one go if none of their rows is wanted.
+/// The number of chunks without wanted rows that are read before other tasks get their turn.
 const CHUNKS_AT_ONCE: usize = 16;
-/// Batches of more rows go on as they are.
+/// Batches with more rows than this are not combined.
 const LARGE_BATCH: usize = CHUNK_ROWS / 2;
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ struct Source {
     columns: Vec<usize>,
     schema: SchemaRef,
     claims: Claims,
-    /// Chunks and rows that were read so far.
+    /// The number of chunks that were read so far; the number of rows follows.
     chunks: AtomicU64,
     rows: AtomicU64,
     nanoseconds: AtomicU64,
@@ -66,12 +66,12 @@ struct Source {
 }
 
 impl ViewScan {
-    /// Some of the view's columns, for each of which `schema` has a field.
+    /// A scan of some of the view's columns; `schema` has a field for each.
     pub fn new(view: Arc<dyn TableView>, columns: Vec<usize>, schema: Schema, threads: usize) -> ViewScan {
         ViewScan::of(view, None, columns, Arc::new(schema), threads)
     }
 
-    /// The same of rows that pass a filter.
+    /// A scan of the rows that pass a filter.
     pub fn filtered(
         view: Arc<dyn TableView>,
         filter: Filter,
@@ -107,12 +107,12 @@ impl ViewScan {
         Chunks { read: self.source.chunks.load(Ordering::Relaxed), of: self.source.view.chunk_count() as u64 }
     }
 
-    /// Rows that passed the conditions but would have found no partner in a join above.
+    /// The number of rows that passed the conditions, but would have found no partner in a join above.
     pub fn without_partner(&self) -> u64 {
         self.source.without_partner.load(Ordering::Relaxed)
     }
 
-    /// The scan below the conditions as EXPLAIN shows it; `ran`: with what became of it so far.
+    /// The scan below the conditions, as EXPLAIN shows it. `ran` adds the measured figures so far.
     pub fn below_filter(&self, ran: bool) -> Option<Operator> {
         let (step, expected_rows) = self.source.filter.as_ref()?.scan.clone()?;
         let actual = ran.then(|| Actual {
@@ -126,13 +126,13 @@ impl ViewScan {
 }
 
 impl Source {
-    /// Ready once the joins above know their keys.
+    /// Ready once the joins above have their runtime filters.
     fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut keys = self.filter.iter().flat_map(|filter| &filter.keys);
         if keys.all(|keys| keys.poll_known(context).is_ready()) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// A chunk, and which of its rows are there, unless no row of it can be wanted.
+    /// A chunk with its existing rows, unless none of its rows can be wanted.
     fn begin(&self, index: usize) -> Result<Option<(ChunkOf<'_>, Option<BooleanBuffer>)>> {
         if self.filter.as_ref().is_some_and(|filter| filter.excludes(self.view.as_ref(), index)) {
             return Ok(None);
@@ -155,7 +155,7 @@ impl Source {
         wanted
     }
 
-    /// The rows of a chunk that are wanted, if there are any.
+    /// The wanted rows of a chunk, if there are any.
     fn read(&self, index: usize) -> Result<Option<RecordBatch>> {
         let Some((chunk, live)) = self.begin(index)? else { return Ok(None) };
         let wanted = match &self.filter {
@@ -172,7 +172,7 @@ impl Source {
 pub(crate) struct ChunkOf<'a> {
     source: &'a Source,
     index: usize,
-    /// All rows, also those that are not there.
+    /// The number of all rows, including those that do not exist.
     count: usize,
 }
 
@@ -213,11 +213,11 @@ pub fn exhausted(error: OutOfMemory) -> DataFusionError {
     DataFusionError::ResourcesExhausted(error.to_string())
 }
 
-/// Reads the rows of some chunks. If a filter leaves few of each, they are combined to larger batches.
+/// Reads the rows of some chunks. If the filter leaves few rows of each, they are combined into larger batches.
 struct Reader {
     source: Arc<Source>,
     partition: usize,
-    /// There are no more chunks.
+    /// Whether there are no more chunks.
     ended: bool,
     together: Option<BatchCoalescer>,
 }
@@ -232,8 +232,8 @@ impl Reader {
         Reader { partition, ended: false, together: is_sparse.then(coalescer), source }
     }
 
-    /// The next batch; nothing yet if many chunks had no row for it, so that the query leaves its thread to others and
-    /// notices that it was dropped.
+    /// The next batch. Nothing yet if many chunks had no row for it, so that other tasks get the thread, and a dropped
+    /// query is noticed.
     fn poll(&mut self) -> Poll<Option<Result<RecordBatch>>> {
         for _ in 0..CHUNKS_AT_ONCE {
             match self.next() {
@@ -301,7 +301,7 @@ impl ExecutionPlan for ViewScan {
             }
             polled
         });
-        // Batches are nearly always ready: only by spending tokio's budget does the query leave its thread to others.
+        // Batches are nearly always ready. The query only yields its thread because it spends tokio's budget.
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), batches))))
     }
 }

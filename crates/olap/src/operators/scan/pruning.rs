@@ -1,5 +1,5 @@
-//! Pruning by zone maps: ranges of columns that follow from conditions, and chunks that need not be read since their
-//! bounds lie outside.
+//! Pruning by zone maps: conditions imply ranges of columns, and a chunk need not be read if its bounds lie outside of
+//! these.
 
 use std::ops::RangeInclusive;
 
@@ -7,14 +7,14 @@ use colstore::TableView;
 use plan::catalogue::Named;
 use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type, float_order, text_order};
 
-/// More ranges are tried together, by value.
+/// More ranges than this are tested together, by value.
 const MOST_RANGES: usize = 4;
 
 /// Ranges of columns that follow from conditions.
 #[derive(Debug, Default)]
 pub struct Pruning(Vec<Wanted>);
 
-/// A row passes only if the view's column lies between, and is not null.
+/// A range: a row passes only if the view's column lies in it, and is not null.
 #[derive(Debug, PartialEq)]
 struct Wanted {
     column: usize,
@@ -23,13 +23,13 @@ struct Wanted {
 }
 
 impl Pruning {
-    /// From conditions that a row must all pass. `columns`: those of the view.
+    /// The ranges that follow from conditions, all of which a row must pass. `columns` are those of the view.
     pub fn of(conditions: &[&Expr], columns: &[ColumnId], plan: &Plan, params: &[Option<Literal>]) -> Pruning {
         let reading = Reading { columns, plan, params };
         Pruning(conditions.iter().flat_map(|condition| reading.condition(condition)).collect())
     }
 
-    /// Whether no row of a chunk passes.
+    /// Whether no row of a chunk can pass.
     pub fn excludes(&self, view: &dyn TableView, index: usize) -> bool {
         self.0.iter().any(|wanted| {
             let bounds = view.bounds(index, wanted.column);
@@ -38,7 +38,7 @@ impl Pruning {
     }
 }
 
-/// The ranges in which a column of the view lies.
+/// The ranges in which a column of the view must lie.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranges {
     column: usize,
@@ -58,7 +58,7 @@ impl Ranges {
     }
 }
 
-/// Reads conditions on the columns of a view.
+/// Interprets conditions on the columns of a view.
 pub struct Reading<'a> {
     pub columns: &'a [ColumnId],
     pub plan: &'a Plan,
@@ -66,7 +66,7 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The ranges that a condition is equivalent to, together with the column not being null.
+    /// The ranges to which a condition is equivalent, if the column is not null.
     pub fn exactly(&self, condition: &Expr) -> Option<Ranges> {
         match condition {
             Expr::Cmp { op, left, right } => {
@@ -107,7 +107,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The range of alternatives that are all about one column.
+    /// The range of alternatives on one column.
     fn either(&self, alternatives: &[Expr]) -> Option<Wanted> {
         let one = |alternative: &Expr| {
             let mut found = self.condition(alternative);
@@ -117,7 +117,7 @@ impl Reading<'_> {
         all.into_iter().map(Some).reduce(|a, b| a?.or(b?)).flatten()
     }
 
-    /// column op constant
+    /// The range of a comparison, column op constant.
     fn compared(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
         let (value, ty) = self.number(constant)?;
         let (column, (floor, ceiling)) = match self.date_as_timestamp(column) {
@@ -140,7 +140,7 @@ impl Reading<'_> {
         Some(Wanted { column, low, high })
     }
 
-    /// column op constant, by their ranks.
+    /// The range of column op constant for floats, by their ranks.
     fn compared_floats(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
         let column = self.float_column(column)?;
         let rank = i128::from(float_order::rank(self.float(constant)?));
@@ -148,7 +148,7 @@ impl Reading<'_> {
         Some(Wanted { column, low, high })
     }
 
-    /// A column of the view, also one of reals as doubles, which have the same values.
+    /// A column of the view. A column of reals that are cast to doubles counts, too, because the values are the same.
     fn float_column(&self, expr: &Expr) -> Option<usize> {
         match expr {
             Expr::Cast { to: Type::Float64, arg } => self.float_column(arg),
@@ -166,7 +166,7 @@ impl Reading<'_> {
         }
     }
 
-    /// column op constant
+    /// The range of column op constant for uuids.
     fn compared_uuids(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
         let (column, _) = self.column(column).filter(|(_, ty)| *ty == Type::Uuid)?;
         let (Literal::Decimal(uuid), Type::Uuid) = self.constant(constant)? else { return None };
@@ -174,7 +174,7 @@ impl Reading<'_> {
         Some(Wanted { column, low, high })
     }
 
-    /// column op constant, by their places, of which several texts may have the same one.
+    /// The range of column op constant for texts, by their places. Several texts may have the same place.
     fn compared_texts(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
         let (column, ty) = self.text_column(column)?;
         let (literal, _) = self.constant(constant).filter(|(_, other)| *other == ty)?;
@@ -192,7 +192,7 @@ impl Reading<'_> {
         Some(Wanted { column, low, high })
     }
 
-    /// column LIKE pattern: whatever passes begins as the pattern does.
+    /// The range of column LIKE pattern: matching texts begin as the pattern does.
     fn like(&self, args: &[Expr]) -> Option<Wanted> {
         let [column, pattern, ..] = args else { return None };
         let (column, pattern) = (self.searched_column(column)?, self.text(pattern)?);
@@ -214,7 +214,7 @@ impl Reading<'_> {
         Some(beginning_with(self.searched_column(column)?, self.text(start)?))
     }
 
-    /// A column of the view whose bounds are places of texts, or bytes, and the type that its values are taken for.
+    /// A column of the view whose bounds are places of texts or bytes, and the type as which its values are compared.
     fn text_column(&self, expr: &Expr) -> Option<(usize, Type)> {
         match expr {
             Expr::Cast { to: Type::Text, arg } => {
@@ -224,7 +224,7 @@ impl Reading<'_> {
         }
     }
 
-    /// One whose texts are stored as a search sees them: without blanks that are not there.
+    /// Such a column, if its texts are stored in the form in which they are searched: without padding blanks.
     fn searched_column(&self, expr: &Expr) -> Option<usize> {
         self.text_column(expr).filter(|(_, ty)| *ty == Type::Text).map(|(column, _)| column)
     }
@@ -247,13 +247,13 @@ impl Reading<'_> {
         }
     }
 
-    /// A column of dates that is compared as points in time.
+    /// A column of dates that is compared as timestamps.
     fn date_as_timestamp(&self, expr: &Expr) -> Option<usize> {
         let Expr::Call { function: Named::Comparable, args, .. } = expr else { return None };
         self.column(args.first()?).filter(|(_, ty)| *ty == Type::Date).map(|(column, _)| column)
     }
 
-    /// A column of the view, also as a wider integer, and its type.
+    /// A column of the view and its type. A cast to a wider integer is ignored.
     fn column(&self, expr: &Expr) -> Option<(usize, Type)> {
         match expr {
             Expr::Column { id } => {
@@ -265,7 +265,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A constant that is a number of the kind that bounds are, with its type.
+    /// A constant with its type, if it is a number of the kind that bounds are.
     fn number(&self, expr: &Expr) -> Option<(i128, Type)> {
         if let Expr::Cast { to: Type::Int32 | Type::Int64, arg } = expr {
             return self.number(arg).filter(|(_, ty)| is_integer(*ty));
@@ -279,7 +279,7 @@ impl Reading<'_> {
 }
 
 impl Wanted {
-    /// Values that one of the two lets pass.
+    /// The values that pass one of the two.
     fn or(self, other: Wanted) -> Option<Wanted> {
         let (low, high) = (self.low.min(other.low), self.high.max(other.high));
         (self.column == other.column).then_some(Wanted { low, high, ..self })
@@ -290,7 +290,7 @@ fn beginning_with(column: usize, start: &str) -> Wanted {
     Wanted { column, low: text_order::place(start.as_bytes()), high: text_order::last_place(start.as_bytes()) }
 }
 
-/// The range of numbers that compare so with a value of which only bounds are known.
+/// The range of numbers that may compare in this way with a value, of which only bounds are known.
 fn within(op: CmpOp, floor: i128, ceiling: i128) -> Option<(i128, i128)> {
     match op {
         CmpOp::Eq => Some((ceiling, floor)),
@@ -302,13 +302,13 @@ fn within(op: CmpOp, floor: i128, ceiling: i128) -> Option<(i128, i128)> {
     }
 }
 
-/// A value in larger units, of which it may have a part only: rounded down, and up.
+/// A value in larger units, rounded down and rounded up.
 fn in_units(value: i128, unit: i128) -> (i128, i128) {
     let floor = value.div_euclid(unit);
     (floor, floor + i128::from(value.rem_euclid(unit) != 0))
 }
 
-/// A timestamp in days, of which dates have more than timestamps; infinity is infinity.
+/// A timestamp in days. There are more dates than timestamps; infinity stays infinity.
 fn days_of(timestamp: i128) -> (i128, i128) {
     const DAY: i128 = 86_400_000_000;
     const ENDS: [(i64, i32); 2] = [(i64::MAX, i32::MAX), (i64::MIN, i32::MIN)];
@@ -344,7 +344,7 @@ mod tests {
         Expr::Cmp { op, left, right }
     }
 
-    /// The range that a condition gives for the first column for which it gives one.
+    /// The first range that a condition implies.
     fn wanted(condition: &Expr) -> Option<(usize, i128, i128)> {
         let columns: Vec<ColumnId> = (0..4).map(ColumnId).collect();
         let plan = Plan {
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(ranges(&is(CmpOp::Ne, 5)), None);
         assert_eq!(ranges(&all(vec![is(CmpOp::Ge, 3), is(CmpOp::Lt, 9)])), Some(vec![3..=8]));
         assert_eq!(ranges(&any(vec![is(CmpOp::Eq, 3), is(CmpOp::Gt, 9)])), Some(vec![3..=3, 10..=i128::MAX]));
-        // More than ranges of one column, or more of them than are tried.
+        // These are ranges of several columns, or more ranges than are tested.
         let other = compare(CmpOp::Eq, column(1), constant(Type::Date, 9));
         assert_eq!(ranges(&all(vec![is(CmpOp::Eq, 3), other.clone()])), None);
         assert_eq!(ranges(&any(vec![is(CmpOp::Eq, 3), other])), None);
@@ -426,7 +426,7 @@ mod tests {
             assert_eq!(wanted(&compare(CmpOp::Lt, date(), time(micros))), Some((1, i128::MIN, below)), "{micros}");
             assert_eq!(wanted(&compare(CmpOp::Eq, time(micros), date())), Some((1, equal.0, equal.1)), "{micros}");
         }
-        // Any other column is no date.
+        // No other column is a date.
         let other = Expr::Call { function: Named::Comparable, ty: Type::Timestamp, args: vec![*column(0)] };
         assert_eq!(wanted(&compare(CmpOp::Lt, Box::new(other), time(0))), None);
     }
@@ -450,16 +450,16 @@ mod tests {
         let less = compare(CmpOp::Lt, column(0), float(-1.5));
         assert_eq!(wanted(&less), Some((0, i128::MIN, rank(-1.5) - 1)));
         assert_eq!(wanted(&compare(CmpOp::Ge, float(2.0), column(0))), Some((0, i128::MIN, rank(2.0))));
-        // Whatever is not a number is equal to itself, and greater than all others.
+        // NaN is equal to itself, and greater than all other values.
         assert_eq!(wanted(&compare(CmpOp::Eq, column(0), float(f64::NAN))), Some((0, rank(f64::NAN), rank(f64::NAN))));
         let real = Box::new(Expr::Cast { to: Type::Float64, arg: column(1) });
         let zero = Box::new(Expr::Param { index: 0 });
         assert_eq!(wanted(&compare(CmpOp::Le, real.clone(), zero.clone())), Some((1, i128::MIN, rank(0.0))));
         assert_eq!(wanted(&compare(CmpOp::Ne, real.clone(), zero)), None);
-        // Bounds are not known for a value that an integer is converted to.
+        // The bounds of an integer do not apply to the float to which it is converted.
         let number = Box::new(Expr::Cast { to: Type::Float64, arg: column(2) });
         assert_eq!(wanted(&compare(CmpOp::Eq, number, float(1.0))), None);
-        // Codes say nothing of floats.
+        // Codes say nothing about floats.
         let reading = Reading { columns: &columns, plan: &plan, params: &[] };
         assert_eq!(reading.exactly(&less), None);
     }
@@ -472,7 +472,7 @@ mod tests {
         assert_eq!(wanted(&compare(CmpOp::Ge, column(2), finer(1005))), Some((2, 101, i128::MAX)));
         assert_eq!(wanted(&compare(CmpOp::Gt, column(2), finer(-1005))), Some((2, -100, i128::MAX)));
         assert_eq!(wanted(&compare(CmpOp::Le, column(2), finer(-1005))), Some((2, i128::MIN, -101)));
-        // No value of the column is 1.005, one is 1.01.
+        // No value of the column is 1.005, and one is 1.01.
         assert_eq!(wanted(&compare(CmpOp::Eq, column(2), finer(1005))), Some((2, 101, 100)));
         assert_eq!(wanted(&compare(CmpOp::Eq, column(2), finer(1010))), Some((2, 101, 101)));
         let coarser = constant(Type::Decimal128 { scale: 0 }, 7);
@@ -518,7 +518,7 @@ mod tests {
         let long = "https://example.com/";
         for (op, expected) in [
             (CmpOp::Eq, Some((0, place(long), place(long)))),
-            // Others may begin with the same bytes.
+            // Other texts may begin with the same bytes.
             (CmpOp::Lt, Some((0, i128::MIN, place(long)))),
             (CmpOp::Le, Some((0, i128::MIN, place(long)))),
             (CmpOp::Gt, Some((0, place(long), i128::MAX))),

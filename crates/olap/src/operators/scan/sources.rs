@@ -1,4 +1,4 @@
-//! Sources of a plan's relations beyond one table: several tables one after the other, and rows that come with a
+//! Sources of a plan's relations other than one table: several tables one after the other, and rows that come with a
 //! request.
 
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use protocol::request::{Failure, SentRows};
 use crate::base::arrow_form::scalar;
 use crate::base::error::internal;
 
-/// A view for each of the plan's relations. `tables`: one for each of the plan's tables; `sent`: for each relation
-/// whose rows come with the request.
+/// A view for each of the plan's relations. `tables` has one for each of the plan's tables, `sent` the rows of each
+/// relation that come with the request.
 pub fn views(
     plan: &Plan,
     tables: Vec<Arc<dyn TableView>>,
@@ -26,7 +26,7 @@ pub fn views(
     })
 }
 
-/// The same without rows that would come with the request, as many as they are expected to be.
+/// The views for EXPLAIN. Rows that would come with the request are only counted, by their expected number.
 pub fn expected_views(
     plan: &Plan,
     tables: Vec<Arc<dyn TableView>>,
@@ -66,7 +66,7 @@ fn views_with(
 struct Several {
     types: Vec<Type>,
     tables: Vec<Arc<dyn TableView>>,
-    /// For each chunk, its table and its place there.
+    /// For each chunk, its table and its number there.
     chunks: Vec<(usize, usize)>,
     key: Option<Vec<usize>>,
 }
@@ -144,7 +144,7 @@ impl Sent {
     }
 }
 
-/// Made of one value after the other: all of them a second time, in a longer form, would take many times as much.
+/// The array is made value by value. A second, longer form of all values would need many times as much memory.
 fn array(ty: Type, values: Vec<Option<Literal>>) -> Result<ArrayRef, Failure> {
     let nothing = scalar(ty, None)?;
     if values.is_empty() {

@@ -1,7 +1,7 @@
-//! Frames of a range of values: where the rows of each one begin and end.
+//! Frames of a range of values: finds the first and the last row of each.
 //!
-//! PostgreSQL moves two places along the rows of a partition, never back, and asks at each row whether the edge of the
-//! current one is reached; here it is the same.
+//! PostgreSQL moves two places along the rows of a partition, never back. At each row it asks whether the place has
+//! reached the edge of the current row's frame. This code does the same.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use plan::Frame;
 use crate::base::keys::{Key, KeyRows, Keys};
 use crate::operators::window::frames::{Edges, Layout};
 
-/// A frame, with what says how far one of values reaches.
+/// A frame, with the reach of its range of values.
 #[derive(Clone, Debug)]
 pub struct Framed {
     pub frame: Frame,
@@ -52,7 +52,7 @@ impl Framed {
 }
 
 impl Reach {
-    /// Whether the row at a place comes before those of the frame of the current one.
+    /// Whether the row at a place comes before the frame of the current row.
     fn is_before(&self, values: &Column, at: usize, edges: &Column, row: usize) -> bool {
         match (values.key(at), edges.key(row)) {
             (Some(value), Some(edge)) => self.order(value.cmp(&edge)).is_lt(),
@@ -61,7 +61,7 @@ impl Reach {
         }
     }
 
-    /// Whether it does not come behind them.
+    /// Whether the row at a place does not come after the frame of the current row.
     fn is_within(&self, values: &Column, at: usize, edges: &Column, row: usize) -> bool {
         match (values.key(at), edges.key(row)) {
             (Some(value), Some(edge)) => self.order(value.cmp(&edge)).is_le(),
@@ -75,7 +75,7 @@ impl Reach {
     }
 }
 
-/// Values that are compared, or null.
+/// Values that are compared; some may be null.
 struct Column {
     values: ArrayRef,
     keys: KeyRows,
@@ -92,7 +92,7 @@ impl Column {
     }
 }
 
-/// For each row the first place, from that of the row before it on, that is not passed.
+/// For each row, the first place that is not passed, beginning with the place of the row before.
 fn places(layout: &Layout, passes: impl Fn(usize, usize) -> bool) -> Vec<usize> {
     let mut places = Vec::with_capacity(layout.rows());
     for partition in layout.partitions() {

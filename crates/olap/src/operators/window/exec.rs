@@ -1,6 +1,6 @@
 //! The operator that adds the columns of window functions to sorted rows.
 //!
-//! A partition's rows are together when they are computed, and small partitions with others.
+//! All rows of a partition are computed together, and small partitions together with others.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::operators::window::windowed::Call;
 
 #[derive(Debug)]
 pub struct Windows {
-    /// Sorted by partition and order, a partition's rows in one place.
+    /// The input, sorted by partition and order, with the rows of each partition in one place.
     input: Arc<dyn ExecutionPlan>,
     partition: Arc<[SortColumn]>,
     order: Arc<[SortColumn]>,
@@ -37,7 +37,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// `fields` are the columns that the calls make.
+    /// `fields` are the columns that the calls add.
     pub fn new(
         input: Arc<dyn ExecutionPlan>,
         partition: Vec<SortColumn>,
@@ -71,14 +71,14 @@ struct Collector {
     cancellation: Cancellation,
     waiting: Vec<RecordBatch>,
     rows: usize,
-    /// The partition of the last row.
+    /// The key of the last row's partition.
     last: Option<OwnedKey>,
     enough: usize,
     reservation: MemoryReservation,
 }
 
 impl Collector {
-    /// One more batch; what is complete with it.
+    /// Adds a batch, and returns the partitions that are complete now.
     fn push(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
         let keys = self.partition.of(&batch)?;
         let rows = batch.num_rows();
@@ -109,12 +109,12 @@ impl Collector {
         Ok(())
     }
 
-    /// All that waits, with the columns of the calls.
+    /// All collected rows, with the columns of the calls.
     fn complete(&mut self) -> Result<Option<RecordBatch>> {
         if self.rows == 0 {
             return Ok(None);
         }
-        // A second copy, keys, places in partitions and frames, and the results.
+        // The memory is for a second copy, keys, places in partitions and frames, and the results.
         self.reservation.try_grow(self.reservation.size() + self.rows * (64 + 48 * self.calls.len()))?;
         let batch = concat_batches(&self.input_schema, &self.waiting)?;
         self.waiting.clear();

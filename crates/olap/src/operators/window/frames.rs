@@ -8,16 +8,17 @@ use plan::{Bound, Exclude, Frame, Unit};
 
 use crate::base::keys::{KeyRows, Keys};
 
-/// The places of each row, where a frame of values begins and behind its end, if edges say so.
+/// For each row, the first row of its frame and the row after its end, if edges determine them.
 #[derive(Default)]
 pub struct Edges {
     pub starts: Vec<usize>,
     pub ends: Vec<usize>,
 }
 
-/// Whole partitions, one behind the other.
+/// Whole partitions, one after the other.
 pub struct Layout {
-    /// First rows of partitions, and of groups of peers, and the number of rows behind them.
+    /// The first rows of partitions, followed by the number of all rows. The next field is the same for groups of
+    /// peers.
     partitions: Vec<usize>,
     groups: Vec<usize>,
     /// The partition of each row.
@@ -59,7 +60,7 @@ impl Layout {
         self.group(self.group[row] as usize)
     }
 
-    /// The number of a row's peers among those of its partition, from 0.
+    /// The number of a row's group of peers within its partition, from 0.
     pub fn group_in_partition(&self, row: usize) -> usize {
         (self.group[row] - self.group[self.partition(row).start]) as usize
     }
@@ -72,7 +73,8 @@ impl Layout {
         self.partitions.windows(2).map(|ends| ends[0]..ends[1])
     }
 
-    /// The rows of a row's frame: up to three ranges, some of them empty. `edges` are those of a frame of values.
+    /// The rows of a row's frame: up to three ranges, some of which may be empty. `edges` belong to a frame of a range
+    /// of values.
     pub fn frame(&self, frame: &Frame, edges: &Edges, row: usize) -> [Range<usize>; 3] {
         let whole = self.partition(row);
         let (start, end) = match frame.unit {
@@ -143,7 +145,7 @@ impl Layout {
     }
 }
 
-/// Whether a row has the key of the one before it.
+/// Whether a row has the same key as the one before it.
 fn alike(keys: &KeyRows, at: usize) -> bool {
     keys.row(at) == keys.row(at - 1)
 }

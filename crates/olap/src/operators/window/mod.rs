@@ -1,4 +1,4 @@
-//! Window functions: the operator, and the columns that it adds.
+//! The operator for window functions, and the columns that it adds.
 
 pub mod edges;
 pub mod exec;

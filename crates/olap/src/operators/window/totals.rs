@@ -7,7 +7,7 @@
 //!   floats, bits                row by row from the frame's first one on, and anew when that changes
 //! ```
 //!
-//! PostgreSQL does the same: a float cannot be subtracted from a sum without changing the rest of it.
+//! PostgreSQL does the same, because a float cannot be subtracted from a sum without changing the rest of it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,15 +33,15 @@ use crate::base::operand::for_number;
 use crate::functions::numerics::{Collected, decoded, failure};
 use crate::operators::window::tree::Tree;
 
-/// The rows of a frame, in their order: up to three ranges, some of them empty.
+/// The rows of a frame in their order: up to three ranges, some of which may be empty.
 type Frame = [Range<usize>; 3];
 
-/// Rows that are looked at between two looks whether anybody still waits.
+/// The number of rows between two checks whether the query was cancelled.
 const UNTIL_CHECK: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Total {
-    /// The sum of integers or decimals as Decimal128, or narrow as Int64.
+    /// The sum of integers or decimals as Decimal128 or, if `narrow`, as Int64.
     Integers {
         narrow: bool,
     },
@@ -55,7 +55,7 @@ pub enum Total {
 }
 
 impl Total {
-    /// The sum of the values in each of the frames; null for none.
+    /// The sum of the values in each frame; null if it has none.
     pub fn evaluate(
         self,
         values: &ArrayRef,
@@ -92,7 +92,7 @@ impl Total {
     }
 }
 
-/// How many values are not null before each row, and in all.
+/// The number of values that are not null before each row, and in total.
 pub fn counts_before(values: &ArrayRef) -> Vec<i128> {
     let mut counts = vec![0];
     counts.extend((0..values.len()).scan(0, |count, row| {
@@ -117,7 +117,7 @@ fn integers(values: &ArrayRef, frames: impl Iterator<Item = Frame>, narrow: bool
     Ok(Arc::new(sums.collect::<Decimal128Array>().with_data_type(RAW_DECIMAL)))
 }
 
-/// The sums of the values before each row, and of all.
+/// The sum of the values before each row, and of all values.
 fn sums_before(values: &ArrayRef) -> Result<Vec<i128>> {
     for_number!(values.data_type(), T => {
         let (mut sum, mut sums) = (0i128, vec![0]);
@@ -131,7 +131,7 @@ fn sums_before(values: &ArrayRef) -> Result<Vec<i128>> {
     })
 }
 
-/// Shown with as many digits as that value of the frame that shows most.
+/// The sums of numerics. Each has as many digits as the value of its frame with most digits.
 fn numerics(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<ArrayRef> {
     let values = values.as_binary_view();
     let scale = |value: &[u8]| Ok::<_, QueryError>(decoded(value)?.scale().map(i32::from));
@@ -167,7 +167,7 @@ fn intervals(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<A
             if values.is_valid(row) {
                 total = total.plus(values.value(row), if enters { 1 } else { -1 });
                 count = if enters { count + 1 } else { count - 1 };
-                // On the way to it, too, PostgreSQL has a sum that may be out of range.
+                // Like PostgreSQL, the intermediate sum must not be out of range either.
                 total.sum()?;
             }
             Ok(())
@@ -195,12 +195,12 @@ fn spread(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<Arra
     })
 }
 
-/// Goes from one frame to the next.
+/// A frame that moves to the next one.
 #[derive(Default)]
 struct Sliding(Frame);
 
 impl Sliding {
-    /// Calls `visit` with each row that is not in both frames, and whether it is in the new one.
+    /// Calls `visit` with each row that is in only one of the two frames, and with whether that is the new one.
     fn to(&mut self, frame: Frame, mut visit: impl FnMut(usize, bool) -> Result<()>) -> Result<()> {
         for (old, new) in self.0.iter_mut().zip(frame) {
             let apart = old.end <= new.start || new.end <= old.start;
@@ -216,8 +216,8 @@ impl Sliding {
     }
 }
 
-/// Folds the values of each frame's rows with `with`. A frame that begins with the previous one and is no shorter
-/// continues its result.
+/// Folds the values of each frame's rows by `with`. If a frame begins with the same row as the previous one, and is no
+/// shorter, it continues the previous result.
 fn fold<T, S: Copy>(
     frames: impl Iterator<Item = Frame>,
     value: impl Fn(usize) -> Option<T>,
@@ -259,7 +259,7 @@ fn with_float(sum: Option<f64>, value: f64) -> Result<f64> {
     Ok(sum.map_or(value, |sum| sum + value))
 }
 
-/// Both are reals.
+/// The sum of two reals.
 fn with_real(sum: Option<f64>, value: f64) -> Result<f64> {
     let Some(sum) = sum else { return Ok(value) };
     let more = f64::from(sum as f32 + value as f32);
@@ -269,7 +269,8 @@ fn with_real(sum: Option<f64>, value: f64) -> Result<f64> {
     }
 }
 
-/// Floats that were added up, with how far they are from their mean, as PostgreSQL does it (Youngs and Cramer's way).
+/// The state of PostgreSQL's variance of floats (Youngs and Cramer's method): their sum, and their squared differences
+/// from the mean.
 #[derive(Clone, Copy)]
 struct Summed {
     count: f64,
@@ -314,7 +315,7 @@ mod tests {
         (0..4).map(|row| [0..row + 1, row + 1..row + 1, row + 1..row + 1]).collect()
     }
 
-    /// From each row to the last.
+    /// The frames from each row to the last one.
     fn rest() -> Vec<Frame> {
         (0..4).map(|row| [row..4, 4..4, 4..4]).collect()
     }
@@ -332,7 +333,7 @@ mod tests {
         let values: ArrayRef = Arc::new(Float64Array::from(vec![1e20, 1.0, -1e20, 1.0]));
         for (frames, expected) in [
             (running(), [1e20, 1e20, 0.0, 1.0]),
-            // 1 - 1e20 loses the 1: what left a frame before is not just taken back.
+            // 1 - 1e20 loses the 1, so a value that has left the frame cannot simply be subtracted.
             (rest(), [1.0, -1e20 + 1.0, -1e20, 1.0]),
             (without_current(), [-1e20, 1.0, 1e20, 0.0]),
         ] {

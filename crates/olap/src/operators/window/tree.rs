@@ -1,4 +1,4 @@
-//! The least or greatest value of any range of rows, in time that grows with the range's logarithm.
+//! A tree that finds the least or the greatest value in any range of rows, in logarithmic time.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::base::keys::KeyRows;
 pub struct Tree<'a> {
     keys: &'a KeyRows,
     which: Extreme,
-    /// The leaves are the rows, behind the inner nodes; the children of node n are 2 n and 2 n + 1.
+    /// The leaves are the rows, after the inner nodes. The children of node n are 2 n and 2 n + 1.
     nodes: Vec<Option<u32>>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The last one of those that are equal, as PostgreSQL has it.
+    /// The row of the best value; of several equal values, the last one, as in PostgreSQL.
     pub fn best(&self, frame: [Range<usize>; 3]) -> Option<usize> {
         let rows = self.nodes.len() / 2;
         let mut best = None;

@@ -22,7 +22,7 @@ use crate::operators::window::frames::Layout;
 use crate::operators::window::totals::{Total, counts_before, over};
 use crate::operators::window::tree::Tree;
 
-/// A window function with its lowered arguments; each makes one column.
+/// A window function with its lowered arguments. Each adds one column.
 #[derive(Clone, Debug)]
 pub enum Call {
     RowNumber,
@@ -43,7 +43,7 @@ pub enum Call {
         which: Which,
         frame: Framed,
     },
-    /// Rows, or those in which the argument is not null.
+    /// Counts rows, or rows in which the argument is not null.
     Count {
         arg: Option<Arc<dyn PhysicalExpr>>,
         frame: Framed,
@@ -53,7 +53,8 @@ pub enum Call {
         of: Total,
         frame: Framed,
     },
-    /// `key` orders the values: equal ones have equal bits, of which the last is found. Texts may be those of a locale.
+    /// The extreme value of the frame. `key` orders the values: equal values have equal bits, and the last of them is
+    /// taken. A locale may order texts.
     Extreme {
         arg: Arc<dyn PhysicalExpr>,
         key: Arc<dyn PhysicalExpr>,
@@ -67,7 +68,7 @@ pub enum Call {
 pub enum Which {
     First,
     Last,
-    /// From 1.
+    /// The number of a row in the frame, from 1.
     Number(Arc<dyn PhysicalExpr>),
 }
 
@@ -198,7 +199,7 @@ fn bucket(at: usize, rows: usize, buckets: usize) -> usize {
     if at < in_larger { at / (size + 1) + 1 } else { larger + (at - in_larger) / size + 1 }
 }
 
-/// The bucket of each row.
+/// The bucket of each row, from 1.
 fn ntile(buckets: &Int64Array, layout: &Layout) -> Result<ArrayRef> {
     let mut numbers = Vec::with_capacity(layout.rows());
     for partition in layout.partitions() {
@@ -221,7 +222,7 @@ fn numbers(values: &ArrayRef) -> Result<Int64Array> {
     })
 }
 
-/// Integers that are not null only where they are above zero.
+/// Integers; those that are not null must be positive.
 fn positive(values: &ArrayRef, otherwise: FailureKind) -> Result<Int64Array> {
     let numbers = numbers(values)?;
     match numbers.iter().flatten().all(|number| number > 0) {

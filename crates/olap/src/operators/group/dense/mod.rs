@@ -1,9 +1,8 @@
-//! The first phase of grouping by integers that take few values: accumulators indexed by the key, no hashing.
+//! The first phase of grouping by integers with few values: accumulators that are indexed by the key, without hashing.
 //!
-//! Stands in for `Aggregate(Partial)` and gives the same partial states, so that the same second phase merges them. If
-//! the keys turn out to spread too far, the states so far are handed on, and the second phase merges them with those of
-//! the remaining rows. These are grouped as usual; if there is only one partition that would be the second phase's work
-//! done twice, and each row is its own state.
+//! It replaces `Aggregate(Partial)` and returns the same partial states, which the second phase merges. If the keys
+//! turn out to spread too far, the states so far are passed on, and the remaining rows are grouped as usual. With only
+//! one partition, that would do the second phase's work twice, so each remaining row becomes its own state.
 //!
 //! ```text
 //!   batch -> slot of each row = Σ (key - smallest) * stride -> rows[slot] += 1, sum[slot] += value
@@ -30,7 +29,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use self::slots::Slots;
 use crate::operators::group::groups;
 
-/// A partial state: a column of the result behind the keys.
+/// A partial state: a column of the result, after the keys.
 #[derive(Clone, Copy, Debug)]
 pub enum State {
     /// The number of rows.
@@ -55,7 +54,7 @@ struct Argument {
 }
 
 impl Shape {
-    /// At least one key; `None` if their types have no small domains.
+    /// A shape with at least one key; `None` if the keys' types have no small domains.
     pub fn new(keys: Vec<Arc<dyn PhysicalExpr>>, input: &SchemaRef) -> Option<Self> {
         let fit = !keys.is_empty() && keys.iter().all(|key| is_integer(key, input));
         fit.then(|| Shape { keys, ..Shape::default() })
@@ -102,7 +101,7 @@ pub struct DenseGroups {
 }
 
 impl DenseGroups {
-    /// `shape` describes what `like`, of mode Partial, computes.
+    /// `shape` describes the computation of `like`, whose mode is Partial.
     pub fn new(shape: Shape, like: AggregateExec) -> Result<Self> {
         Ok(DenseGroups { shape: Arc::new(shape), general: Arc::new(groups::Shape::of(Arc::new(like))?) })
     }

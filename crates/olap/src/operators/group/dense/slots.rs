@@ -1,12 +1,12 @@
 //! Accumulators indexed by key.
 //!
-//! Every key has a window of values that have digits: digit 0 is null, the others count from the smallest value seen.
-//! A group's slot is the number that its keys' digits form. Windows grow with the keys that come; when the slots would
-//! be too many, nothing is taken in any more.
+//! Each key has a window of values that have digits. Digit 0 is null; the others count from the smallest value so far.
+//! The digits of a group's keys form the number of its slot. Windows grow with the keys; if there would be too many
+//! slots, no more rows are accepted.
 //!
-//! Neighbouring rows often belong to the same group, and an addition would then wait for the one before it: each slot
-//! has several lanes, used in turn. Lanes are 64 bits wide; they are emptied into 128-bit totals before the magnitudes
-//! added since could exceed that.
+//! Neighbouring rows often belong to the same group, and each addition would wait for the one before. So each slot has
+//! several lanes, which are used in turn. Lanes have 64 bits, and are emptied into 128-bit totals before their values
+//! could exceed that.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use datafusion_common::error::{DataFusionError, Result};
 use crate::aggregates::sum::Summand;
 use crate::base::arrow_form::RAW_DECIMAL;
 
-/// Few enough for the caches, many enough for a few years of days.
+/// Few enough slots for the caches, and enough for the days of a few years.
 const MAX_SLOTS: u64 = 4096;
 const LANES: usize = 4;
 
@@ -28,12 +28,12 @@ type Lanes = [i64; LANES];
 #[derive(Clone, Copy, PartialEq)]
 struct Window {
     base: i64,
-    /// Values from `base` on that have digits; 0 before the first value.
+    /// The number of values, from `base` on, that have digits; 0 before the first value.
     values: u64,
 }
 
 impl Window {
-    /// Together with these values, unless that is far too wide.
+    /// The window with these values, too, unless that is far too wide.
     fn including(self, smallest: i64, largest: i64) -> Option<Window> {
         let (base, end) = match self.values {
             0 => (smallest, largest),
@@ -60,7 +60,7 @@ pub struct Slots {
     windows: Vec<Window>,
     rows: Vec<Lanes>,
     args: Vec<ArgumentSlots>,
-    /// The slots of the current batch's rows, and the slot of all of them if it is the same.
+    /// The slots of the current batch's rows; the next field is the slot of all rows, if they have the same.
     current: Vec<u32>,
     same: Option<usize>,
 }
@@ -69,7 +69,7 @@ pub struct Slots {
 struct ArgumentSlots {
     summed: bool,
     lanes: Vec<Lanes>,
-    /// No lane exceeds this magnitude.
+    /// The greatest magnitude that a lane may have now.
     bound: u64,
     totals: Vec<i128>,
     nulls: Vec<i64>,
@@ -116,7 +116,7 @@ impl Slots {
                 None => return Ok(false),
             }
         }
-        // Each factor is at most MAX_SLOTS + 1, so that many keys could overflow.
+        // Each factor is at most MAX_SLOTS + 1, but the product of many could overflow.
         let slots = windows.iter().try_fold(1u64, |n, w| n.checked_mul(w.digits()).filter(|n| *n <= MAX_SLOTS));
         let Some(slots) = slots else { return Ok(false) };
         if windows != self.windows {
@@ -163,7 +163,7 @@ impl Slots {
         self.rows.len() * slot * (1 + self.args.len()) + self.current.capacity() * size_of::<u32>()
     }
 
-    /// Takes in a batch's keys, for which [`Slots::make_room`] has made room.
+    /// Adds a batch's keys, for which [`Slots::make_room`] has made room.
     pub fn add_rows(&mut self, keys: &[ArrayRef]) -> Result<()> {
         let rows = keys[0].len();
         self.current.clear();
@@ -183,7 +183,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Takes in an argument's values for the rows of [`Slots::add_rows`].
+    /// Adds an argument's values for the rows of [`Slots::add_rows`].
     pub fn add_argument(&mut self, index: usize, values: &ArrayRef) -> Result<()> {
         let arg = &mut self.args[index];
         let nulls = values.logical_nulls().filter(|n| n.null_count() > 0);
@@ -216,7 +216,7 @@ impl Slots {
 
     pub fn key(&self, key: usize, slots: &[usize], ty: &DataType) -> Result<ArrayRef> {
         let values = slots.iter().map(|slot| self.key_value(key, *slot));
-        // Values came from an array of this type.
+        // The values came from an array of this type.
         Ok(match ty {
             DataType::Int16 => Arc::new(values.map(|v| v.map(|v| v as i16)).collect::<Int16Array>()),
             DataType::Int32 => Arc::new(values.map(|v| v.map(|v| v as i32)).collect::<Int32Array>()),
@@ -233,7 +233,7 @@ impl Slots {
         Ok(Arc::new(Int64Array::from_iter_values(slots.iter().map(|slot| self.count(arg, *slot)))))
     }
 
-    /// Null where all values were null.
+    /// The sums of a column; null if all values were null.
     pub fn sums(&self, arg: usize, slots: &[usize]) -> Result<ArrayRef> {
         let sum = |slot: &usize| (self.count(arg, *slot) > 0).then(|| self.args[arg].total(*slot));
         Ok(Arc::new(slots.iter().map(sum).collect::<Decimal128Array>().with_data_type(RAW_DECIMAL)))
@@ -288,7 +288,7 @@ fn add_to_lanes(lanes: &mut [Lanes], slots: &[u32], value: impl Fn(usize) -> i64
     }
 }
 
-/// Smallest and largest value that is not null.
+/// The smallest and the largest value that is not null.
 fn range<T: Summand64>(array: &PrimitiveArray<T>) -> Option<(i64, i64)> {
     let of = |values: &[T::Native]| {
         let first = *values.first()?;
@@ -319,7 +319,7 @@ fn add_digits<T: Summand64>(array: &PrimitiveArray<T>, window: Window, stride: u
 /// Integers of at most 64 bits.
 trait Summand64: Summand<Native: Ord> {
     fn narrow(value: Self::Native) -> i64;
-    /// No value exceeds this magnitude.
+    /// A bound of the values' magnitudes.
     fn bound(values: &[Self::Native]) -> u64;
 }
 
@@ -348,7 +348,7 @@ impl Summand64 for Int64Type {
         value
     }
 
-    /// The power of two above all, from the bits that differ from the sign.
+    /// The power of two above all values, from the bits that differ from the sign.
     fn bound(values: &[i64]) -> u64 {
         let bits = values.iter().fold(0u64, |bits, value| bits | (value ^ (value >> 63)) as u64);
         1 << (u64::BITS - bits.leading_zeros())

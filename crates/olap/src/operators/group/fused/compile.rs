@@ -1,4 +1,4 @@
-//! The sums and counts that a query's aggregates need, if all of them can be computed from codes.
+//! The sums and counts that a query's aggregates need, if codes are enough to compute all of them.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::program::{Op, Operand, Program};
 use crate::expr::Lowering;
 use crate::operators::scan::Direct;
 
-/// A partial state: a column of the result behind the keys.
+/// A partial state: a column of the result, after the keys.
 #[derive(Clone, Copy, Debug)]
 pub enum State {
     /// The number of rows.
     Rows,
     /// The number of rows that are not null in a way.
     Count(usize),
-    /// A sum, which is null in a way.
+    /// A sum, with the way in which it may be null.
     Sum(usize, usize),
 }
 
@@ -26,9 +26,9 @@ pub struct Shape {
     /// The view's columns by which rows are grouped.
     pub keys: Vec<usize>,
     pub program: Program,
-    /// Expressions that are summed row by row if the program cannot: one for each of the program's outputs.
+    /// The expressions of the program's outputs. They are summed row by row if the program cannot compute them.
     pub exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// Ways to be null: where one of these columns is.
+    /// The ways in which a value may be null: if one of these columns is.
     pub ways: Vec<Vec<usize>>,
     /// The way of each output.
     pub way_of: Vec<usize>,
@@ -36,17 +36,17 @@ pub struct Shape {
     pub states: Vec<State>,
 }
 
-/// Puts a [`Shape`] together.
+/// Builds a [`Shape`].
 pub struct Compiler<'a> {
     lowering: &'a Lowering<'a>,
     direct: &'a Direct,
     shape: Shape,
-    /// Steps that are summed, and the expressions whose values they are.
+    /// The steps that are summed, with the expressions that they compute.
     outputs: Vec<(usize, &'a Expr)>,
 }
 
 impl<'a> Compiler<'a> {
-    /// `None`: the keys are not columns that may have codes.
+    /// A compiler; `None` if a key is no column that may have codes.
     pub fn new(keys: impl Iterator<Item = &'a Expr>, lowering: &'a Lowering<'a>, direct: &'a Direct) -> Option<Self> {
         let mut compiler = Compiler { lowering, direct, shape: Shape::default(), outputs: Vec::new() };
         for key in keys {
@@ -68,7 +68,7 @@ impl<'a> Compiler<'a> {
         Some(self)
     }
 
-    /// Counts rows in which the argument is not null. An argument that may raise an error must be summed too.
+    /// Counts the rows in which the argument is not null. An argument that may raise an error must also be summed.
     pub fn count(mut self, arg: &'a Expr) -> Option<Self> {
         let columns = match arg {
             Expr::Column { id } => vec![self.column(*id)?],
@@ -82,7 +82,7 @@ impl<'a> Compiler<'a> {
         Some(self)
     }
 
-    /// `otherwise`: the same, lowered.
+    /// Adds a sum; `otherwise` is the lowered argument.
     pub fn sum(mut self, arg: &'a Expr, otherwise: Arc<dyn PhysicalExpr>) -> Option<Self> {
         let Operand::Step(step) = self.operand(arg)? else { return None };
         let columns = self.shape.program.columns_of(step);
@@ -110,7 +110,7 @@ impl<'a> Compiler<'a> {
         self.shape
     }
 
-    /// `None`: it is not arithmetic on integers and decimals, or with none that has room in 64 bits.
+    /// The step of an expression; `None` if it is not arithmetic on integers and decimals of at most 64 bits.
     fn operand(&mut self, expr: &Expr) -> Option<Operand> {
         let ty = self.lowering.plan.type_of(expr);
         let own = limits(ty)?;
@@ -152,7 +152,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Multiplied by 10^digits.
+    /// An operand multiplied by 10^digits.
     fn rescaled(&mut self, operand: Operand, digits: u8, limits: (i64, i64)) -> Option<Operand> {
         match digits {
             0 => Some(operand),
@@ -164,7 +164,8 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Between which the values of a type lie, as far as 64 bits reach; `None`: it is not a type of integers or decimals.
+/// The least and the greatest value of a type, as far as 64 bits allow; `None` if it is no type of integers or
+/// decimals.
 fn limits(ty: Type) -> Option<(i64, i64)> {
     match (ty, ty.kind()) {
         (Type::Int16, _) => Some((i16::MIN.into(), i16::MAX.into())),

@@ -1,19 +1,19 @@
-//! The loops over rows of which sums are made.
+//! The loops over rows that compute sums.
 
 use arrow_buffer::BooleanBuffer;
 use colstore::fastest::{Loop, fastest};
 
-/// Bits of a mask, 64 a word.
+/// The bits of a mask, 64 in each word.
 pub fn words_of(mask: &BooleanBuffer) -> Vec<u64> {
     mask.bit_chunks().iter_padded().take(mask.len().div_ceil(64)).collect()
 }
 
-/// Gives the rows whose bit is not set another slot.
+/// Gives the slot `other` to the rows whose bit is not set.
 pub fn replace_others(slots: &mut [u16], words: &[u64], other: u16) {
     fastest(ReplaceOthers { slots, words, other });
 }
 
-/// Makes values 0 whose bit is not set.
+/// Sets values to 0 whose bit is not set.
 pub fn clear_others(values: &mut [i64], words: &[u64]) {
     fastest(ClearOthers { values, words });
 }
@@ -22,7 +22,7 @@ pub fn sum(values: &[i64]) -> i64 {
     fastest(Sum(values))
 }
 
-/// Sums of the lower and of the upper halves of 32 bits.
+/// The sum of the lower 32 bits of all values, and of the upper 32 bits.
 pub fn sum_halves(values: &[i64]) -> (i64, i64) {
     fastest(SumHalves(values))
 }
@@ -34,8 +34,8 @@ pub fn sum_of(slot: u16, slots: &[u16], values: &[i64]) -> i64 {
 
 pub const LANES: usize = 4;
 
-/// Adds values to the lanes of their slots: neighbouring rows often have the same slot, and each addition would wait
-/// for the one before it.
+/// Adds values to the lanes of their slots. Neighbouring rows often have the same slot, and each addition would
+/// otherwise wait for the one before.
 pub fn add_to(lanes: &mut [[i64; LANES]], slots: &[u16], values: &[i64]) {
     for (row, (slot, value)) in slots.iter().zip(values).enumerate() {
         let lane = &mut lanes[*slot as usize][row % LANES];

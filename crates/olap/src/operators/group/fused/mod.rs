@@ -1,5 +1,5 @@
-//! Fused grouping: the first phase of grouping the rows of a scan, without making rows of them. Sums and counts of
-//! each chunk come straight from its codes.
+//! Fused grouping is the first phase of grouping the rows of a scan, without making the rows. Sums and counts of each
+//! chunk come straight from its codes.
 //!
 //! ```text
 //!   chunk -> which rows pass (a mask, or a list)
@@ -8,9 +8,9 @@
 //!         -> sums of the chunk, slot by slot -> totals, group by group -> partial states
 //! ```
 //!
-//! It returns the states of an `Aggregate(Partial)`, so that the same second phase merges them. If bounds do not show
-//! that a sum fits 64 bits, it is computed as everywhere else, chunk by chunk, with all the checks. If keys have no
-//! codes, or there are many groups, the rest of the rows is left to the ordinary operator.
+//! It returns the states of an `Aggregate(Partial)`, which the same second phase merges. If bounds do not show that a
+//! sum fits 64 bits, the ordinary expressions compute it for this chunk, with all checks. If keys have no codes, or if
+//! there are many groups, the rest of the rows is left to the ordinary operator.
 
 mod compile;
 mod loops;
@@ -39,16 +39,16 @@ pub use self::compile::{Compiler, Shape};
 use self::work::Work;
 use crate::operators::scan::Direct;
 
-/// Chunks that are read in one go.
+/// The number of chunks that are read before other tasks get their turn.
 const CHUNKS_AT_ONCE: usize = 8;
-/// More groups are found better in other ways.
+/// The greatest number of groups; for more, other ways are faster.
 const MOST_GROUPS: usize = 1024;
 
 #[derive(Debug)]
 pub struct FusedGroups {
     shape: Arc<Shape>,
     direct: Arc<Direct>,
-    /// The same over the same scan.
+    /// The ordinary operator over the same scan.
     otherwise: Arc<dyn ExecutionPlan>,
 }
 
@@ -78,7 +78,7 @@ impl ExecutionPlan for FusedGroups {
         self.otherwise.apply_expressions(f)
     }
 
-    /// Nobody rewrites a plan once it is put together.
+    /// Not called: nobody rewrites a plan after it is built.
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         children.pop().ok_or_else(|| DataFusionError::Internal("FusedGroups has one child".into()))
     }
@@ -124,7 +124,7 @@ async fn group(
             let states = if work.groups() > 0 { Some(work.states()) } else { None };
             return Ok(stream::iter(states).chain(otherwise.execute(partition, context)?).boxed());
         }
-        // Others get the thread, and it is noticed if nobody waits for the query any more.
+        // Other tasks get the thread, and a dropped query is noticed.
         tokio::task::yield_now().await;
     }
 }

@@ -1,19 +1,19 @@
-//! Arithmetic on the columns of a chunk in 64 bits, without a check of any value: bounds show that none overflows.
+//! Arithmetic on the columns of a chunk in 64 bits. No value is checked, because bounds show that none overflows.
 //!
 //! ```text
 //!   price * (1 - discount)     Read(price)  Read(discount)  Combine(Sub, 1, #1)  Combine(Mul, #0, #2)
 //! ```
 //!
-//! A step that several expressions share exists once. Of expressions that differ by a constant factor and summand
-//! only one is computed: sum(2 * x + 3) is 2 * sum(x) + 3 * count(x). The program runs for a block of rows at a time,
-//! so that all values stay in the nearest cache. A register is reused as soon as nobody reads its step any more.
+//! A step that several expressions share exists once. If expressions differ by a constant factor and summand, only one
+//! is computed: sum(2 * x + 3) is 2 * sum(x) + 3 * count(x). The program runs for a block of rows at a time, so that
+//! all values stay in the nearest cache. A register is reused as soon as no later step reads it.
 
 use colstore::Integers;
 use colstore::fastest::{Loop, fastest};
 
 use super::rows::Rows;
 
-/// Rows that are computed together: a multiple of 64.
+/// The number of rows that are computed together, a multiple of 64.
 pub const BLOCK: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Steps whose values it takes.
+    /// The steps whose values it reads.
     fn reads(self) -> impl Iterator<Item = usize> {
         let operands = match self {
             Action::Read(_) => [None, None],
@@ -53,24 +53,24 @@ impl Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     action: Action,
-    /// Beyond them PostgreSQL raises an error.
+    /// The least value of the type; beyond its limits, PostgreSQL raises an error.
     low: i64,
     high: i64,
 }
 
 #[derive(Debug, Default)]
 pub struct Program {
-    /// The view's columns that it reads.
+    /// The view's columns that the program reads.
     columns: Vec<usize>,
     steps: Vec<Step>,
-    /// The expressions that are wanted.
+    /// The outputs.
     outputs: Vec<Output>,
-    /// Steps that are computed for that.
+    /// The steps that are computed for the outputs.
     bases: Vec<usize>,
     schedule: Schedule,
 }
 
-/// Its value is that of the base with this number, times `factor`, plus `offset`.
+/// An output: the value of a base, by its number, times `factor`, plus `offset`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Output {
     step: usize,
@@ -84,12 +84,12 @@ pub struct Output {
 struct Schedule {
     /// A step, and the register for its values.
     steps: Vec<(usize, usize)>,
-    /// By step.
+    /// The register of each step.
     register_of: Vec<usize>,
     registers: usize,
 }
 
-/// Whether the values of each step lie where they may.
+/// The bounds of each step's values; `None` if they are not known, or too wide.
 pub type Bounds = Vec<Option<(i64, i64)>>;
 
 impl Program {
@@ -106,7 +106,7 @@ impl Program {
         self.step(Action::Read(at), i64::MIN, i64::MAX)
     }
 
-    /// `low` and `high`: the bounds of the result's type.
+    /// Adds a step; `low` and `high` are the limits of the result's type.
     pub fn combine(&mut self, op: Op, a: Operand, b: Operand, (low, high): (i64, i64)) -> Option<Operand> {
         if let (Operand::Constant(a), Operand::Constant(b)) = (a, b) {
             let (value, _) = op.bounds((a, a), (b, b))?;
@@ -124,7 +124,7 @@ impl Program {
         }))
     }
 
-    /// Some of its steps are wanted: each is the output with the number of its place in this list.
+    /// Completes the program. Each element of `wanted` is the step of an output.
     pub fn finish(&mut self, wanted: &[usize]) {
         for step in wanted {
             let (base, factor, offset) = self.linear(*step);
@@ -138,7 +138,7 @@ impl Program {
         self.schedule = self.scheduled();
     }
 
-    /// A step as a multiple of one before it, and a constant.
+    /// A step as a multiple of an earlier step, and a constant.
     fn linear(&self, step: usize) -> (usize, i64, i64) {
         let (mut base, mut factor, mut offset) = (step, 1i64, 0i64);
         loop {
@@ -161,7 +161,7 @@ impl Program {
         let mut needed = vec![false; self.steps.len()];
         let mut last_use: Vec<usize> = (0..self.steps.len()).collect();
         self.bases.iter().for_each(|base| needed[*base] = true);
-        // Steps only read those before them.
+        // Steps read only earlier steps.
         for step in (0..self.steps.len()).rev() {
             if needed[step] {
                 for read in self.steps[step].action.reads() {
@@ -173,7 +173,7 @@ impl Program {
         let mut schedule = Schedule { register_of: vec![0; self.steps.len()], ..Schedule::default() };
         let mut free = Vec::new();
         for step in (0..self.steps.len()).filter(|step| needed[*step]) {
-            // The registers that this step reads are still in use while it is computed.
+            // The registers that a step reads are in use until it is computed.
             let register = free.pop().unwrap_or_else(|| {
                 schedule.registers += 1;
                 schedule.registers - 1
@@ -190,22 +190,22 @@ impl Program {
         &self.outputs
     }
 
-    /// How many steps are computed for the outputs.
+    /// The number of steps that are computed for the outputs.
     pub fn bases(&self) -> usize {
         self.bases.len()
     }
 
-    /// Between which values an output lies, if that is known.
+    /// The bounds of an output, if they are known.
     pub fn of_output(&self, output: usize, bounds: &Bounds) -> Option<(i64, i64)> {
         bounds[self.outputs[output].step]
     }
 
-    /// The same of a base.
+    /// The bounds of a base, if they are known.
     pub fn of_base(&self, base: usize, bounds: &Bounds) -> Option<(i64, i64)> {
         bounds[self.bases[base]]
     }
 
-    /// The view's columns that a step is computed of: it is null where one of them is.
+    /// The view's columns from which a step is computed: the step is null if one of them is.
     pub fn columns_of(&self, step: usize) -> Vec<usize> {
         let mut read = Vec::new();
         let mut open = vec![step];
@@ -220,7 +220,7 @@ impl Program {
         read
     }
 
-    /// Between which values each step's lie in a chunk; `None`: that is not known, or they may not lie there.
+    /// The bounds of each step's values in a chunk; `None` if they are not known, or exceed the limits.
     pub fn bounds(&self, columns: &[Option<Integers>]) -> Bounds {
         let mut bounds: Bounds = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
@@ -230,7 +230,7 @@ impl Program {
             };
             let found = match step.action {
                 Action::Read(column) => columns[column].as_ref().map(|column| match column.low > column.high {
-                    // There is nothing but nulls.
+                    // All values are null.
                     true => (0, 0),
                     false => (column.low, column.high),
                 }),
@@ -241,7 +241,7 @@ impl Program {
         bounds
     }
 
-    /// Computes some rows. `given` gets the values of each base that has bounds.
+    /// Computes some rows. `given` receives the values of each base that has bounds.
     pub fn run(
         &self,
         columns: &[Option<Integers>],
@@ -275,12 +275,12 @@ impl Program {
         }
     }
 
-    /// Whether nothing is computed, and nothing copied.
+    /// Whether all outputs are columns that can be read without a copy.
     pub fn is_in_place(&self, columns: &[Option<Integers>], rows: Rows<'_>) -> bool {
         self.schedule.steps.iter().all(|(step, _)| self.in_place(*step, columns, rows).is_some())
     }
 
-    /// The values of a step that only reads them, where they lie.
+    /// The values of a step that only reads them, without a copy.
     fn in_place<'a>(&self, step: usize, columns: &'a [Option<Integers>], rows: Rows<'_>) -> Option<&'a [i64]> {
         match self.steps[step].action {
             Action::Read(column) => rows.in_place(columns[column].as_ref()?),
@@ -306,7 +306,7 @@ enum Values<'a> {
 }
 
 impl Op {
-    /// Between which values the results lie, if 64 bits are enough.
+    /// The bounds of the results, if 64 bits are enough.
     fn bounds(self, a: (i64, i64), b: (i64, i64)) -> Option<(i64, i64)> {
         let [a_low, a_high, b_low, b_high] = [a.0, a.1, b.0, b.1].map(i128::from);
         let (low, high) = match self {
@@ -329,7 +329,7 @@ impl Op {
     }
 }
 
-/// Rows that are not wanted, or null, may leave 64 bits: nobody reads them.
+/// Rows that are null or not wanted may overflow, because nobody reads their results.
 fn apply(a: Values<'_>, b: Values<'_>, into: &mut [i64], f: impl Fn(i64, i64) -> i64) {
     match (a, b) {
         (Values::Each(a), Values::Each(b)) => fastest(Both { a, b, into, f }),

@@ -1,10 +1,10 @@
-//! Rows of a chunk that are looked at together.
+//! Rows of a chunk that are processed together.
 
 use colstore::Integers;
 
 #[derive(Clone, Copy)]
 pub enum Rows<'a> {
-    /// So many from one on.
+    /// A range: the first row, and the number of rows.
     From(usize, usize),
     Listed(&'a [u32]),
 }
@@ -17,7 +17,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The rows that are `at` and behind among some of them, or of all.
+    /// `count` rows from place `at` on, in a list of rows or among all rows.
     pub fn block(list: Option<&'a [u32]>, at: usize, count: usize) -> Rows<'a> {
         match list {
             None => Rows::From(at, count),
@@ -25,7 +25,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// If they lie in memory as they are.
+    /// The integers of these rows, if they can be read without a copy.
     pub fn in_place(self, of: &Integers) -> Option<&[i64]> {
         match self {
             Rows::From(first, count) => of.in_place(first, count),

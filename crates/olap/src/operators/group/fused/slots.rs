@@ -5,7 +5,7 @@
 //!                     -> slots that occur -> groups
 //! ```
 //!
-//! Only for slots that occur the groups themselves are looked up.
+//! Groups are looked up only for the slots that occur.
 
 use std::sync::Arc;
 
@@ -23,33 +23,34 @@ use crate::base::pieces::bytes_of_texts;
 use crate::operators::group::groups::group_values;
 use crate::operators::scan::{Selected, exhausted};
 
-/// More slots than that are not worth a look at each.
+/// The greatest number of slots. With more, it does not pay to look at each.
 const MOST_CODED: usize = 1024;
-/// Texts of a chunk with more bytes are left to who looks at the memory before it takes them in.
+/// The greatest number of bytes of texts in a chunk. Larger ones are left to the ordinary operator, which watches its
+/// memory.
 const MOST_BYTES: usize = 1 << 20;
-/// Slots of which each is counted for itself.
+/// Up to this number of slots, the rows of each are counted separately.
 const FEW: usize = 16;
 
 pub struct Slots {
     /// The view's columns by which rows are grouped.
     keys: Vec<usize>,
     groups: Option<Box<dyn GroupValues>>,
-    /// How many rows are read.
+    /// The number of rows that are read.
     rows: usize,
-    /// The slot of each row; empty if all have the first one.
+    /// The slot of each row; empty if all rows have the first slot.
     of: Vec<u16>,
-    /// Rows of each slot, followed by the number of rows that are not wanted.
+    /// The number of rows of each slot, followed by the number of rows that are not wanted.
     pub counts: Vec<u32>,
-    /// Slots that wanted rows have, in ascending order.
+    /// The slots that wanted rows have, in ascending order.
     pub present: Vec<u16>,
-    /// By slot, of those that are present.
+    /// The group of each slot that is present.
     group_of: Vec<u32>,
     places: Vec<u16>,
     numbers: Vec<usize>,
 }
 
 impl Slots {
-    /// `schema`: that of the keys, which are these columns of the view.
+    /// `schema` describes the keys, which are these columns of the view.
     pub fn new(keys: Vec<usize>, schema: &Schema) -> Result<Slots> {
         let of_keys: SchemaRef = Arc::new(schema.project(&(0..keys.len()).collect::<Vec<_>>())?);
         let groups = if keys.is_empty() { None } else { Some(group_values(of_keys)?) };
@@ -74,7 +75,7 @@ impl Slots {
         self.of.get(row).copied().unwrap_or(0)
     }
 
-    /// The slots of `count` rows from `first` on, unless all have the first one.
+    /// The slots of `count` rows from `first` on; empty if all have the first slot.
     pub fn of_rows(&self, first: usize, count: usize) -> &[u16] {
         self.of.get(first..first + count).unwrap_or_default()
     }
@@ -85,7 +86,7 @@ impl Slots {
         self.groups.as_ref().map_or(0, |groups| groups.size()) + rows + slots
     }
 
-    /// The keys of all groups, which are forgotten.
+    /// Takes the keys of all groups, and forgets the groups.
     pub fn take_keys(&mut self) -> Result<Vec<ArrayRef>> {
         match &mut self.groups {
             Some(groups) => groups.emit(EmitTo::All),
@@ -93,7 +94,7 @@ impl Slots {
         }
     }
 
-    /// The keys of a chunk, if they have codes, and not too many.
+    /// The keys of a chunk, if they have codes, and if there are not too many combinations.
     pub fn coded(&self, view: &dyn TableView, index: usize) -> Result<Option<Vec<Distinct>>> {
         let (mut coded, mut slots) = (Vec::with_capacity(self.keys.len()), 1);
         for key in &self.keys {
@@ -167,7 +168,7 @@ impl Slots {
         self.present.extend((0..slots as u16).filter(|slot| self.counts[*slot as usize] > 0));
     }
 
-    /// Whether there are rows that are not wanted.
+    /// Whether rows are read that are not wanted.
     pub fn has_others(&self) -> bool {
         self.counts.last().is_some_and(|others| *others > 0)
     }
@@ -200,7 +201,7 @@ impl Loop for Count<'_> {
 
     #[inline(always)]
     fn run(self) -> u32 {
-        // A chunk has fewer rows than 16 bits count.
+        // A chunk has too few rows for 16 bits to overflow.
         self.slots.iter().map(|slot| u16::from(*slot == self.slot)).fold(0, u16::wrapping_add).into()
     }
 }

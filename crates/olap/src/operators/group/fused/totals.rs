@@ -1,4 +1,4 @@
-//! Running totals: 64 bits for a chunk, and the full width of each sum for all chunks.
+//! Totals: 64 bits for a chunk, and the full width of each sum for all chunks.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::slots::Slots;
 use crate::aggregates::sum::too_wide;
 use crate::base::arrow_form::RAW_DECIMAL;
 
-/// Slots of which each is summed for itself.
+/// Up to this number of slots, each is summed separately.
 const FEW: usize = 8;
 
-/// By group.
+/// The totals of each group.
 #[derive(Default)]
 pub struct Totals {
     pub rows: Vec<i64>,
-    /// For each sum.
+    /// For each sum, the totals of all groups.
     sums: Vec<Vec<i128>>,
-    /// For each way to be null, how many rows are.
+    /// For each way to be null, the number of such rows in each group.
     nulls: Vec<Vec<i64>>,
 }
 
@@ -65,12 +65,12 @@ impl Totals {
         self.rows[group] - self.nulls[way][group]
     }
 
-    /// Rows that are not null in a way.
+    /// The number of rows that are not null in a way.
     pub fn counts(&self, way: usize) -> ArrayRef {
         Arc::new(Int64Array::from_iter_values((0..self.rows.len()).map(|group| self.values(way, group))))
     }
 
-    /// Null where all values were.
+    /// A sum of each group; null if all values were null.
     pub fn sums(&self, sum: usize, way: usize) -> ArrayRef {
         let of_group = |(group, sum): (usize, &i128)| (self.values(way, group) > 0).then_some(*sum);
         let sums = self.sums[sum].iter().enumerate().map(of_group);
@@ -78,7 +78,8 @@ impl Totals {
     }
 }
 
-/// How many rows of each slot are null. A bit of `valid` is set where a row is not; there may be more bits than rows.
+/// The number of null rows in each slot. A bit of `valid` is set if the row is not null; there may be more bits than
+/// rows.
 pub fn nulls_of(valid: &[u64], slots: &Slots) -> Vec<u32> {
     let mut counts = vec![0u32; slots.counts.len()];
     for (first, word) in (0..slots.rows()).step_by(64).zip(valid) {
@@ -98,7 +99,7 @@ pub fn nulls_of(valid: &[u64], slots: &Slots) -> Vec<u32> {
 #[derive(Default)]
 pub struct ChunkSum {
     manner: Manner,
-    /// Whether upper and lower halves are summed, since the sum of whole values might overflow.
+    /// Whether upper and lower halves are summed separately, since the sum of whole values might overflow.
     halves: bool,
     low: Vec<[i64; LANES]>,
     high: Vec<[i64; LANES]>,
@@ -110,14 +111,14 @@ enum Manner {
     /// All rows have one slot.
     #[default]
     One,
-    /// By slots that are present.
+    /// One sum for each slot that is present.
     Few,
-    /// By slot.
+    /// One sum for each slot.
     Many,
 }
 
 impl ChunkSum {
-    /// Begins a chunk; its values lie between these bounds, so that their sum, or that of halves, has room in 64 bits.
+    /// Begins a chunk. Its values lie between these bounds, which tell whether their sum fits 64 bits.
     pub fn begin(&mut self, slots: &Slots, (low, high): (i64, i64)) {
         let largest = low.unsigned_abs().max(high.unsigned_abs());
         self.halves = largest.checked_mul(slots.rows() as u64).is_none_or(|most| most > i64::MAX as u64);
@@ -138,7 +139,7 @@ impl ChunkSum {
             + self.half.capacity() * size_of::<i64>()
     }
 
-    /// Rows from `first` on.
+    /// Adds values of rows, from row `first` on.
     pub fn add(&mut self, slots: &Slots, first: usize, values: &[i64]) {
         let of = slots.of_rows(first, values.len());
         match self.halves {
@@ -159,7 +160,7 @@ impl ChunkSum {
         }
     }
 
-    /// The sum of a slot, which is the `at`-th of those that are present.
+    /// The sum of a slot, which is number `at` among those that are present.
     pub fn of(&self, at: usize, slot: u16) -> i128 {
         let at = if self.manner == Manner::Many { usize::from(slot) } else { at };
         let of = |lanes: &[i64; LANES]| lanes.iter().map(|lane| i128::from(*lane)).sum::<i128>();

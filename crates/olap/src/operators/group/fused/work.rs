@@ -26,10 +26,10 @@ pub struct Work {
     schema: SchemaRef,
     slots: Slots,
     totals: Totals,
-    /// By base of the program.
+    /// One sum for each base of the program.
     sums: Vec<ChunkSum>,
     workspace: Workspace,
-    /// Values of a block, with zeros for nulls.
+    /// The values of a block, with zeros in place of nulls.
     cleared: Vec<i64>,
 }
 
@@ -39,9 +39,9 @@ struct Chunk {
     selected: Selected,
     columns: Vec<Option<Integers>>,
     bounds: Bounds,
-    /// By way to be null, bits of the rows that are read: set where a row is not; `None`: none is.
+    /// For each way to be null, a bit per row that is read, set if it is not null; `None` if no row is null.
     valid: Vec<Option<Vec<u64>>>,
-    /// How many of each slot are.
+    /// For each way, the number of null rows in each slot.
     nulls: Vec<Option<Vec<u32>>>,
 }
 
@@ -49,7 +49,7 @@ impl Work {
     pub fn new(shape: Arc<Shape>, direct: Arc<Direct>, schema: SchemaRef) -> Result<Work> {
         let slots = Slots::new(shape.keys.clone(), &schema)?;
         let mut totals = Totals::new(shape.exprs.len(), shape.ways.len());
-        // There is a group of all rows, be there rows or not.
+        // Without keys, there is a group of all rows, even if there are no rows.
         totals.make_room(slots.groups());
         let sums = (0..shape.program.bases()).map(|_| ChunkSum::default()).collect();
         Ok(Work { shape, direct, schema, slots, totals, sums, workspace: Workspace::default(), cleared: Vec::new() })
@@ -64,7 +64,7 @@ impl Work {
         self.slots.bytes() + self.totals.bytes() + self.workspace.bytes() + sums
     }
 
-    /// Adds the rows of a chunk; `false`: its keys have no codes, and nothing was done.
+    /// Adds the rows of a chunk. `false` if its keys have no codes; nothing was added then.
     pub fn add(&mut self, index: usize) -> Result<bool> {
         let Some(keys) = self.slots.coded(self.direct.view(), index)? else { return Ok(false) };
         let Some(selected) = self.direct.select(index)? else { return Ok(true) };
@@ -93,7 +93,7 @@ impl Work {
         Ok(true)
     }
 
-    /// The rows, among those that are read, in which none of some columns is null.
+    /// The rows, among those that are read, in which none of the columns is null.
     fn valid(&self, chunk: &Chunk, way: &[usize]) -> Result<Option<Vec<u64>>> {
         let mut all: Option<BooleanBuffer> = None;
         for column in way {
@@ -107,7 +107,7 @@ impl Work {
         }))
     }
 
-    /// The sums that have room in 64 bits.
+    /// Computes the sums that fit 64 bits.
     fn sum(&mut self, chunk: &Chunk) -> Result<()> {
         let Shape { program, way_of_base, way_of, .. } = &*self.shape;
         for (base, sum) in self.sums.iter_mut().enumerate() {
@@ -116,7 +116,7 @@ impl Work {
             }
         }
         let (read, list) = (chunk.selected.read(), chunk.selected.list());
-        // What is summed where it lies goes through no cache.
+        // Values that are summed without a copy do not use the cache.
         let all_at_once = program.is_in_place(&chunk.columns, Rows::block(list, 0, read));
         let block = if all_at_once { read } else { BLOCK };
         for first in (0..read).step_by(block) {
@@ -149,7 +149,7 @@ impl Work {
         Ok(())
     }
 
-    /// The others, with all checks: each row that is read is wanted.
+    /// Computes the other sums with all checks. Every row that is read must be wanted.
     fn sum_otherwise(&mut self, chunk: &Chunk, outputs: &[usize]) -> Result<()> {
         let batch = self.direct.batch(chunk.index, chunk.selected.read(), chunk.selected.list())?;
         for output in outputs {
@@ -164,7 +164,7 @@ impl Work {
         Ok(())
     }
 
-    /// A row for each group; it is not to be used any more.
+    /// The states: one row per group. The work must not be used afterwards.
     pub fn states(&mut self) -> Result<RecordBatch> {
         let mut columns = self.slots.take_keys()?;
         columns.extend(self.shape.states.iter().map(|state| match state {

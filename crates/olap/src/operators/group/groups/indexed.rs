@@ -1,10 +1,11 @@
-//! Numbers of groups whose only key is an integer: looked up by the key itself, as long as keys lie close together.
+//! Numbers of groups with one integer key. The key itself is the index, as long as the keys are close together.
 //!
 //! ```text
 //!   key -> page, key / 1024 -> entry, key % 1024 -> number of its group
 //! ```
 //!
-//! There are pages only where there are keys. When pages take far more memory than the keys do, all goes on by hash.
+//! Pages exist only where there are keys. If pages take far more memory than the keys need, groups are looked up by
+//! hash from then on.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use datafusion_expr::EmitTo;
 use datafusion_physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion_physical_plan::aggregates::order::GroupOrdering;
 
-/// For a key of this type, if it is an integer.
+/// The index for a key of this type, if it is an integer.
 pub fn indexed(keys: &SchemaRef) -> Option<Box<dyn GroupValues>> {
     Some(match keys.fields().iter().map(|field| field.data_type()).collect::<Vec<_>>()[..] {
         [DataType::Int16] => Box::new(Indexed::<Int16Type>::new(keys.clone())),
@@ -30,11 +31,11 @@ pub fn indexed(keys: &SchemaRef) -> Option<Box<dyn GroupValues>> {
 
 struct Indexed<T: ArrowPrimitiveType> {
     schema: SchemaRef,
-    /// In the order in which they came. Null has some value here.
+    /// The keys in the order of the groups. The key null has an arbitrary value here.
     keys: Vec<T::Native>,
     null_group: Option<usize>,
     pages: Pages,
-    /// The groups by hash, once the keys are too far apart for this index.
+    /// The groups by hash, once the keys are too far apart for pages.
     hashed: Option<Box<dyn GroupValues>>,
 }
 
@@ -43,8 +44,8 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> Indexed<T> {
         Indexed { schema, keys: Vec::new(), null_group: None, pages: Pages::default(), hashed: None }
     }
 
-    /// Numbers groups in the order of their first rows; `false`: the keys are too far apart, and some rows have no
-    /// number.
+    /// Numbers groups in the order of their first rows. `false` if the keys are too far apart; some rows have no number
+    /// then.
     fn number(&mut self, keys: &PrimitiveArray<T>, groups: &mut Vec<usize>) -> bool {
         groups.reserve(keys.len());
         let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
@@ -72,7 +73,7 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> Indexed<T> {
         true
     }
 
-    /// From now on the groups, with the numbers that they have, are found by hash.
+    /// Looks groups up by hash from now on. They keep their numbers.
     fn hash(&mut self) -> Result<&mut Box<dyn GroupValues>> {
         let mut hashed = new_group_values(self.schema.clone(), &GroupOrdering::None)?;
         let (count, mut numbers) = (self.keys.len(), Vec::new());
@@ -85,7 +86,7 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> Indexed<T> {
         Ok(self.hashed.insert(hashed))
     }
 
-    /// The first keys, as an array; the others become the first.
+    /// The first keys, as an array. The following keys move to the front.
     fn take(&mut self, count: usize) -> ArrayRef {
         let rest = self.keys.split_off(count);
         let keys = std::mem::replace(&mut self.keys, rest);
@@ -138,7 +139,7 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> GroupValues for Indexed<T> {
             EmitTo::First(count) => count,
         };
         let emitted = self.take(count);
-        // The others have other numbers now.
+        // The remaining groups have new numbers now.
         let (rest, null) = (std::mem::take(&mut self.keys), self.null_group);
         self.clear();
         let nulls = null.map(|null| NullBuffer::new(BooleanBuffer::collect_bool(rest.len(), |group| group != null)));
@@ -155,19 +156,19 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> GroupValues for Indexed<T> {
 
 const PAGE_BITS: u32 = 10;
 const PAGE: usize = 1 << PAGE_BITS;
-/// Pages of this many bytes are made whatever the keys.
+/// Pages of this size in total are allowed for any keys.
 const FEW_BYTES: usize = 1 << 20;
-/// More bytes than by hash for each group are too many.
+/// Pages may have at most this many bytes per group, as a table of hashes would.
 const BYTES_A_GROUP: usize = 64;
 
-/// For each integer one more than the number of its group, or 0.
+/// For each integer, the number of its group plus one, or 0.
 #[derive(Default)]
 struct Pages {
-    /// The number of the first page that there is room for.
+    /// The number of the first page in the directory.
     first: i64,
-    /// The place of each page among `entries`, counted in pages from 1; 0: there is none.
+    /// The place of each page among `entries`, counted in pages from 1; 0 if the page does not exist.
     directory: Vec<u32>,
-    /// The entries of all pages, each page's together.
+    /// The entries of all pages, page by page.
     entries: Vec<u32>,
 }
 
@@ -178,7 +179,7 @@ impl Pages {
         self.entries.get_mut((page as usize).checked_sub(1)? * PAGE + key as usize % PAGE)
     }
 
-    /// The entry on a new page, unless there are too few groups for the page's size.
+    /// An entry on a new page. `None` if there are too few groups for the page's size.
     #[cold]
     fn new_entry(&mut self, key: i64, groups: usize) -> Option<&mut u32> {
         let most = FEW_BYTES + groups * BYTES_A_GROUP;
@@ -191,7 +192,7 @@ impl Pages {
         self.entry(key)
     }
 
-    /// Widens the directory as far as this page, or as far again so that it need not be widened often.
+    /// Widens the directory up to this page; at least to twice its size, so that this happens rarely.
     fn make_room(&mut self, page: i64, bytes: usize) -> Option<()> {
         let known = self.directory.len();
         if known == 0 {
@@ -206,7 +207,7 @@ impl Pages {
             return None;
         }
         let amply = |pages: usize| if pages == 0 { 0 } else { pages.max(known.min(most)) };
-        // There is no page beyond those of the least and the greatest integer.
+        // No page lies beyond those of the least and the greatest integer.
         let below = amply(below).min(self.first.abs_diff(i64::MIN >> PAGE_BITS) as usize);
         self.first -= below as i64;
         self.directory.splice(0..0, std::iter::repeat_n(0, below));
@@ -297,7 +298,7 @@ mod tests {
         assert!((12_000_000..32_000_000).contains(&groups.size()), "{}", groups.size());
         groups.clear_shrink(0);
         assert!(groups.is_empty() && groups.size() == empty);
-        // Never much more than by hash.
+        // The memory is never much more than by hash.
         groups.intern(&[array((0..10_000).map(|key| key << 20))], &mut Vec::new()).unwrap();
         assert!(groups.size() < FEW_BYTES, "{}", groups.size());
     }

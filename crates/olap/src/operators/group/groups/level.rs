@@ -1,8 +1,8 @@
-//! One pass over rows: groups as many of them as there is memory for, and writes the others to disk.
+//! One pass over rows: it groups as many of them as memory allows, and writes the others to disk.
 //!
-//! When memory ends the groups are *frozen*. Rows of existing groups, found by the hash of their key, are still added
-//! to them. All other rows go to one of several parts on disk. A new group whose hash is known does no harm: all of
-//! its rows have that hash.
+//! When memory ends, the groups are *frozen*. Rows of existing groups, found by the hash of their key, are still added.
+//! All other rows go to one of several parts on disk. A new group with a known hash does no harm, because all of its
+//! rows have that hash.
 //!
 //! ```text
 //!   row -> hash of its key -> known? -> the table
@@ -20,7 +20,7 @@ use crate::spill::{Account, Means, SINK_BYTES, Sink, Stored, blocking};
 
 const PART_BITS: u32 = 4;
 const PARTS: usize = 1 << PART_BITS;
-/// The deepest level. Each has sixteen times as many parts, so no disk is large enough for more.
+/// The deepest level. Each level has sixteen times as many parts, so no disk is large enough for a deeper one.
 const DEEPEST: u64 = 10;
 
 pub struct Level<'a> {
@@ -85,7 +85,7 @@ impl<'a> Level<'a> {
             (Some(frozen), _) => self.means.room.resize(bytes + frozen.bytes()),
             (None, None) => self.means.room.resize(bytes),
             (None, Some(_)) => {
-                // To freeze them takes memory, too.
+                // Freezing the groups takes memory, too.
                 if self.means.room.try_resize(bytes + self.table.bytes_to_hash() + PARTS * SINK_BYTES) {
                     return Ok(());
                 }
@@ -109,7 +109,7 @@ impl<'a> Level<'a> {
     }
 }
 
-/// These rows; what groups by constants alone may have no columns.
+/// The selected rows. If groups have only constant keys, the batch may have no columns.
 fn taken(batch: &RecordBatch, rows: Vec<u32>) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     let rows = UInt32Array::from(rows);
@@ -123,12 +123,13 @@ impl Frozen {
     }
 }
 
-/// Another one at each depth, and none of those by which DataFusion distributes rows among threads.
+/// The seed of the hash at a depth. It differs from those of other depths, and from the one by which DataFusion
+/// distributes rows.
 fn seed(depth: u64) -> u64 {
     0x616e_6b65_7200 + depth
 }
 
-/// Rows of results that wait for those of the parts.
+/// Rows of results, which wait for those of the parts.
 pub struct Results {
     account: Account,
     sink: Option<Sink>,

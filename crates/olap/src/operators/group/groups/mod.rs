@@ -1,5 +1,5 @@
-//! The last or only phase of grouping by keys. It replaces DataFusion's, and continues on disk if memory is smaller
-//! than the groups.
+//! The last or only phase of grouping by keys. It replaces DataFusion's, and uses the disk if the groups do not fit
+//! into memory.
 //!
 //! ```text
 //!   rows -> Level -> groups in memory ------------------> results
@@ -10,8 +10,8 @@
 //!                                   +-> parts on disk ...
 //! ```
 //!
-//! Rows go to disk, never states of groups. No result is returned before the last part was grouped, so a query that
-//! can fail does so before its first row.
+//! Rows go to disk, never states of groups. No result is returned before the last part is grouped, so a query can only
+//! fail before its first row.
 
 mod indexed;
 mod level;
@@ -51,7 +51,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Does what `like` would, which has keys and is of a mode that gives results.
+    /// Replaces `like`, which has keys, and a mode that returns results.
     pub fn new(like: AggregateExec) -> Result<Groups> {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(like.schema()),
@@ -109,7 +109,7 @@ impl DisplayAs for Groups {
 
 type Batches = BoxStream<'static, Result<arrow_array::RecordBatch>>;
 
-/// A row for each group of `input`.
+/// Returns a row for each group of `input`.
 async fn group(shape: Arc<Shape>, input: Batches, mut means: Means, batch_size: usize) -> Result<Batches> {
     let mut results = means.disk.clone().map(Results::new);
     let mut waiting = Vec::new();
@@ -119,7 +119,7 @@ async fn group(shape: Arc<Shape>, input: Batches, mut means: Means, batch_size: 
         while let Some(batch) = rows.try_next().await? {
             level.add(&batch)?;
         }
-        // Whatever it holds on to.
+        // The stream is dropped with everything that it holds.
         drop(rows);
         let (groups, parts) = level.finish()?;
         waiting.extend(parts.into_iter().map(|part| (part, depth + 1)));
@@ -129,7 +129,7 @@ async fn group(shape: Arc<Shape>, input: Batches, mut means: Means, batch_size: 
                 None => None,
             };
             let others = stream::iter(others).flat_map(|stored| stored.batches(1));
-            // The groups' memory is given back when they were.
+            // The memory of the groups is released after they were returned.
             let slices = slices(&groups, batch_size).map(move |slice| (slice, &means).0);
             return Ok(others.chain(stream::iter(slices.map(Ok))).boxed());
         };

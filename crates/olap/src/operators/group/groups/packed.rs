@@ -1,12 +1,11 @@
-//! Numbers of groups whose keys are several integers. For most rows this takes one comparison of words, and one
-//! look-up.
+//! Numbers of groups with several integer keys. For most rows, this takes one comparison of words and one look-up.
 //!
 //! ```text
 //!   keys of a row -> words -> hash -> places: upper half of the hash, number of the group -> the group's words
 //! ```
 //!
-//! Places are probed linearly until one is empty; at least every second one is. They are in the order of hashes, so
-//! that growing reads and writes sequentially. Memory that a batch will read is prefetched.
+//! Places are probed linearly until an empty one is found; at least every second place is empty. They are in the order
+//! of the hashes, so that growing reads and writes sequentially. Memory that a batch will read is prefetched.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
@@ -20,7 +19,7 @@ use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::EmitTo;
 use datafusion_physical_plan::aggregates::group_values::GroupValues;
 
-/// For keys of these types, if all are integers.
+/// The numbering for keys of these types, if all are integers.
 pub fn packed(keys: &Schema) -> Option<Box<dyn GroupValues>> {
     let types: Vec<DataType> = keys.fields().iter().map(|field| field.data_type().clone()).collect();
     if !types.iter().all(|ty| matches!(ty, DataType::Int16 | DataType::Int32 | DataType::Int64)) {
@@ -34,7 +33,7 @@ pub fn packed(keys: &Schema) -> Option<Box<dyn GroupValues>> {
     })
 }
 
-/// The keys of a group: 0 where one is null, and then its bit is set.
+/// The keys of a group. A null key is 0, and its bit is set.
 #[derive(Clone, Copy, PartialEq)]
 struct Words<const N: usize> {
     keys: [i64; N],
@@ -43,18 +42,19 @@ struct Words<const N: usize> {
 
 struct Packed<const N: usize> {
     types: Vec<DataType>,
-    /// In the order in which they came.
+    /// The groups in the order of their numbers.
     groups: Vec<Words<N>>,
-    /// 2^`bits` of them; 0: empty, otherwise the upper half of the hash above one more than the number of the group.
+    /// 2^`bits` places. 0 stands for an empty one. Otherwise the upper half is that of the hash, and the lower half is
+    /// the group's number plus one.
     places: Vec<u64>,
     bits: u32,
-    /// The words of a batch, their hashes, and what stood where these are looked for.
+    /// The words of a batch; then their hashes, and the contents of the first places for these.
     rows: Vec<Words<N>>,
     hashes: Vec<u64>,
     seen: Vec<u64>,
 }
 
-/// Nobody outside knows which keys have equal hashes.
+/// A secret seed, so that nobody outside can choose keys with equal hashes.
 static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 const ODD: u128 = 0x9e37_79b9_7f4a_7c15;
 const FEWEST_PLACES: usize = 64;
@@ -68,7 +68,7 @@ impl<const N: usize> Words<N> {
             product as u64 ^ (product >> 64) as u64
         };
         let keys = self.keys.iter().fold(seed ^ u64::from(self.nulls), |hash, key| mix(hash, *key as u64));
-        // The last word has reached only some of the bits.
+        // Without this, the last word would affect only some of the bits.
         mix(keys, seed.rotate_left(32))
     }
 }
@@ -128,13 +128,13 @@ impl<const N: usize> Packed<N> {
         Ok(())
     }
 
-    /// The first place to look for a hash, or for the content of a place.
+    /// The first place for a hash; the content of a place works as well.
     #[inline]
     fn first(&self, hash: u64) -> usize {
         (hash >> (u64::BITS - self.bits)) as usize
     }
 
-    /// Into the first place that is empty.
+    /// Puts the content into the first empty place.
     #[inline]
     fn put(&mut self, place: u64) {
         let mut at = self.first(place);
@@ -171,7 +171,7 @@ impl<const N: usize> Packed<N> {
             });
             let keys = groups.iter().map(|words| words.keys[at]);
             match ty {
-                // They came from arrays of these types.
+                // The keys came from arrays of these types.
                 DataType::Int16 => Arc::new(Int16Array::new(keys.map(|key| key as i16).collect(), nulls)),
                 DataType::Int32 => Arc::new(Int32Array::new(keys.map(|key| key as i32).collect(), nulls)),
                 _ => Arc::new(Int64Array::new(keys.collect(), nulls)),
@@ -193,7 +193,7 @@ impl<const N: usize> GroupValues for Packed<N> {
         let seed = *SEED;
         hashes.clear();
         hashes.extend(rows.iter().map(|words| words.hash(seed)));
-        // All of these loads are under way at once.
+        // All of these loads run at the same time.
         self.seen.clear();
         let mut seen = std::mem::take(&mut self.seen);
         seen.extend(hashes.iter().map(|hash| self.places[self.first(*hash)]));
@@ -224,7 +224,7 @@ impl<const N: usize> GroupValues for Packed<N> {
         };
         let rest = self.groups.split_off(count);
         let emitted = std::mem::replace(&mut self.groups, rest);
-        // The others have other numbers now.
+        // The remaining groups have new numbers now.
         self.places = Vec::new();
         self.make_room(0)?;
         for (number, words) in (1..).zip(std::mem::take(&mut self.groups)) {

@@ -1,4 +1,4 @@
-//! The first phase of grouping by keys, in each thread for itself: the states of groups, which the last phase merges.
+//! The first phase of grouping by keys, which each thread does separately. The last phase merges the states.
 //!
 //! ```text
 //!   rows -> groups in memory -> their states, at the end or when memory ends
@@ -24,9 +24,9 @@ use super::level::slices;
 use super::table::{Shape, Table};
 use crate::spill::FIRST_PHASE;
 
-/// Rows by which it is decided whether there is anything to group.
+/// The number of rows after which it is decided whether partial grouping pays.
 const TRIAL_ROWS: usize = 100_000;
-/// Partial grouping is worth it if fewer than this many of ten rows begin a group.
+/// Partial grouping pays if fewer than this many of ten rows begin a group.
 const WORTHWHILE: usize = 8;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct PartialGroups {
 }
 
 impl PartialGroups {
-    /// Does what `like` would, which has keys and is of mode Partial.
+    /// Replaces `like`, which has keys and the mode Partial.
     pub fn new(like: AggregateExec) -> Result<PartialGroups> {
         Ok(PartialGroups { shape: Arc::new(Shape::of(Arc::new(like))?) })
     }
@@ -82,7 +82,7 @@ impl DisplayAs for PartialGroups {
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// States of the groups of some rows; unless they are `grouped`, of each row.
+/// The states of groups of rows or, if not `grouped`, of each row.
 pub fn states(shape: &Arc<Shape>, rows: Batches, context: &TaskContext, grouped: bool) -> Result<Batches> {
     let phase = Phase {
         table: Table::new(shape.clone())?,

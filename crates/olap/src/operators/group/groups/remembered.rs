@@ -1,12 +1,12 @@
-//! Numbers of groups with a few short keys: those seen lately are remembered, so that most rows need no search.
+//! A cache for the numbers of groups with a few short keys, so that most rows need no search.
 //!
 //! ```text
 //!   keys of a row -> 16 bytes each -> two entries -> the same keys? -> number of their group
 //!                                                         no        -> the general way
 //! ```
 //!
-//! A short text's view is its bytes, so that equal views are equal texts. Where most rows are not found, nothing is
-//! remembered any more.
+//! The view of a short text contains its bytes, so equal views are equal texts. If most rows are not found in the
+//! cache, it is given up.
 
 use std::borrow::Cow;
 
@@ -19,12 +19,12 @@ use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::EmitTo;
 use datafusion_physical_plan::aggregates::group_values::GroupValues;
 
-/// Places of two entries each, so that two groups with many rows do not displace each other.
+/// The number of places. Each has two entries, so that two groups with many rows do not displace each other.
 const PLACES: usize = 256;
-/// Rows by which it is decided whether remembering is worth it.
+/// The number of rows after which it is decided whether the cache pays.
 const TRIAL_ROWS: usize = 1 << 16;
 
-/// The same as `general`, if keys of these types can be remembered.
+/// `general` with a cache, if keys of these types can be cached.
 pub fn remembered(general: Box<dyn GroupValues>, keys: &Schema) -> Box<dyn GroupValues> {
     let is_short =
         |ty: &DataType| matches!(ty, DataType::Utf8View | DataType::Int16 | DataType::Int32 | DataType::Int64);
@@ -39,11 +39,11 @@ pub fn remembered(general: Box<dyn GroupValues>, keys: &Schema) -> Box<dyn Group
 
 struct Remembered<const KEYS: usize> {
     general: Box<dyn GroupValues>,
-    /// Empty once it is not worth it.
+    /// The entries; empty once the cache was given up.
     entries: Vec<[Entry<KEYS>; 2]>,
     seen: usize,
     missed: usize,
-    /// Rows of a batch that were not found, and their groups.
+    /// The rows of a batch that were not found; the next field holds their groups.
     misses: Vec<u32>,
     found: Vec<usize>,
 }
@@ -54,15 +54,15 @@ struct Entry<const KEYS: usize> {
     group: usize,
 }
 
-/// A key's value: a short text's view, or a number beyond a view's length.
+/// The value of a key: the view of a short text, or a number that is no such view.
 type Image = u128;
 
 const NULL: Image = Image::MAX;
-/// The image of no value.
+/// An image that no value has.
 const NONE: Image = Image::MAX - 1;
 const LONGEST_IN_PLACE: u32 = 12;
 
-/// Whether it is a text somewhere else.
+/// Whether the image is the view of a text outside of the view.
 fn is_long(image: Image) -> bool {
     image as u32 > LONGEST_IN_PLACE && image != NULL
 }
@@ -83,7 +83,7 @@ impl<const KEYS: usize> Remembered<KEYS> {
         }
     }
 
-    /// Whether remembering still spares more than it costs.
+    /// Whether the cache still saves more than it costs.
     fn is_worth_it(&mut self) -> bool {
         if self.seen >= TRIAL_ROWS {
             if self.missed > self.seen / 8 {
@@ -250,7 +250,7 @@ mod tests {
             few.intern(&[texts(8192, |row| Some(format!("{}", row % 30)))]);
             many.intern(&[texts(8192, |row| Some(format!("{batch}-{row}")))]);
         }
-        // What one has more than the other's share of.
+        // The cache is the only difference in size.
         let entries = PLACES * size_of::<[Entry<1>; 2]>();
         assert!(few.ours.size() > entries);
         many.ours.emit(EmitTo::All).unwrap();

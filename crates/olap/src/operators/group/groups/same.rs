@@ -1,4 +1,4 @@
-//! Two ways to number groups, side by side, for tests.
+//! Compares two ways of numbering groups, for tests.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Both {
         let (keys, expected) = (self.ours.emit(emit_to).unwrap(), self.expected.emit(emit_to).unwrap());
         assert_eq!(keys, expected);
         if matches!(emit_to, EmitTo::All) {
-            // DataFusion's has not forgotten them before.
+            // DataFusion's own numbering forgets the groups earlier.
             self.ours.clear_shrink(0);
             self.expected.clear_shrink(0);
         }

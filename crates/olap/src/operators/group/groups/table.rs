@@ -35,7 +35,7 @@ impl Shape {
         Ok(Shape { like, arguments })
     }
 
-    /// The same of other rows.
+    /// The same shape over other rows.
     pub fn over(&self, input: Arc<dyn ExecutionPlan>) -> Result<Shape> {
         let like = &self.like;
         let (keys, functions) = (like.group_expr().clone(), like.aggr_expr().to_vec());
@@ -126,16 +126,17 @@ impl Table {
         accumulated + self.groups.size() + self.places.capacity() * size_of::<usize>()
     }
 
-    /// Memory that [`Table::key_hashes`] takes in addition.
+    /// The memory that [`Table::key_hashes`] needs in addition.
     pub fn bytes_to_hash(&self) -> usize {
-        // A set of hashes is at least half full.
+        // A hash table is at least half full.
         self.groups.size() + self.groups.len() * 2 * (size_of::<u64>() + 1)
     }
 
-    /// Hashes of all groups' keys. The groups are unchanged afterwards.
+    /// The hashes of all groups' keys. The groups do not change.
     pub fn key_hashes(&mut self, seed: u64, batch_size: usize) -> Result<Hashes> {
         let count = self.groups.len();
-        // What group has which number cannot be asked; but groups are numbered as they come.
+        // DataFusion cannot say which group has which number. So the groups are taken out and added again in their
+        // order.
         let keys = self.groups.emit(EmitTo::All)?;
         self.groups.clear_shrink(count);
         let mut known = Hashes::with_capacity(count);
@@ -147,7 +148,7 @@ impl Table {
             }
             self.groups.intern(&keys, &mut self.places)?;
             if !self.places.iter().copied().eq(start..start + rows) {
-                // Keys that collide in DataFusion's own hashes may come in another order.
+                // If keys collide in DataFusion's own hashes, the groups may return in another order.
                 return Err(DataFusionError::ResourcesExhausted("groups that cannot be put on disk".into()));
             }
         }
@@ -158,7 +159,7 @@ impl Table {
         self.groups.len()
     }
 
-    /// The states of all groups, which are gone afterwards.
+    /// The states of all groups, which are removed.
     pub fn states(&mut self) -> Result<RecordBatch> {
         let mut columns = self.groups.emit(EmitTo::All)?;
         self.groups.clear_shrink(0);
@@ -168,7 +169,7 @@ impl Table {
         Ok(RecordBatch::try_new(self.shape.like.schema(), columns)?)
     }
 
-    /// As if each row were a group.
+    /// The states of each row, as if it were a group.
     pub fn states_of_rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns = self.shape.keys(batch)?;
         let arguments = evaluate_many(&self.shape.arguments, batch)?;
@@ -178,7 +179,7 @@ impl Table {
         Ok(RecordBatch::try_new(self.shape.like.schema(), columns)?)
     }
 
-    /// A row for each group.
+    /// The result: a row for each group.
     pub fn finish(mut self) -> Result<RecordBatch> {
         let schema = self.shape.like.schema();
         if self.groups.is_empty() {

@@ -1,4 +1,4 @@
-//! Groups with little memory against those with plenty.
+//! Compares groups under little memory with those under plenty.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ enum Asked {
     Lists,
 }
 
-/// A list in an order that leaves none but equal values in any order.
+/// A list in an order in which only equal values have no fixed places.
 fn list(of: Listing, arguments: Vec<Expr>, element: Option<Element>) -> Agg {
     let order = vec![SortKey { descending: true, ..SortKey::ascending(arguments[0].clone()) }];
     Agg::Listed(Box::new(Listed::new(of, arguments, order, element)))
@@ -122,7 +122,7 @@ async fn little_memory_gives_the_same_groups() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_is_kept_to_over_several_levels() {
-    // Some 700,000 groups of some hundred bytes.
+    // About 700,000 groups of a hundred bytes or so.
     let plan = plan(&[0, 2], Asked::Totals);
     let expected = rows(&run(&runtime(2, PLENTY, None), &plan, view(7, 90, 1 << 40)).await.unwrap());
     assert!(expected.len() > 700_000);
@@ -154,7 +154,7 @@ async fn the_limit_of_the_disk_is_out_of_memory_before_the_first_row() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_group_has_needs_memory() {
-    // One group, whose values are all different.
+    // One group, all of whose values differ.
     for asked in [Asked::Distinct, Asked::Lists] {
         let grouped = plan(&[0], asked);
         let little = runtime(2, 12 << 20, Some((1 << 30, 4 << 20, 1 << 20)));
@@ -169,7 +169,7 @@ async fn what_one_group_has_needs_memory() {
     }
 }
 
-/// The same, with one key.
+/// The same rows, all with one key.
 #[derive(Debug)]
 struct Keyless(Made);
 

@@ -1,4 +1,4 @@
-//! Merges sorted rows that lie on disk, a block of each at a time.
+//! Merges sorted rows on disk, one block of each part at a time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,12 +15,12 @@ use crate::base::keys::{KeyRows, Keys, OwnedKey};
 use crate::operators::order::runs::Wanted;
 use crate::spill::Stored;
 
-/// Sorted rows in one place.
+/// A part of sorted rows on disk.
 struct Source {
     blocks: BoxStream<'static, Result<RecordBatch>>,
     batch: RecordBatch,
     keys: KeyRows,
-    /// The next row.
+    /// The next row of its block.
     at: usize,
 }
 
@@ -29,7 +29,7 @@ impl Source {
         self.at == self.batch.num_rows()
     }
 
-    /// Reads on if there is nothing left of this block; false at the end.
+    /// Reads the next block if this one has no rows left; false at the end.
     async fn fill(&mut self, keys: &Keys) -> Result<bool> {
         while self.is_exhausted() {
             let Some(batch) = self.blocks.try_next().await? else { return Ok(false) };
@@ -46,7 +46,7 @@ pub struct Merge {
     schema: SchemaRef,
     sources: Vec<Source>,
     wanted: Wanted,
-    /// The last row that was given, once that are as many as are wanted.
+    /// The last row that was returned, once there are as many as wanted.
     last: Option<OwnedKey>,
 }
 
@@ -76,7 +76,7 @@ impl Merge {
         }
     }
 
-    /// Up to the end of some source's block.
+    /// Merges until the block of a source has no rows left.
     fn merge(&mut self, rows: usize) -> Vec<(usize, usize)> {
         let mut places = Vec::new();
         let mut at: Vec<usize> = self.sources.iter().map(|source| source.at).collect();

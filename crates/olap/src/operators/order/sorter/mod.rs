@@ -1,12 +1,12 @@
-//! Sorts more rows than there is memory for.
+//! Sorts more rows than fit into memory.
 //!
 //! ```text
 //!   rows -> Runs in memory -- memory ends --> sorted rows on disk --+
 //!                                             sorted rows on disk --+--> Merge -> rows in their order
 //! ```
 //!
-//! Before the first row is returned all rows are on disk, in few enough sorted parts that memory for the last merge
-//! is there.
+//! Before the first row is returned, all rows are on disk. They are in so few sorted parts that there is memory for the
+//! last merge.
 
 mod merge;
 #[cfg(test)]
@@ -24,7 +24,7 @@ use crate::base::keys::{Keys, SortColumn};
 use crate::operators::order::runs::{Runs, Sorted, Wanted};
 use crate::spill::{Account, Means, SINK_BYTES, Sink, Stored, blocking};
 
-/// Bytes of a block of sorted rows with their keys.
+/// The bytes of a block of sorted rows with their keys.
 const BLOCK_BYTES: usize = 64 << 10;
 /// The number of parts that are merged at once.
 const MERGED: usize = 16;
@@ -43,7 +43,7 @@ pub struct Sorter {
 struct Part {
     stored: Stored,
     rows_of_a_block: usize,
-    /// Memory of a block and its keys.
+    /// The memory of the largest block with its keys.
     largest_block: usize,
 }
 
@@ -97,7 +97,7 @@ impl Sorter {
         })
     }
 
-    /// The rows that are wanted, in their order.
+    /// The wanted rows in their order.
     pub async fn sorted(mut self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let batch_size = self.batch_size;
         let Some(account) = self.means.disk.clone().filter(|_| !self.parts.is_empty()) else {
@@ -122,7 +122,7 @@ impl Sorter {
         Ok(stream::try_unfold((merge, self.means), next).boxed())
     }
 
-    /// With the memory that it takes.
+    /// A merge of these parts, with the memory that it needs.
     fn merge(&mut self, parts: Vec<Part>) -> Result<Merge> {
         let blocks: usize = parts.iter().map(|part| part.largest_block).sum();
         self.means.room.resize(blocks + SINK_BYTES)?;
@@ -141,7 +141,7 @@ impl Sorter {
     }
 }
 
-/// Sorted rows on their way to disk.
+/// Sorted rows that are being written to disk.
 struct Writing {
     sink: Sink,
     rows_of_a_block: usize,
@@ -164,12 +164,12 @@ impl Writing {
     }
 }
 
-/// Hardly less than it will take when it is read: short values are longer in keys.
+/// The approximate memory of a block when it is read. Short values are longer in keys.
 fn bytes_with_keys(block: &RecordBatch) -> usize {
     block.get_array_memory_size() * 3 + block.num_rows() * (16 + 40 * block.num_columns())
 }
 
-/// When a row takes so much with its key.
+/// The number of rows in a block, if a row needs this much with its key.
 fn rows_of_a_block(bytes_of_a_row: usize, most: usize) -> usize {
     (BLOCK_BYTES / bytes_of_a_row.max(1)).clamp(1, most)
 }

@@ -1,10 +1,10 @@
-//! Orders with little memory against those with plenty.
+//! Compares orders under little memory with those under plenty.
 
 use plan::{ColumnId, Expr, FailureKind, Literal, Plan, Range, Rel, Relation, RelationColumn, SortKey, Type};
 
 use crate::spill::testing::{COLUMNS, PLENTY, nothing_is_left, rows, rows_in_order, run, runtime, view};
 
-/// The first rows in the order of some columns, some of them from the greatest down; with keys, of each group.
+/// The first rows in the order of some columns, some of them descending; with keys, the first rows of each group.
 fn plan(keys: &[u16], order: &[u16], count: i64, ties: bool, output: &[u16]) -> Plan {
     let column = |id: &u16| Expr::column(ColumnId(*id));
     let relation: Vec<RelationColumn> =
@@ -66,7 +66,7 @@ async fn the_limit_of_the_disk_is_out_of_memory() {
     nothing_is_left(&little).await;
 }
 
-/// Bytes of a number, null or not, at the front of a row's.
+/// The bytes of a number in a row's image, with the mark for null.
 const NUMBER: usize = 9;
 
 /// The first rows of each value of their first column, with ties of the last of them. Trailing zeros do not count for
@@ -97,7 +97,7 @@ async fn the_first_of_few_groups_and_of_many() {
         let in_order = run(&runtime(2, PLENTY, None), &sorted, view(7, 60, values)).await.unwrap();
         let expected = first_of_each(rows_in_order(&in_order), count as usize, ties);
         for threads in [1, 3] {
-            // Room for less than half of them.
+            // Memory for less than half of the rows.
             let little = runtime(threads, PLENTY, Some((1 << 30, (all.len() as u64) * (6 << 20), 1 << 20)));
             let told = run(&little, &plan(&[0], order, count, ties, &all), view(7, 60, values)).await.unwrap();
             assert!(rows(&told) == expected, "{values} {count} {ties} {threads}");

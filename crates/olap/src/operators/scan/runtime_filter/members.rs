@@ -1,19 +1,19 @@
-//! The keys of a build side as a set that is asked for each row of the probe side.
+//! The keys of a build side as a set, which is asked for each row of the probe side.
 
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, PrimitiveArray};
 use arrow_buffer::BooleanBuffer;
 use datafusion_execution::memory_pool::MemoryReservation;
 
-/// Bits for each key in a list of all keys that there can be between the least and the greatest.
+/// An exact list may have this many bits for each key; it covers all numbers from the least key to the greatest.
 const EXACT_BITS: u64 = 32;
-/// A list of this many bits is short whatever the keys.
+/// A list of this many bits is always short enough.
 const SHORT_LIST: u64 = 1 << 16;
 #[derive(Debug)]
 pub struct Members {
     low: i64,
     high: i64,
-    /// How many keys they were, equal ones too.
+    /// The number of keys, with duplicates.
     count: u64,
     bits: Bits,
     _memory: MemoryReservation,
@@ -21,9 +21,9 @@ pub struct Members {
 
 #[derive(Debug)]
 enum Bits {
-    /// One for each number from the least key on.
+    /// One bit for each number from the least key on.
     Exact(Vec<u64>),
-    /// Three of a word for each key: also set for some others.
+    /// Three bits of one word for each key; other keys may find theirs set, too.
     Bloom(Vec<u64>),
 }
 
@@ -78,13 +78,13 @@ impl Members {
         }
     }
 
-    /// Whether there are at most 1/`times` as many as numbers in the range. If keys are far apart, that says nothing
-    /// about the number of values they come from.
+    /// Whether the keys are at most 1/`times` of the numbers in the range. If keys are far apart, that says nothing
+    /// about the values in the range.
     pub fn are_few_of(&self, low: i128, high: i128, times: u64) -> bool {
         matches!(self.bits, Bits::Exact(_)) && i128::from(self.count) * i128::from(times) <= high.saturating_sub(low)
     }
 
-    /// The values that are among the keys, or may be.
+    /// The values that are keys, or may be.
     pub fn among<T: ArrowPrimitiveType<Native: Into<i64>>>(&self, array: &PrimitiveArray<T>) -> BooleanBuffer {
         let values = array.values();
         let found = match &self.bits {
@@ -107,7 +107,7 @@ impl Members {
     }
 }
 
-/// The word of a key among a power of two of them, and three bits of it.
+/// The word of a key among `words`, a power of two, and three of its bits.
 #[inline]
 fn bloom(key: i64, words: usize) -> (usize, u64) {
     let hash = (key as u64 ^ key as u64 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -8,8 +8,8 @@
 //!   build side    ViewScan       waits for them, then skips chunks and rows
 //! ```
 //!
-//! They are used only for joins that drop rows without a partner, and only for integer keys. A scan that finds that
-//! most rows have a partner stops asking.
+//! They exist only for joins that drop rows without a partner, and only for integer keys. A scan gives up a filter if
+//! it finds that most rows have a partner.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -37,26 +37,26 @@ mod members;
 #[cfg(test)]
 mod tests;
 
-/// The most rows whose keys are noted.
+/// The greatest number of rows whose keys are noted.
 const MOST_KEYS: usize = 4 << 20;
-/// One row in this many, or fewer, is few.
+/// A filter leaves few rows if it leaves at most one in this many.
 const FEW: u64 = 16;
-/// Rows by which a scan decides whether asking is worth it.
+/// The number of rows after which a scan decides whether a filter pays.
 const TRIAL_ROWS: u64 = 1 << 16;
 
 /// The keys of a build side, once it is complete.
 #[derive(Debug, Default)]
 pub struct JoinKeys {
-    /// `None`: they were not noted.
+    /// The keys; `None` if they were not noted.
     known: OnceLock<Option<Members>>,
     gathering: Mutex<Gathering>,
-    /// How many were noted so far, by all partitions.
+    /// The number of keys that all partitions have noted so far.
     noted: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Gathering {
-    /// Keys of partitions that have ended.
+    /// The keys of partitions that have ended.
     parts: Vec<Noted>,
     ended: usize,
     given_up: bool,
@@ -70,11 +70,11 @@ impl JoinKeys {
             return Poll::Ready(());
         }
         let mut gathering = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);
-        // They may have become known in between.
+        // The keys may have become known in between.
         if self.known.get().is_some() {
             return Poll::Ready(());
         }
-        // Who merges many streams may ask again and again.
+        // A reader that merges many streams may ask again and again.
         if !gathering.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
             gathering.waiting.push(context.waker().clone());
         }
@@ -85,7 +85,7 @@ impl JoinKeys {
         self.known.get()?.as_ref()
     }
 
-    /// A partition has ended, with these keys if all were noted.
+    /// Called when a partition has ended, with its keys if all were noted.
     fn add(&self, noted: Option<Noted>, partitions: usize, context: &TaskContext) {
         let mut gathering = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);
         gathering.ended += 1;
@@ -98,7 +98,7 @@ impl JoinKeys {
             let parts = std::mem::take(&mut gathering.parts);
             let keys: Vec<&[i64]> = parts.iter().map(|part| &part.keys[..]).collect();
             let members = if gathering.given_up { None } else { Members::of(&keys, reservation(context)) };
-            // Nobody else sets it.
+            // Nothing else sets it.
             let _ = self.known.set(members);
             gathering.waiting.drain(..).for_each(Waker::wake);
         }
@@ -109,10 +109,10 @@ fn reservation(context: &TaskContext) -> MemoryReservation {
     MemoryConsumer::new("JoinKeys").register(context.memory_pool())
 }
 
-/// The keys of a join as a scan asks for them.
+/// The keys of a join, as a scan tests them.
 #[derive(Debug)]
 pub struct KeyTest {
-    /// The view's.
+    /// The column of the view.
     pub column: usize,
     keys: Arc<JoinKeys>,
     asked: AtomicU64,
@@ -134,13 +134,13 @@ impl KeyTest {
         view.bounds(index, self.column).is_some_and(|(low, high)| !members.has_within(low, high))
     }
 
-    /// Whether few rows of a chunk have a partner, if its values lie evenly between the least and the greatest.
+    /// Whether few rows of a chunk have a partner, if its values are evenly distributed.
     pub fn leaves_few(&self, view: &dyn TableView, index: usize) -> bool {
         let Some(members) = self.keys.members() else { return false };
         view.bounds(index, self.column).is_some_and(|(low, high)| members.are_few_of(low, high, FEW))
     }
 
-    /// Whether asking spares more than it costs.
+    /// Whether the test saves more than it costs.
     pub fn is_worth_it(&self) -> bool {
         let (asked, found) = (self.asked.load(Ordering::Relaxed), self.found.load(Ordering::Relaxed));
         self.keys.members().is_some() && (asked < TRIAL_ROWS || found < asked / 4 * 3)
@@ -161,7 +161,7 @@ impl KeyTest {
     }
 }
 
-/// Hands on the rows of a build side, and notes their keys.
+/// Passes on the rows of a build side, and notes their keys.
 #[derive(Debug)]
 pub struct GatherKeys {
     input: Arc<dyn ExecutionPlan>,
@@ -169,7 +169,7 @@ pub struct GatherKeys {
 }
 
 impl GatherKeys {
-    /// `noted`: keys, and where they are noted.
+    /// `noted` are the keys, each with the place where it is noted.
     pub fn new(input: Arc<dyn ExecutionPlan>, noted: Vec<(Arc<dyn PhysicalExpr>, Arc<JoinKeys>)>) -> GatherKeys {
         GatherKeys { input, noted }
     }
@@ -262,9 +262,9 @@ impl Noted {
 /// Notes the keys of a partition.
 struct Notes {
     key: Arc<dyn PhysicalExpr>,
-    /// `None`: too many.
+    /// The keys so far; `None` if there are too many.
     noted: Option<Noted>,
-    /// Is notified at the end, whatever becomes of the partition.
+    /// Notified at the end, even if the partition does not complete.
     told: Option<Arc<JoinKeys>>,
     partitions: usize,
     context: Arc<TaskContext>,
@@ -295,7 +295,7 @@ impl Notes {
         Ok(())
     }
 
-    /// All rows of the partition have been seen.
+    /// Called when all rows of the partition have been seen.
     fn end(&mut self) {
         let noted = self.noted.take();
         self.tell(noted);
@@ -309,7 +309,7 @@ impl Notes {
 }
 
 impl Drop for Notes {
-    /// If it did not come to its end, nothing is known of its keys.
+    /// If the partition did not complete, nothing is known about its keys.
     fn drop(&mut self) {
         self.tell(None);
     }

@@ -50,12 +50,12 @@ fn rows_with_a_partner_always_pass() {
 
 #[test]
 fn few_others_pass() {
-    // All that there can be between two keys are told apart; beyond them and for nulls nothing passes.
+    // All numbers between the least and the greatest key are distinguished. Numbers beyond, and nulls, do not pass.
     let asked: Vec<Option<i64>> = (0..100).map(Some).chain(EXTREMES.map(Some)).chain([None]).collect();
     let expected: Vec<bool> = asked.iter().map(|key| matches!(key, Some(20 | 30 | 50))).collect();
     assert_eq!(passed(&[20, 50, 30, 30], &asked), expected);
     assert!(passed(&[], &asked).into_iter().all(|passed| !passed));
-    // Keys far apart are told by their hashes.
+    // Keys that are far apart are distinguished by hashes.
     for count in [57, 5_000, 300_000] {
         let keys: Vec<i64> = (0..count).map(|key| key << 40).collect();
         let others: Vec<Option<i64>> = (0..100_000).map(|key| Some(key << 20 | 1)).collect();
@@ -99,9 +99,9 @@ fn keys_are_few_of_many_numbers() {
     let few = |keys: &[i64], low, high| Members::of(&[keys], reservation(&context)).unwrap().are_few_of(low, high, FEW);
     assert!(few(&[5, 900], 1, 1000) && few(&[], 1, 2) && few(&[i64::MIN], i64::MIN.into(), i64::MAX.into()));
     assert!(!few(&[5, 9], 1, 30) && !few(&[7], 7, 7));
-    // These may be all that there are.
+    // These keys may be all that exist.
     assert!(!few(&[0, 1 << 50], 0, 1 << 50));
-    // The ends of 64 bits stand for all beyond.
+    // The ends of 64 bits stand for everything beyond.
     assert!(few(&[5, 9], i128::MIN, 5) && few(&[5, 9], -5, i128::MAX));
 }
 
