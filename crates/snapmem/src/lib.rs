@@ -1,21 +1,22 @@
-//! Memory that can be snapshotted while one writer goes on changing it.
+//! Memory that can be snapshotted while one writer continues to change it.
 //!
 //! A [`Region`] has one writer, which reads and writes in place. A [`Snapshot`] of it is cheap, belongs to no thread
-//! (`Send + Sync`), and keeps the region's content of that moment. Any number may be alive and they end in any order,
-//! on any thread. The maker of a snapshot may still patch it; once it is shared it cannot change any more.
+//! (`Send + Sync`), and keeps the region's content of that moment. Any number of snapshots may exist, and they may end
+//! in any order, on any thread. The maker of a snapshot may patch it. Once the snapshot is shared, it can no longer
+//! change.
 //!
-//! Content is charged to a [`Pool`], which enforces a limit: content beyond it is an error, never an abort.
-//! Bookkeeping is not charged: some dozens of bytes for each run, and for each of its versions that a snapshot sees.
+//! Content is charged to a [`Pool`], which enforces a limit: exceeding it is an error, never an abort. Bookkeeping is
+//! not charged. It takes some dozens of bytes for each run, and for each of its versions that a snapshot sees.
 //!
-//! The crate knows the operating system, and the mechanisms' names from the protocol. Each [`Mechanism`] is one file;
-//! docs/snapshots.md compares them.
+//! The crate knows the operating system, and the names of mechanisms from the protocol. Each [`Mechanism`] is one file
+//! or folder; docs/snapshots.md compares them.
 //!
 //! | room, the upper ones first | job |
 //! |---|---|
-//! | `extents` | runs of any length, by any mechanism |
-//! | `mechanism` | the mechanisms by name |
-//! | `mechanisms` | a file or folder for each |
-//! | `memory` | what they are made of: pool, runs, the system's calls |
+//! | `extents` | runs of any length, on any mechanism |
+//! | `mechanism` | the mechanisms by their names |
+//! | `mechanisms` | a file or folder for each mechanism |
+//! | `memory` | the building blocks of mechanisms: pool, runs, system calls |
 
 mod extents;
 mod mechanism;

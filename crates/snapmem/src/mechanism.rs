@@ -17,10 +17,10 @@ use crate::memory::pool::Pool;
 use crate::memory::region::{InPlace, Region};
 use crate::memory::sys::PAGE;
 
-/// The shortest run of the mechanisms that do not work on pages.
+/// The shortest run of mechanisms that do not work on pages.
 const LINE: usize = 64;
 
-/// How a region is snapshotted. `fork` is not among them: its snapshot is another process.
+/// The way in which a region is snapshotted. `fork` is not among these, because its snapshot is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
     Physical,
@@ -45,7 +45,7 @@ impl Mechanism {
         Mechanism::Auto,
     ];
 
-    /// The best that there is: it works everywhere, and nowhere measured was another better (docs/snapshots.md).
+    /// The recommended mechanism. It works everywhere, and no other was better in any measurement (docs/snapshots.md).
     pub const BEST: Mechanism = Mechanism::Epochs;
 
     pub fn name(self) -> &'static str {
@@ -62,7 +62,7 @@ impl Mechanism {
         name.text()
     }
 
-    /// Whether this kernel has it; if not, why.
+    /// Checks whether this kernel supports the mechanism. The error says why not.
     pub fn probe(self) -> Result<(), Error> {
         match self {
             Mechanism::Rewired | Mechanism::Scoot => probe_files(),
@@ -72,14 +72,14 @@ impl Mechanism {
         }
     }
 
-    /// An empty region whose runs have `run_bytes`: a power of two, from 64 to 4 GiB; for the mechanisms that work on
-    /// pages at least 4096.
+    /// An empty region whose runs have `run_bytes`: a power of two, from 64 to 4 GiB. Mechanisms that work on pages
+    /// need at least 4096.
     pub fn region(self, pool: &Pool, run_bytes: usize) -> Result<Box<dyn Region>, Error> {
         self.probe()?;
         Ok(self.in_place(pool, run_bytes)?)
     }
 
-    /// The shortest runs that there are.
+    /// The length of the shortest runs that are possible.
     pub(crate) fn least_run(self) -> usize {
         match self {
             Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs | Mechanism::Auto => LINE,
@@ -87,7 +87,7 @@ impl Mechanism {
         }
     }
 
-    /// As [`Mechanism::region`], of one that was found to work here.
+    /// As [`Mechanism::region`], for a mechanism that was found to work here.
     pub(crate) fn in_place(self, pool: &Pool, run_bytes: usize) -> Result<Box<dyn InPlace>, Error> {
         if !run_bytes.is_power_of_two() || !(LINE..=1 << 32).contains(&run_bytes) {
             return Err(Error::Unavailable("runs have a power of two of bytes, from 64 to 4 GiB"));
@@ -111,7 +111,7 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// The name is not one of the mechanisms'.
+/// The error for a name that no mechanism has.
 #[derive(Debug, thiserror::Error)]
 #[error("no snapshot mechanism is called {0:?}")]
 pub struct UnknownMechanism(String);

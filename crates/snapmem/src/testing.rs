@@ -9,12 +9,12 @@ use crate::memory::pool::Pool;
 use crate::memory::region::{Region, Snapshot};
 use crate::memory::sys::faults;
 
-/// Held for writing by who uses up the process's areas, for reading by who needs some.
+/// Held for writing by tests that use up the process's areas, and for reading by tests that need some.
 pub(crate) static AREAS: RwLock<()> = RwLock::new(());
 
 const SEEDS: u64 = 12;
 
-/// A number of repetitions, for a machine SNAPMEM_SCALE times as fast as a usual one; at least one.
+/// A number of repetitions, scaled by SNAPMEM_SCALE; at least one.
 pub(crate) fn scaled(repetitions: u64) -> u64 {
     let scale = std::env::var("SNAPMEM_SCALE").map_or(1.0, |scale| scale.parse::<f64>().expect("a number"));
     ((repetitions as f64 * scale) as u64).max(1)
@@ -30,7 +30,7 @@ pub(crate) fn content_of_region(region: &dyn Region) -> Vec<u8> {
     bytes
 }
 
-/// A region beside plain vectors.
+/// A region, with plain vectors of the same content.
 struct Rig {
     region: Box<dyn Region>,
     model: Vec<u8>,
@@ -44,7 +44,7 @@ impl Rig {
         Rig { region, model: Vec::new(), run, snapshots: Vec::new(), rnd: StdRng::seed_from_u64(seed) }
     }
 
-    /// An offset below `len` and bytes to write there, within one run: mostly a few, now and then more than a page.
+    /// An offset below `len`, and bytes to write there, within one run: mostly a few, now and then more than a page.
     fn place(&mut self, len: usize) -> (usize, Vec<u8>) {
         let offset = self.rnd.random_range(0..len);
         let longest = (self.run - offset % self.run).min(if self.rnd.random_bool(0.1) { 10_000 } else { 20 });
@@ -52,7 +52,7 @@ impl Rig {
         (offset, bytes)
     }
 
-    /// One random thing, done to both or to neither.
+    /// Does one random action to both, or to neither.
     fn step(&mut self) -> Result<(), Error> {
         match self.rnd.random_range(0..12) {
             0 if self.model.len() < 12 * self.run => {
@@ -96,7 +96,7 @@ impl Rig {
     }
 }
 
-/// Random writes, growth, snapshots, patches and drops; then all memory has returned.
+/// Makes random writes, growth, snapshots, patches and drops. At the end, all memory has returned.
 pub(crate) fn equals_a_model(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
     for seed in 0..scaled(SEEDS) {
         let pool = Pool::new(1 << 30);
@@ -115,8 +115,8 @@ pub(crate) fn equals_a_model(run: usize, region: impl Fn(&Pool) -> Box<dyn Regio
     }
 }
 
-/// As [`equals_a_model`], with one system call in some steps failing, and a limit that some steps run into: a step that
-/// fails leaves everything as it was, and the region works on.
+/// As [`equals_a_model`], but one system call fails in some steps, and some steps exceed the limit. A step that fails
+/// leaves everything as it was, and the region continues to work.
 pub(crate) fn survives_refusals(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
     let mut refused = 0;
     for seed in 0..scaled(SEEDS) {
@@ -140,7 +140,7 @@ pub(crate) fn survives_refusals(run: usize, region: impl Fn(&Pool) -> Box<dyn Re
     assert!(refused > 3 * scaled(SEEDS), "{refused}");
 }
 
-/// Snapshots come and go while pages are written: nothing is left behind.
+/// Snapshots come and go while pages are written, and leave nothing behind.
 pub(crate) fn returns_all_memory(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
     let pool = Pool::new(1 << 30);
     let mut region = region(&pool);
@@ -161,7 +161,7 @@ pub(crate) fn returns_all_memory(run: usize, region: impl Fn(&Pool) -> Box<dyn R
     assert_eq!((pool.used(), pool.snapshots()), (8 * run as u64, 0));
 }
 
-/// More than any machine has, and more than can be counted in runs.
+/// Asks for more memory than any machine has, and for more runs than can be counted.
 pub(crate) fn refuses_to_grow_without_end(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
     for limit in [1 << 30, u64::MAX] {
         let pool = Pool::new(limit);
@@ -175,7 +175,7 @@ pub(crate) fn refuses_to_grow_without_end(run: usize, region: impl Fn(&Pool) -> 
     }
 }
 
-/// All of the above.
+/// Runs all of the above.
 pub(crate) fn all(run: usize, region: impl Fn(&Pool) -> Box<dyn Region> + Copy) {
     equals_a_model(run, region);
     survives_refusals(run, region);

@@ -145,7 +145,7 @@ struct Items {
 }
 
 enum Left {
-    /// The next number, the step and the last number; `None` if there are no more.
+    /// Numbers from `next` to `last` in steps of `by`; `next` is `None` if there are no more.
     Series {
         next: Option<i64>,
         last: i64,

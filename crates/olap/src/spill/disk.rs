@@ -233,7 +233,7 @@ pub struct Inflow {
 }
 
 enum Source {
-    /// Pages in reverse order. Each is freed as soon as it was read.
+    /// Pages of which the last one is read next; each is freed as soon as it was read.
     Once(Pages),
     /// Others may read these pages, too.
     Kept { pages: Arc<Pages>, next: usize },

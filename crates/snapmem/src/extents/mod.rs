@@ -1,4 +1,4 @@
-//! Runs of any length, each with a label, on any mechanism. Columns are made of them.
+//! Extents: runs of any length, each with a label, on any mechanism. Columns consist of them.
 //!
 //! ```text
 //!   epochs      the region's runs have any length and a label by themselves
@@ -9,10 +9,10 @@
 //!               run 2: 4K, place 2, label
 //! ```
 //!
-//! A run that is replaced by a longer or shorter one leaves its place to the next one of that length. It need not
-//! wait for the snapshots that see it: they have the regions, and the directory, as they were.
+//! If a run is replaced by a longer or shorter one, its place is free for the next run of its length. It need not wait
+//! for the snapshots that see it, because these hold regions and directory as they were.
 //!
-//! The choice between the two costs `epochs` a branch that always goes the same way.
+//! The choice between the two costs `epochs` one well-predicted branch.
 
 mod regions;
 #[cfg(test)]
@@ -28,7 +28,7 @@ use crate::memory::pool::Pool;
 use crate::memory::region::Label;
 use crate::memory::run::Run;
 
-/// A growable list of runs with one writer. Runs are a power of two of bytes, from 64 to 4 GiB.
+/// A growable list of runs with one writer. The length of a run is a power of two, from 64 bytes to 4 GiB.
 pub struct Extents(Kind);
 
 enum Kind {
@@ -37,7 +37,7 @@ enum Kind {
 }
 
 impl Extents {
-    /// A list without runs; appended ones have `run_bytes`. The mechanism must have been found to work here
+    /// A list without runs; appended runs have `run_bytes`. The mechanism must have been found to work here
     /// ([`Mechanism::probe`]).
     pub fn new(pool: &Pool, mechanism: Mechanism, run_bytes: usize) -> Extents {
         Extents(match mechanism {
@@ -46,7 +46,7 @@ impl Extents {
         })
     }
 
-    /// Length of a run that is appended.
+    /// The length of a run that is appended.
     pub fn run_bytes(&self) -> usize {
         match &self.0 {
             Kind::Epochs(region) => region.run_bytes(),
@@ -69,7 +69,7 @@ impl Extents {
         }
     }
 
-    /// Appends a run of zeros, whose label is 0.
+    /// Appends a run of zeros with the label 0.
     pub fn push_run(&mut self) -> Result<(), OutOfMemory> {
         match &mut self.0 {
             Kind::Epochs(region) => region.push_run(),
@@ -77,7 +77,7 @@ impl Extents {
         }
     }
 
-    /// Makes the runs longer, of extents that have at most one. Its new bytes are zero.
+    /// Makes the run of extents with at most one run longer. Its new bytes are zero.
     pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
         match &mut self.0 {
             Kind::Epochs(region) => region.lengthen_runs(run_bytes),
@@ -85,8 +85,8 @@ impl Extents {
         }
     }
 
-    /// Replaces a run by one of any length. It starts with zeros; `fill` writes the new content from the old. Live
-    /// snapshots keep the old run and its label. On error nothing has changed.
+    /// Replaces a run by one of any length. The new run begins with zeros; `fill` writes its content from the old one.
+    /// Live snapshots keep the old run and its label. On error, nothing has changed.
     pub fn replace_run(
         &mut self,
         run: usize,
@@ -100,7 +100,7 @@ impl Extents {
         }
     }
 
-    /// Bytes of a run that lie within one line of 64, where they are.
+    /// Bytes of a run that lie within one line of 64 bytes, without a copy.
     #[inline]
     pub fn bytes_in(&self, run: usize, within: usize, len: usize) -> &[u8] {
         match &self.0 {
@@ -126,7 +126,7 @@ impl Extents {
         }))
     }
 
-    /// See [`EpochRegion::tidy`]; the others have nothing to merge.
+    /// See [`EpochRegion::tidy`]; other mechanisms have nothing to merge.
     pub fn tidy(&mut self, runs: usize) -> usize {
         match &mut self.0 {
             Kind::Epochs(region) => region.tidy(runs),
@@ -134,7 +134,7 @@ impl Extents {
         }
     }
 
-    /// Whether [`Extents::tidy`] would find nothing, now and as long as nothing is written.
+    /// Whether [`Extents::tidy`] would find nothing to do, as long as nothing is written.
     pub fn is_tidy(&self) -> bool {
         match &self.0 {
             Kind::Epochs(region) => region.is_tidy(),
@@ -152,7 +152,7 @@ impl Debug for Extents {
     }
 }
 
-/// Runs as they were at the snapshot, except patches by the one that took it.
+/// The runs as they were at the snapshot, except for patches of the snapshot's maker.
 #[derive(Debug)]
 pub struct ExtentsSnapshot(SnapshotKind);
 
@@ -175,7 +175,7 @@ impl ExtentsSnapshot {
         Ok(self.labelled_run(index)?.0)
     }
 
-    /// The run, and what was noted of it.
+    /// A run with its label.
     #[inline]
     pub fn labelled_run(&self, index: usize) -> Result<(Run, Label), OutOfMemory> {
         match &self.0 {
@@ -184,7 +184,7 @@ impl ExtentsSnapshot {
         }
     }
 
-    /// Copies bytes that lie within one run, where all runs have the length of one that is appended.
+    /// Copies bytes that lie within one run. All runs must have the length of an appended one.
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), OutOfMemory> {
         match &self.0 {
@@ -196,7 +196,7 @@ impl ExtentsSnapshot {
         }
     }
 
-    /// Changes bytes, found as by [`ExtentsSnapshot::read`], for this snapshot only.
+    /// Changes bytes for this snapshot only. They are addressed as in [`ExtentsSnapshot::read`].
     #[inline]
     pub fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         match &mut self.0 {

@@ -1,4 +1,4 @@
-//! Extents on a mechanism whose regions have runs of one length only.
+//! Extents on a mechanism whose regions have runs of only one length.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ pub(super) struct Regions {
     lengths: Lengths,
     classes: Vec<Option<Class>>,
     directory: Arc<Vec<Place>>,
-    /// Length of a run that is appended.
+    /// The length of a run that is appended.
     run_bytes: usize,
     /// The length of all runs.
     bytes: u64,
     pool: Pool,
 }
 
-/// A region, whose runs are places for runs of about that length.
+/// A region whose runs are places for runs of about that length.
 struct Class {
     region: Box<dyn InPlace>,
     used: usize,
-    /// Has capacity for all places: what is given back is never refused.
+    /// The free places. The list has capacity for all places, so that freeing one cannot fail.
     free: Vec<usize>,
 }
 
@@ -34,9 +34,9 @@ struct Class {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     label: Label,
-    /// In the region of its class.
+    /// The place's number in the region of its class.
     index: usize,
-    /// The run's length as a power of two. It is shorter than the place if the mechanism has no place so short.
+    /// The run's length as a power of two. The place may be longer, if the mechanism has none so short.
     bits: u8,
 }
 
@@ -62,7 +62,7 @@ impl Lengths {
         bits.saturating_sub(self.least_bits).into()
     }
 
-    /// Length of a place for a run of that length.
+    /// The length of a place for a run of that length.
     #[inline]
     fn place_bytes(self, bits: u8) -> usize {
         1 << bits.max(self.least_bits)
@@ -75,7 +75,7 @@ impl Lengths {
     }
 }
 
-/// Functions here are not inlined, to keep the loops of epochs small.
+/// The functions here are not inlined, to keep the loops of epochs small.
 impl Regions {
     pub fn new(pool: &Pool, mechanism: Mechanism, run_bytes: usize) -> Regions {
         assert!(is_run(run_bytes));
@@ -195,7 +195,7 @@ impl Regions {
         Ok(content)
     }
 
-    /// A place for a run, with whatever bytes: a free one, or one more.
+    /// A place for a run, with undefined content: a free place, or a new one.
     fn take(&mut self, bytes: usize, label: Label) -> Result<Place, OutOfMemory> {
         let bits = bytes.ilog2() as u8;
         let (at, place_bytes) = (self.lengths.class(bits), self.lengths.place_bytes(bits));
@@ -205,7 +205,8 @@ impl Regions {
         let class = match &mut self.classes[at] {
             Some(class) => class,
             none => none.insert(Class {
-                // Regions lock what their snapshots need to end, so they ask nobody for relief: see `relieved`.
+                // Regions lock things that their snapshots need in order to end, so they must not ask for relief: see
+                // `relieved`.
                 region: self.mechanism.in_place(&self.pool.unrelieved(), place_bytes)?,
                 used: 0,
                 free: Vec::new(),
@@ -219,7 +220,7 @@ impl Regions {
         Ok(Place { label, index: index?, bits })
     }
 
-    /// Nobody but snapshots reads the place any more. The last one of its length takes the region along.
+    /// Frees a place that only snapshots still read. With the last place of its length, the region is dropped.
     fn give_back(&mut self, place: Place) {
         let at = self.lengths.class(place.bits);
         let class = self.classes[at].as_mut().expect("a run has a region");
@@ -230,7 +231,7 @@ impl Regions {
         }
     }
 
-    /// The directory for writing, which no snapshot shares, and room in it.
+    /// The directory for writing, which no snapshot shares, with room for `more` places.
     fn own_directory(&mut self, more: usize) -> Result<&mut Vec<Place>, OutOfMemory> {
         if Arc::get_mut(&mut self.directory).is_none() {
             let mut copy = Vec::new();
@@ -259,7 +260,7 @@ impl Debug for Regions {
     }
 }
 
-/// Once more, if there was no room and now there is.
+/// Tries once more if there was no room and relief has made some.
 fn relieved<T>(pool: &Pool, mut attempt: impl FnMut() -> Result<T, OutOfMemory>) -> Result<T, OutOfMemory> {
     match attempt() {
         Err(OutOfMemory::Limit { wanted, .. }) if pool.make_room(wanted) => attempt(),
@@ -280,10 +281,10 @@ fn reserve<T>(list: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMe
 #[derive(Debug)]
 pub(super) struct RegionsSnapshot {
     lengths: Lengths,
-    /// By class.
+    /// The snapshot of each class's region.
     regions: Vec<Option<Box<dyn Snapshot>>>,
     directory: Arc<Vec<Place>>,
-    /// The length of all runs, if bytes are found by their offset.
+    /// The length of all runs, if bytes are addressed by their offset.
     run_bytes: usize,
 }
 

@@ -8,10 +8,10 @@ use crate::testing::{AREAS, scaled};
 const SEEDS: u64 = if cfg!(miri) { 2 } else { 12 };
 const STEPS: usize = if cfg!(miri) { 80 } else { 400 };
 const MOST_RUNS: usize = 8;
-/// As powers of two.
+/// The lengths of runs, as powers of two.
 const LENGTHS: std::ops::RangeInclusive<u32> = 6..=15;
 
-/// Those that this kernel has. Miri has neither mappings nor files in memory.
+/// The mechanisms that this kernel supports. Miri has neither mappings nor files in memory.
 fn mechanisms() -> impl Iterator<Item = Mechanism> {
     let is_there = |mechanism: &Mechanism| match mechanism {
         Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs | Mechanism::Auto => true,
@@ -23,12 +23,13 @@ fn mechanisms() -> impl Iterator<Item = Mechanism> {
 /// Labels and runs.
 type Model = Vec<(Label, Vec<u8>)>;
 
-/// Extents beside plain vectors.
+/// Extents, with plain vectors of the same content.
 struct Rig {
     extents: Extents,
     model: Model,
     snapshots: Vec<(ExtentsSnapshot, Model)>,
-    /// All runs have the length of one that is appended, so snapshots can be patched; otherwise runs are replaced.
+    /// Whether all runs have the length of an appended one, so that snapshots can be patched. Otherwise runs are
+    /// replaced.
     equal: bool,
     rnd: StdRng,
 }
@@ -40,7 +41,7 @@ impl Rig {
         Rig { extents, model: Vec::new(), snapshots: Vec::new(), equal: seed.is_multiple_of(2), rnd }
     }
 
-    /// A run, and bytes to be written somewhere in it.
+    /// A run, and bytes to write somewhere in it.
     fn change(&mut self, runs: usize) -> (usize, usize, Vec<u8>) {
         let run = self.rnd.random_range(0..runs);
         let len = self.model[run].1.len();
@@ -49,7 +50,7 @@ impl Rig {
         (run, within, vec![self.rnd.random(); self.rnd.random_range(1..=longest)])
     }
 
-    /// One random thing, done to both or to neither.
+    /// Does one random action to both, or to neither.
     fn step(&mut self) -> Result<(), OutOfMemory> {
         match self.rnd.random_range(0..20) {
             0 | 1 if self.model.len() < MOST_RUNS => {
@@ -117,7 +118,7 @@ impl Rig {
     }
 }
 
-/// By offset, as patches find it.
+/// Reads by offset, as patches do.
 fn check_reads(snapshot: &ExtentsSnapshot, seen: &Model, rnd: &mut StdRng) {
     for (index, (_, run)) in seen.iter().enumerate() {
         let within = rnd.random_range(0..run.len());
@@ -127,7 +128,7 @@ fn check_reads(snapshot: &ExtentsSnapshot, seen: &Model, rnd: &mut StdRng) {
     }
 }
 
-/// Cut off, or with zeros at the end.
+/// The run cut off, or extended by zeros.
 fn resized(run: &[u8], bytes: usize) -> Vec<u8> {
     let mut resized = run.to_vec();
     resized.resize(bytes, 0);
@@ -152,7 +153,7 @@ fn equal_plain_vectors_on_any_mechanism() {
     }
 }
 
-/// With one system call in some steps failing, and a limit that some steps run into.
+/// One system call fails in some steps, and some steps exceed the limit.
 #[test]
 fn survive_refusals_on_any_mechanism() {
     let _others_may = AREAS.read();
@@ -181,7 +182,7 @@ fn survive_refusals_on_any_mechanism() {
 }
 
 impl Rig {
-    /// A reader of epochs may need memory to put a run together.
+    /// A reader of epochs may need memory to merge a run.
     fn check_if_there_is_room(&self, pool: &Pool) {
         if pool.room() > 1 << LENGTHS.end() {
             self.check();
@@ -189,7 +190,7 @@ impl Rig {
     }
 }
 
-/// When the last run of a length is gone, its memory is given back.
+/// When the last run of a length is gone, its memory is freed.
 #[test]
 fn a_length_that_is_no_longer_there_takes_no_memory() {
     let _others_may = AREAS.read();
@@ -204,14 +205,14 @@ fn a_length_that_is_no_longer_there_takes_no_memory() {
         (0..10).for_each(|run| extents.replace_run(run, 64, 2, |_, new| new.fill(7)).unwrap());
         assert_eq!(snapshot.labelled_run(3).unwrap().1, 1);
         drop(snapshot);
-        // Epochs find out at the next snapshot that nobody sees the old ones any more.
+        // Epochs notice only at the next snapshot that nobody sees the old runs any more.
         drop(extents.snapshot().unwrap());
         assert!(pool.used() <= before + (8 << 10), "{mechanism}: {} after {before}", pool.used());
         assert_eq!(extents.bytes_in(9, 0, 64), [7; 64]);
     }
 }
 
-/// A place that another run has had is as good as a new one.
+/// A place that another run had is as good as a new one.
 #[test]
 fn a_place_that_was_given_back_is_zeroed() {
     let _others_may = AREAS.read();

@@ -1,4 +1,4 @@
-//! Copy-on-write in user space, a run at a time.
+//! Copy-on-write in user space, one run at a time.
 //!
 //! ```text
 //!   region    [0] [1] [2] [3]          frames are reference-counted; a snapshot is a second table of the same frames
@@ -7,9 +7,9 @@
 //!   snapshot  [0] [1] [2] [3]
 //! ```
 //!
-//! A frame is written only by who holds the only reference to it. The writer asks the reference count once, and
-//! remembers the answer until the next snapshot: so neither reading nor writing touches the count as a rule. No page
-//! faults, no system calls, no TLB shoot-downs. Creating a snapshot costs a reference per frame.
+//! A frame is written only if the writer holds the only reference to it. The writer checks the reference count once,
+//! and remembers the answer until the next snapshot. So reading and writing usually do not touch the count. There are
+//! no page faults, no system calls and no TLB shoot-downs. Creating a snapshot costs a reference per frame.
 
 #![allow(unsafe_code)]
 
@@ -32,7 +32,7 @@ pub struct FramesRegion {
 }
 
 impl FramesRegion {
-    /// Without frames at first.
+    /// A region without frames.
     pub fn new(pool: &Pool, run_bytes: usize) -> FramesRegion {
         FramesRegion { frames: Vec::new(), run_bytes, pool: pool.clone(), copied_bytes: 0, live: Arc::default() }
     }
@@ -116,9 +116,9 @@ struct FramesSnapshot {
     frames: Vec<FrameRef>,
     run_bytes: usize,
     pool: Pool,
-    /// The region's count of live snapshots.
+    /// The number of live snapshots of the region.
     live: Arc<AtomicU64>,
-    /// For the table.
+    /// The charge for the table.
     _charge: Charge,
 }
 
@@ -144,7 +144,7 @@ impl Snapshot for FramesSnapshot {
         if frame.get_mut().is_none() {
             *frame = self.pool.copy(frame)?;
         }
-        // Nobody can have got hold of the frame meanwhile: it is ours alone, and borrowed.
+        // No other thread can have a reference to the frame: it belongs to this value alone, which is borrowed.
         let own = frame.get_mut().expect("the frame is not shared");
         own[within..within + bytes.len()].copy_from_slice(bytes);
         Ok(())
@@ -158,11 +158,11 @@ impl Drop for FramesSnapshot {
     }
 }
 
-/// A frame of a region. The only way to get another reference to it is [`OwnedFrame::share`].
+/// A frame of a region. Only [`OwnedFrame::share`] creates another reference to it.
 #[derive(Debug)]
 struct OwnedFrame {
     frame: FrameRef,
-    /// Nobody else holds the frame; unset: somebody may.
+    /// Whether nobody else holds the frame. If it is false, somebody may.
     private: bool,
 }
 
@@ -172,7 +172,7 @@ impl OwnedFrame {
         self.frame.clone()
     }
 
-    /// Makes the frame private; returns how many bytes had to be copied.
+    /// Makes the frame private, and returns the number of bytes that had to be copied.
     fn unshare(&mut self, pool: &Pool) -> Result<usize, OutOfMemory> {
         let shared = self.frame.get_mut().is_none();
         if shared {

@@ -1,9 +1,9 @@
 //! Regions in private memory that the kernel duplicates and copies on write. This is all of `vm_snapshot` and
-//! `mremap_cow` except the call that duplicates.
+//! `mremap_cow`, except for the call that duplicates.
 //!
-//! The kernel copies a page when it is first written after a snapshot, without asking. So the writer claims the
-//! copy's memory before it writes. [`History`] tells whether a live snapshot still sees the page, and when the last
-//! one that saw a page's old content has ended. Page tables are not claimed: 8 bytes a page for each live snapshot.
+//! The kernel copies a page when it is first written after a snapshot, without asking. So the writer claims the copy's
+//! memory before it writes. [`History`] tells whether a live snapshot still sees the page, and when the last snapshot
+//! of a page's old content has ended. Page tables are not claimed: 8 bytes per page for each live snapshot.
 
 #![allow(unsafe_code)]
 
@@ -29,7 +29,7 @@ pub(crate) struct KernelCowRegion {
     space: Space,
     len: usize,
     run_bytes: usize,
-    /// For each page the number of the last snapshot before its content came to be.
+    /// For each page, the number of the last snapshot before its present content.
     born: Vec<u64>,
     duplicate: Duplicate,
     areas: Areas,
@@ -41,16 +41,16 @@ pub(crate) struct KernelCowRegion {
 
 #[derive(Debug)]
 struct Shared {
-    /// [`History::newest`], to be read without the lock.
+    /// [`History::newest`], which can be read without the lock.
     newest: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Keeps the pages that the region has left to its snapshots.
+    /// Keeps the claims for pages that the region has left to its snapshots.
     history: History<()>,
-    /// For the region's pages and those kept.
+    /// The charge for the region's pages, and for those that are kept.
     charge: Charge,
 }
 
@@ -66,7 +66,7 @@ impl State {
 }
 
 impl KernelCowRegion {
-    /// Without pages at first. Runs are made of whole pages.
+    /// A region without pages. Runs consist of whole pages.
     pub fn new(pool: &Pool, run_bytes: usize, duplicate: Duplicate) -> Result<KernelCowRegion, Error> {
         require_pages(run_bytes)?;
         let state = State { history: History::new(), charge: pool.charge() };
@@ -84,7 +84,7 @@ impl KernelCowRegion {
         })
     }
 
-    /// Maps memory for `len` bytes at least.
+    /// Maps memory for at least `len` bytes.
     fn make_room(&mut self, len: usize) -> Result<(), Error> {
         reserve(&mut self.born, (len - self.len) / PAGE, &self.pool)?;
         let missing = self.space.missing(len, self.run_bytes);
@@ -200,7 +200,7 @@ impl Drop for KernelCowRegion {
     }
 }
 
-/// A snapshot's memory.
+/// The memory of a snapshot.
 #[derive(Debug)]
 struct Duplicated {
     space: Space,
@@ -218,7 +218,7 @@ unsafe impl Pages for Duplicated {
 
 impl Drop for Duplicated {
     fn drop(&mut self) {
-        // The claim ends after the memory.
+        // The memory must be freed before the claim.
         self.space = Space::default();
         let state = &mut *self.shared.state.lock();
         let mut free = 0;
@@ -228,7 +228,7 @@ impl Drop for Duplicated {
     }
 }
 
-/// Checks on a page of its own that a duplicate shows what was there, and that later writes to either stay out of the
+/// Checks with one page that a duplicate shows the old content, and that later writes on either side do not affect the
 /// other. A kernel without the call answers with one of the `missing` errors.
 pub(crate) fn probe(duplicate: Duplicate, missing: &[i32], without: &'static str) -> Result<(), Error> {
     require_pages(PAGE)?;
@@ -264,7 +264,8 @@ mod tests {
 
     const RUN: usize = 4 * PAGE;
 
-    /// The kernel's effect without sharing, so that the rest can be tested on every kernel.
+    /// Has the same effect as the kernel's call, without sharing, so that everything else can be tested on every
+    /// kernel.
     fn copied_at_once(mapping: &Mapping, bytes: usize) -> Result<Mapping, Error> {
         let copy = Mapping::anonymous(bytes)?;
         // SAFETY: both live, and have `bytes` bytes.
@@ -316,7 +317,7 @@ mod tests {
         region.write(0, &[2]).unwrap();
         region.write(PAGE, &[2]).unwrap();
         assert_eq!(used(&*region), (7, 2));
-        // Page 1's old content is also the first's, page 0's was the second's alone.
+        // The first snapshot also sees page 1's old content; only the second saw page 0's.
         drop(second);
         assert_eq!(used(&*region), (6, 2));
         drop(region);

@@ -1,4 +1,4 @@
-//! Snapshots that are made when they are needed (AnKer §3.2.1), of regions of any mechanism.
+//! Snapshots that are made when they are needed (AnKer §3.2.1), of regions on any mechanism.
 //!
 //! ```text
 //!   writer   w w | declare, declare |        w w          | declare |
@@ -7,12 +7,12 @@
 //!                                            just before this write
 //! ```
 //!
-//! Declaring a snapshot records a point. The region's content at that point is available as long as the region has
-//! not changed. The snapshot itself is made by a reader, or by the writer that is about to change the region,
-//! whichever comes first. Snapshots that are declared with no change in between share one.
+//! Declaring a snapshot records a point. The region's content at that point is available as long as the region has not
+//! changed. A reader makes the actual snapshot, or the writer that is about to change the region does, whichever comes
+//! first. Snapshots that are declared without a change in between share one.
 //!
-//! Between a declaration and the next change the region itself lies in the point, behind its lock, where readers on any
-//! thread find it. The writer takes it out again before it writes; after that it writes without any lock.
+//! Between a declaration and the next change, the region itself lies in the point, behind its lock, where readers on
+//! any thread find it. The writer takes the region out before it writes, and then writes without a lock.
 
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,28 +30,28 @@ use crate::memory::run::Run;
 pub struct LazyRegion {
     place: Place,
     pool: Pool,
-    /// Snapshots declared that are alive.
+    /// The number of living declared snapshots.
     live: Arc<AtomicU64>,
 }
 
 /// The place of the region.
 enum Place {
-    /// It has changed, or may have, since the last declaration.
+    /// The region is here: it may have changed since the last declaration.
     Here(Box<dyn Region>),
-    /// It has not.
+    /// The region is in the point: it has not changed since the last declaration.
     Declared(Arc<Point>),
 }
 
-/// A moment of the region.
+/// The content of the region at a moment.
 struct Point(Mutex<State>);
 
 struct State {
-    /// Here until the writer takes it out to change it.
+    /// The region, until the writer takes it out to change it.
     region: Option<Box<dyn Region>>,
     made: Option<Arc<dyn Snapshot>>,
-    /// Snapshots declared at this moment that are alive.
+    /// The number of living snapshots that were declared at this moment.
     declared: usize,
-    /// The writer has ended and will not take the region.
+    /// Whether the writer has ended, and will not take the region.
     abandoned: bool,
 }
 
@@ -80,7 +80,7 @@ impl LazyRegion {
         LazyRegion { place: Place::Here(region), pool: pool.clone(), live: Arc::default() }
     }
 
-    /// The region, to be looked at.
+    /// The region for reading.
     fn look<T>(&self, at: impl FnOnce(&dyn Region) -> T) -> T {
         match &self.place {
             Place::Here(region) => at(&**region),
@@ -88,7 +88,7 @@ impl LazyRegion {
         }
     }
 
-    /// The region, to be changed: what was declared before is made first.
+    /// The region for writing. A snapshot that was declared before is made first.
     #[inline]
     fn change(&mut self) -> Result<&mut dyn Region, Error> {
         if let Place::Declared(point) = &self.place {
@@ -106,7 +106,7 @@ impl LazyRegion {
         }
     }
 
-    /// The present moment.
+    /// The point of the present moment.
     fn declare(&mut self) -> &Arc<Point> {
         if let Place::Here(_) = self.place {
             let state = State { region: None, made: None, declared: 0, abandoned: false };
@@ -155,7 +155,7 @@ impl Region for LazyRegion {
         Ok(Box::new(LazySnapshot { point, made: OnceLock::new(), len, run_bytes, patches, live }))
     }
 
-    /// Counts the snapshots that are declared, made or not.
+    /// Counts the declared snapshots, whether they were made or not.
     fn usage(&self) -> Usage {
         Usage { snapshots: self.live.load(Ordering::Relaxed), ..self.look(|region| region.usage()) }
     }
@@ -175,12 +175,12 @@ impl Drop for LazyRegion {
 
 struct LazySnapshot {
     point: Arc<Point>,
-    /// The point's, at hand without its lock.
+    /// The point's snapshot, available without its lock.
     made: OnceLock<Arc<dyn Snapshot>>,
     len: usize,
     run_bytes: usize,
     patches: Overlay,
-    /// The region's count of live snapshots.
+    /// The number of live snapshots of the region.
     live: Arc<AtomicU64>,
 }
 
@@ -210,7 +210,7 @@ impl Snapshot for LazySnapshot {
         }
     }
 
-    /// Others may have declared the same moment: the patch is this one's alone.
+    /// Others may have declared the same moment, so the patch must be private to this one.
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let (index, within) = locate(self.len, self.run_bytes, offset, bytes.len());
         self.made()?;
@@ -219,7 +219,7 @@ impl Snapshot for LazySnapshot {
     }
 }
 
-/// The last snapshot of a moment takes what was made for it along.
+/// The last snapshot of a moment drops the snapshot that was made for it.
 impl Drop for LazySnapshot {
     fn drop(&mut self) {
         self.live.fetch_sub(1, Ordering::Relaxed);
@@ -249,7 +249,7 @@ mod tests {
 
     const RUN: usize = 16 << 10;
 
-    /// A lazy region, and the number of snapshots of the region behind it that are alive.
+    /// A lazy region, and a function that counts the living snapshots of the region behind it.
     fn lazy(pool: &Pool) -> (LazyRegion, impl Fn() -> u64) {
         let region = PhysicalRegion::with_threads(pool, RUN, 1);
         let made = pool.clone();
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(snapshot.run(0).unwrap()[0], 0);
     }
 
-    /// Readers make snapshots while the writer is about to: a run is never a mixture of two moments.
+    /// Readers make snapshots while the writer is about to make them. A run never mixes two moments.
     #[test]
     fn readers_and_the_writer_may_come_at_the_same_time() {
         let pool = Pool::new(1 << 30);

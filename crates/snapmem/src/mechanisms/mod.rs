@@ -1,4 +1,4 @@
-//! The snapshot mechanisms, a file or folder for each; docs/snapshots.md compares them.
+//! The snapshot mechanisms, in a file or folder each; docs/snapshots.md compares them.
 //!
 //! | file | a snapshot is |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `scoot` | a file mapped shared and mapped privately |
 //! | `vm_snapshot`, `mremap_cow` | private memory that a patched kernel duplicates; `kernel_cow` is what both share |
 //! | `frames` | reference counts of runs, copied on write in user space |
-//! | `epochs` | versions of runs, told apart by when they were written |
-//! | `lazy` | made when it is needed, by any of the others |
+//! | `epochs` | versions of runs, distinguished by the epoch in which they were written |
+//! | `lazy` | made when it is needed, on any of the others |
 //! | `fork` | another process |
 
 pub mod epochs;

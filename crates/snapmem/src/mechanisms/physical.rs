@@ -1,7 +1,7 @@
-//! The copy: a snapshot is all of the region's memory once more.
+//! The copy: a snapshot copies all of the region's memory.
 //!
-//! Several threads copy it at the same time, into frames that the pool has kept warm if it has any. The page faults
-//! of fresh memory cost several times as much as the copying. The cost of a write does not depend on snapshots.
+//! Several threads copy at the same time, into frames that the pool has kept warm, if it has any. Page faults of fresh
+//! memory cost several times as much as copying. The cost of a write does not depend on snapshots.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use crate::memory::pool::{Alive, FrameRef, Pool};
 use crate::memory::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::memory::run::Run;
 
-/// Frames, each one run, that nobody else ever holds.
+/// A region of frames, each one run, which nobody else ever holds.
 #[derive(Debug)]
 pub struct PhysicalRegion {
     frames: Vec<FrameRef>,
@@ -27,12 +27,12 @@ pub struct PhysicalRegion {
 }
 
 impl PhysicalRegion {
-    /// Copied by as many threads as there are cores, at most four; all regions share them.
+    /// A region that is copied by as many threads as there are cores, but at most four; all regions share them.
     pub fn new(pool: &Pool, run_bytes: usize) -> PhysicalRegion {
         PhysicalRegion::with_copiers(pool, run_bytes, Copiers::shared())
     }
 
-    /// A region copied by `threads` threads of its own.
+    /// A region that is copied by `threads` threads of its own.
     pub fn with_threads(pool: &Pool, run_bytes: usize, threads: usize) -> PhysicalRegion {
         PhysicalRegion::with_copiers(pool, run_bytes, Arc::new(Copiers::new(threads)))
     }
@@ -131,7 +131,7 @@ impl Snapshot for PhysicalSnapshot {
         let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
         let frame = &mut self.frames[run];
         if frame.get_mut().is_none() {
-            // A run that was handed out stays what it was.
+            // A run that was handed out must not change.
             *frame = self.pool.copy(frame)?;
         }
         let own = frame.get_mut().expect("the frame is not shared");

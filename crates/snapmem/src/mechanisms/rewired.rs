@@ -1,4 +1,4 @@
-//! Rewired memory (AnKer §4.2.3): pages of a file in memory, mapped one by one.
+//! Rewired memory (AnKer §4.2.3): pages of a file in memory, which are mapped one by one.
 //!
 //! ```text
 //!   region    [0][1][5][3]      a write to page 2 while a snapshot sees file page 2: its content goes to the free file
@@ -8,12 +8,12 @@
 //!   snapshot  [0][1][2][3]
 //! ```
 //!
-//! A snapshot is a second mapping of the region's file pages: one mmap for each stretch of pages that follow one
-//! another in the file. The kernel describes each stretch by an area of its own, so pages written between snapshots
-//! make snapshots dearer, until the process has vm.max_map_count areas; that is an error, raised before the kernel
-//! refuses, because the rest of the process needs areas too.
+//! A snapshot is a second mapping of the region's file pages. It takes one mmap for each stretch of pages that follow
+//! one another in the file. The kernel describes each stretch by an area of its own. So pages that are written between
+//! snapshots make snapshots more expensive, until the process has vm.max_map_count areas. That is an error, which is
+//! raised before the kernel refuses, because the rest of the process needs areas, too.
 //!
-//! Writes come through [`Region::write`], so nothing has to be write-protected and no signal is needed to notice them.
+//! Writes come through [`Region::write`], so no page is write-protected, and no signal is needed to notice a write.
 //! [`History`] tells when a file page that the region has left is free again.
 
 #![allow(unsafe_code)]
@@ -33,13 +33,13 @@ use crate::memory::pool::{Alive, KeepsWarm, Pool};
 use crate::memory::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::memory::sys::{FilePages, Mapping, MemFd, PAGE};
 
-/// A region whose pages lie anywhere in a file.
+/// A region whose pages may lie anywhere in a file.
 #[derive(Debug)]
 pub struct RewiredRegion {
     space: Space,
     len: usize,
     run_bytes: usize,
-    /// For each page where it lies in the file, and since which snapshot.
+    /// For each page, its place in the file, and the snapshot since which it is there.
     wiring: Vec<Wire>,
     areas: Areas,
     shared: Arc<Shared>,
@@ -54,23 +54,23 @@ struct Wire {
     born: u64,
 }
 
-/// State that the region shares with its snapshots, which give pages back from any thread.
+/// State that the region shares with its snapshots, which free pages from any thread.
 #[derive(Debug)]
 struct Shared {
-    /// [`History::newest`], to be read without the lock.
+    /// [`History::newest`], which can be read without the lock.
     newest: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Keeps file pages.
+    /// The history of file pages.
     history: History<usize>,
     file: PageFile,
 }
 
 impl RewiredRegion {
-    /// Without pages at first. Runs are made of whole pages.
+    /// A region without pages. Runs consist of whole pages.
     pub fn new(pool: &Pool, run_bytes: usize) -> Result<RewiredRegion, Error> {
         require_pages(run_bytes)?;
         let state = State { history: History::new(), file: PageFile::new(pool)? };
@@ -90,7 +90,7 @@ impl RewiredRegion {
         })
     }
 
-    /// How many areas (struct vm_area_struct) the kernel needs for the region, and for a snapshot taken now.
+    /// The number of areas (struct vm_area_struct) that the kernel needs for the region, and for a snapshot taken now.
     pub fn areas(&self) -> usize {
         self.areas.count()
     }
@@ -110,7 +110,7 @@ impl RewiredRegion {
         Ok(())
     }
 
-    /// Has memory put behind new pages.
+    /// Makes the kernel put memory behind new pages.
     fn touch(&self, new: Range<usize>, file: &PageFile) -> Result<(), Error> {
         let mut parts = self.space.parts(new.clone());
         parts.try_for_each(|(mapping, at, bytes)| mapping.populate_for_writing(at, bytes)).inspect_err(|_| {
@@ -125,7 +125,7 @@ impl RewiredRegion {
         at == 0 || self.wiring[page - 1].file_page + 1 != wire.file_page
     }
 
-    /// How many areas start at a page and at the one after it, if the page is wired so.
+    /// The number of areas that start at a page and at the one after it, if the page were wired in this way.
     fn starts_around(&self, page: usize, wire: Wire) -> usize {
         let next_starts = self
             .wiring
@@ -140,7 +140,7 @@ impl RewiredRegion {
         let state = &mut *shared.state.lock();
         let before = self.wiring[page];
         if before.born >= state.history.newest() {
-            // The snapshot has ended just now.
+            // The snapshot has just ended.
             return Ok(());
         }
         let (mapping, at) = self.space.at(page * PAGE);
@@ -154,7 +154,8 @@ impl RewiredRegion {
             .set(areas_after)
             .and_then(|()| mapping.replace(at, PAGE, state.file.fd(), after.file_page * PAGE, FilePages::Shared));
         if let Err(error) = rewired {
-            // Kernels before 6.12 may have unmapped the old page before they failed. Those that have not lose nothing.
+            // Kernels before 6.12 may have unmapped the old page before they failed. On other kernels, this call does
+            // no harm.
             let _ = mapping.replace(at, PAGE, state.file.fd(), before.file_page * PAGE, FilePages::Shared);
             self.areas.restore(areas);
             state.file.give_back([after.file_page]);
@@ -264,7 +265,7 @@ impl InPlace for RewiredRegion {
     }
 }
 
-/// The pages that snapshots see stay theirs; the others are free.
+/// The pages that snapshots see stay with these; the others are freed.
 impl Drop for RewiredRegion {
     fn drop(&mut self) {
         self.space = Space::default();
@@ -279,7 +280,7 @@ impl Drop for RewiredRegion {
     }
 }
 
-/// Pages that follow one another in the file, which the kernel describes by one area.
+/// Stretches of pages that follow one another in the file. The kernel describes each by one area.
 fn stretches(wiring: &[Wire]) -> impl Iterator<Item = &[Wire]> + Clone {
     wiring.chunk_by(|wire, next| wire.file_page + 1 == next.file_page)
 }
@@ -356,7 +357,7 @@ mod tests {
         testing::returns_all_memory(RUN, |pool| Box::new(region(pool)));
     }
 
-    /// The kernel's own list is the judge.
+    /// The kernel's own list is the reference.
     #[test]
     fn counts_the_kernel_s_areas() {
         let _others_may = testing::AREAS.read();
@@ -376,7 +377,7 @@ mod tests {
         assert_eq!(region.areas(), maps.lines().filter(|line| range.contains(&start(line))).count());
     }
 
-    /// Each page written after a snapshot of its own: the areas run out, and nothing else does.
+    /// Each page is written after a snapshot of its own. The areas run out, but nothing else does.
     #[test]
     fn too_many_areas_are_an_error_that_leaves_all_intact() {
         let _alone = testing::AREAS.write();
@@ -405,7 +406,7 @@ mod tests {
             assert_eq!(u64::from_le_bytes(word), page as u64);
         }
         drop(snapshot);
-        // Alone again, the region writes in place.
+        // Without snapshots, the region writes in place again.
         region.write(written.len() * 2 * PAGE, &[1]).unwrap();
     }
 }

@@ -1,11 +1,12 @@
-//! Scoot (thesis §4.2): a file in memory, mapped shared and mapped privately, so that the kernel copies on write.
+//! Scoot (thesis §4.2): a file in memory, mapped both shared and privately, so that the kernel copies on write.
 //!
-//! The plain recipe moves the region's shared mapping away (mremap), where it becomes the duplicate, and maps the
-//! file privately in its place. Later writes live in private pages, while the duplicate keeps the file's content.
-//! That works once. A second duplicate of the file lacks all that was written since the first. Writing it back into
-//! the file would change the first, and carrying it forward costs a copy of every page ever written, per snapshot.
+//! The plain recipe moves the region's shared mapping away (mremap), where it becomes the duplicate, and maps the file
+//! privately in its place. Later writes go to private pages, while the duplicate keeps the file's content. That works
+//! once. A second duplicate of the file lacks everything that was written since the first. Writing that back into the
+//! file would change the first duplicate. Carrying it forward costs, per snapshot, a copy of every page ever written.
 //!
-//! Here the two change roles: the region stays on the file, and every duplicate is a private mapping of its own.
+//! Here the two exchange their roles: the region stays on the file, and every duplicate is a private mapping of its
+//! own.
 //!
 //! ```text
 //!   duplicate 1   [.][.][B][.]     private: page 2 was copied when C was about to be written
@@ -15,13 +16,13 @@
 //!   file          [A][A][C][A]  =  region, a shared mapping, written in place
 //! ```
 //!
-//! So a snapshot is one mmap, whatever was written before, and leaves the region's page tables alone, while the
-//! recipe faults every page in again. Before the first write to a page, every duplicate that still reads it through
-//! the file is given its copy: MADV_POPULATE_WRITE has the kernel do what a write by the duplicate would do, changes
-//! no byte, and reports a lack of memory as an error. The price is a copy for each of them where one would do; in
-//! exchange no snapshot depends on another, and each returns its memory when it ends.
+//! So a snapshot is one mmap, whatever was written before. It leaves the region's page tables alone, while the recipe
+//! faults every page in again. Before the first write to a page, every duplicate that still reads it through the file
+//! is given a copy. MADV_POPULATE_WRITE makes the kernel do what a write by the duplicate would do. It changes no byte,
+//! and reports a lack of memory as an error. The price is a copy for each duplicate where one would be enough. In
+//! exchange, no snapshot depends on another, and each returns its memory when it ends.
 //!
-//! CPU time on 200 MB, 5,000 pages written since the last snapshot:
+//! CPU time on 200 MB, with 5,000 pages written since the last snapshot:
 //!
 //! |                                            | snapshot | first write to a page |
 //! |--------------------------------------------|----------|-----------------------|
@@ -51,9 +52,9 @@ pub struct ScootRegion {
     space: Space,
     len: usize,
     run_bytes: usize,
-    /// For each page the number of the newest snapshot that does not read it through the file.
+    /// For each page, the number of the newest snapshot that does not read it through the file.
     parted: Vec<u64>,
-    /// Snapshots taken so far.
+    /// The number of snapshots taken so far.
     taken: u64,
     areas: Areas,
     file: Arc<File>,
@@ -63,19 +64,19 @@ pub struct ScootRegion {
     alive: Arc<AtomicU64>,
 }
 
-/// The file and the claim for its pages; mappings keep the pages as long as any lives.
+/// The file, with the claim for its pages. Mappings keep the pages as long as any of them lives.
 #[derive(Debug)]
 struct File {
     fd: MemFd,
     charge: Mutex<Charge>,
 }
 
-/// The duplicates that the writer has to care for.
+/// The duplicates that the writer must take into account.
 #[derive(Debug, Default)]
 struct Live {
-    /// Number of the newest, or 0.
+    /// The number of the newest one, or 0.
     newest: AtomicU64,
-    /// In the order of their numbers.
+    /// The duplicates in the order of their numbers.
     duplicates: Mutex<Vec<Duplicate>>,
 }
 
@@ -83,12 +84,12 @@ struct Live {
 struct Duplicate {
     number: u64,
     space: Arc<Space>,
-    /// For its copies of pages.
+    /// The charge for its copies of pages.
     charge: Charge,
 }
 
 impl ScootRegion {
-    /// Without pages at first. Runs are made of whole pages.
+    /// A region without pages. Runs consist of whole pages.
     pub fn new(pool: &Pool, run_bytes: usize) -> Result<ScootRegion, Error> {
         require_pages(run_bytes)?;
         let file = Arc::new(File { fd: MemFd::new()?, charge: Mutex::new(pool.charge()) });
@@ -107,7 +108,7 @@ impl ScootRegion {
         })
     }
 
-    /// Maps the file up to `len` at least.
+    /// Maps the file up to at least `len`.
     fn make_room(&mut self, len: usize) -> Result<(), Error> {
         reserve(&mut self.parted, (len - self.len) / PAGE, &self.pool)?;
         let (room, missing) = (self.space.room(), self.space.missing(len, self.run_bytes));
@@ -121,16 +122,16 @@ impl ScootRegion {
         Ok(())
     }
 
-    /// Has memory put behind new bytes.
+    /// Makes the kernel put memory behind new bytes.
     fn touch(&self, new: Range<usize>) -> Result<(), Error> {
         let mut parts = self.space.parts(new.clone());
         parts.try_for_each(|(mapping, at, bytes)| mapping.populate_for_writing(at, bytes)).inspect_err(|_| {
-            // Pages that are not given back now are given back with the file.
+            // Pages that are not freed now are freed with the file.
             let _ = self.file.fd.discard(new.start, new.len());
         })
     }
 
-    /// Gives each live snapshot that reads the page through the file a copy of its own.
+    /// Gives each live snapshot that reads the page through the file a private copy.
     fn part(&mut self, page: usize) -> Result<(), Error> {
         let mut duplicates = self.live.duplicates.lock();
         let first = duplicates.partition_point(|duplicate| duplicate.number <= self.parted[page]);
@@ -142,7 +143,7 @@ impl ScootRegion {
                 duplicate.charge.set(charged)?;
                 return Err(error);
             }
-            // Oldest first: if a later one fails, those before are done with.
+            // The oldest comes first: if a later one fails, those before are finished.
             self.parted[page] = duplicate.number;
             self.copied_bytes += PAGE as u64;
             self.pool.count_copied(PAGE as u64);
@@ -236,7 +237,7 @@ impl InPlace for ScootRegion {
     }
 }
 
-/// A snapshot's private mapping of the file.
+/// The private mapping of the file that belongs to a snapshot.
 #[derive(Debug)]
 struct ScootPages {
     space: Arc<Space>,
@@ -261,7 +262,7 @@ impl Drop for ScootPages {
         let newest = duplicates.last().map_or(0, |duplicate| duplicate.number);
         self.live.newest.store(newest, Ordering::Release);
         drop(duplicates);
-        // Unmapping takes its time: the writer need not wait for it. The claim ends after the memory.
+        // Unmapping takes time, and the writer need not wait for it. The claim ends after the memory.
         let Duplicate { space, charge, .. } = duplicate;
         drop(space);
         drop(std::mem::take(&mut self.space));

@@ -1,8 +1,8 @@
-//! AnKer's system call (§5, appendix A), which kernel-patch/ adds to Linux.
+//! AnKer's system call vm_snapshot (§5, appendix A), which kernel-patch/ adds to Linux.
 //!
-//! `void *vm_snapshot(void *src, size_t length)` maps a range of private memory a second time: the page tables are
-//! copied, both sides write-protected, and the kernel copies a page when either side first writes to it. A snapshot
-//! costs one call for each piece of the region, and a first write one page fault.
+//! `void *vm_snapshot(void *src, size_t length)` maps a range of private memory a second time. It copies the page
+//! tables and write-protects both sides. The kernel copies a page when either side first writes to it. A snapshot costs
+//! one call for each piece of the region, and a first write costs one page fault.
 
 #![allow(unsafe_code)]
 
@@ -13,16 +13,16 @@ use crate::memory::sys::{Mapping, faults};
 
 const MISSING: &str = "this kernel has no vm_snapshot: see kernel-patch/";
 
-/// Its number on x86-64, the only architecture that has one.
+/// The number of the call on x86-64, the only architecture that has it.
 const NUMBER: libc::c_long = 548;
 
-/// Whether this kernel has the call.
+/// Checks whether this kernel has the call.
 pub(crate) fn probe() -> Result<(), Error> {
     // A sandbox may answer to an unknown number with EPERM.
     kernel_cow::probe(duplicate, &[libc::ENOSYS, libc::EPERM], MISSING)
 }
 
-/// Without pages at first. Runs are made of whole pages.
+/// A region without pages. Runs consist of whole pages.
 pub(crate) fn region(pool: &Pool, run_bytes: usize) -> Result<KernelCowRegion, Error> {
     KernelCowRegion::new(pool, run_bytes, duplicate)
 }
@@ -43,7 +43,7 @@ mod tests {
 
     const RUN: usize = 16 << 10;
 
-    /// With the call the whole mechanism is tested, without it that it says so.
+    /// On a kernel with the call, this tests the whole mechanism; on others, the error message.
     #[test]
     fn works_or_says_why_not() {
         let _others_may = testing::AREAS.read();

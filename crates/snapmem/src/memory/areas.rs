@@ -1,4 +1,4 @@
-//! A count of the kernel's mapped areas (VMAs) that mechanisms use up.
+//! A count of the kernel's mapped areas (VMAs) that mechanisms use.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::memory::error::Error;
 
-/// Areas left to the rest of the process, which would not survive without: code, stacks, large allocations.
+/// The number of areas that are left to the rest of the process, which needs them for code, stacks and large
+/// allocations.
 const SPARE: usize = 4096;
 
 /// Linux's default limit.
@@ -18,7 +19,7 @@ const HINT: &str = "the process has come near vm.max_map_count mapped areas: rai
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
-/// Areas that somebody claims, given back when dropped.
+/// A claim on areas, which is released when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Areas(usize);
 
@@ -27,7 +28,7 @@ impl Areas {
         self.0
     }
 
-    /// Changes the claim; on error it stays what it was. Lowering it cannot fail.
+    /// Changes the claim. On error, it stays as it was. Lowering it cannot fail.
     pub fn set(&mut self, count: usize) -> Result<(), Error> {
         if count > self.0 {
             let more = count - self.0;
@@ -50,7 +51,7 @@ impl Areas {
         Ok(())
     }
 
-    /// Sets the claim to what it was before, whether there is room or not.
+    /// Sets the claim to its earlier value, even if there is no room.
     pub fn restore(&mut self, count: usize) {
         IN_USE.fetch_add(count.wrapping_sub(self.0), Ordering::Relaxed);
         self.0 = count;

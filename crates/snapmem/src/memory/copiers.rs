@@ -1,4 +1,4 @@
-//! Threads that stand ready to copy frames.
+//! Threads that are ready to copy frames.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
@@ -12,39 +12,39 @@ use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::streaming;
 use crate::memory::sys::with_signals_blocked;
 
-/// Frames that a thread takes on at a time.
+/// The number of frames that a thread takes at a time.
 const BATCH: usize = 8;
-/// More threads than this do not copy faster on any machine seen so far: memory is the limit.
+/// No machine so far copies faster with more threads, because memory is the limit.
 const MOST: usize = 4;
-/// A larger copy would push everything else out of the caches, itself included.
+/// From this size on, a copy would push everything out of the caches, including itself.
 const STREAMED: usize = 8 << 20;
 
-/// A crew of threads, one of which is whoever asks for copies.
+/// A crew of threads. The thread that asks for copies is one of them.
 #[derive(Debug)]
 pub(crate) struct Copiers {
     helpers: Mutex<Vec<Sender<Task>>>,
 }
 
-/// A helper's share in a job, if it comes in time.
+/// A helper's part in a job, if it comes in time.
 struct Task {
     job: Weak<Job>,
     done: SyncSender<()>,
 }
 
 impl Copiers {
-    /// `threads` in all. Where the system refuses a thread there are fewer.
+    /// A crew of `threads` threads. If the system refuses a thread, there are fewer.
     pub fn new(threads: usize) -> Copiers {
         Copiers { helpers: Mutex::new((1..threads).map_while(|_| start_helper()).collect()) }
     }
 
-    /// The crew that all regions share: as many threads as there are cores, within reason.
+    /// The crew that all regions share: as many threads as there are cores, up to a limit.
     pub fn shared() -> Arc<Copiers> {
         static SHARED: OnceLock<Arc<Copiers>> = OnceLock::new();
         let cores = || thread::available_parallelism().map_or(1, |cores| cores.get());
         SHARED.get_or_init(|| Arc::new(Copiers::new(cores().min(MOST)))).clone()
     }
 
-    /// Copies all frames. They are moved in and out, so that the helpers can have a share in them meanwhile.
+    /// Copies all frames. They are moved in and out, so that the helpers can share them meanwhile.
     pub fn copy(&self, frames: &mut Vec<FrameRef>, pool: &Pool) -> Result<Vec<FrameRef>, OutOfMemory> {
         pool.cushioned()?;
         let mut copies = Vec::new();
@@ -62,17 +62,17 @@ impl Copiers {
             refused: OnceLock::new(),
             pool: pool.clone(),
         });
-        // With a place for everyone: a helper shall not need memory to say that it is done.
+        // The channel has a place for every helper, so that none needs memory to report that it has finished.
         let (done, some_done) = mpsc::sync_channel(MOST);
-        // A lone batch is copied before a helper has woken up.
+        // A single batch is copied before a helper has woken up.
         if job.frames.len() > BATCH {
             let mut helpers = self.helpers.lock();
-            // A helper that has gone does not take its task; the others do its work.
+            // A helper that has ended does not take its task; the others do its work.
             helpers.retain(|helper| helper.send(Task { job: Arc::downgrade(&job), done: done.clone() }).is_ok());
         }
         drop(done);
         job.work();
-        // Helpers at work still share the job; those that have not begun will find it gone.
+        // Working helpers still share the job. Those that have not begun will find it gone.
         let job = loop {
             match Arc::try_unwrap(job) {
                 Ok(job) => break job,
@@ -95,7 +95,7 @@ fn start_helper() -> Option<Sender<Task>> {
             if let Some(job) = job.upgrade() {
                 job.work();
                 drop(job);
-                // Nobody may be waiting any more.
+                // Perhaps nobody is waiting any more.
                 let _ = done.send(());
             }
         }
@@ -104,13 +104,13 @@ fn start_helper() -> Option<Sender<Task>> {
     with_signals_blocked(|| builder.spawn(work)).ok().map(|_| send)
 }
 
-/// Frames to copy and their copies.
+/// Frames to copy, with their copies.
 struct Job {
     frames: Vec<FrameRef>,
     copies: Vec<OnceLock<FrameRef>>,
-    /// From its second argument to its first.
+    /// Copies from its second argument to its first.
     copy: fn(&mut [u8], &[u8]),
-    /// Index of the first frame that nobody has taken on yet.
+    /// The index of the first frame that nobody has taken yet.
     next: AtomicUsize,
     refused: OnceLock<OutOfMemory>,
     pool: Pool,

@@ -1,5 +1,6 @@
-//! Failures. They are errors, never an abort, and everything is as it was before the call. One exception: if the
-//! system, not the pool, has no memory left and threads that help with copies compete for it, an abort is possible.
+//! Failures. They are errors, never an abort, and leave everything as it was before the call. There is one exception:
+//! if the system, not the pool, runs out of memory while threads that help with copies compete for it, an abort is
+//! possible.
 
 use std::io;
 use std::process::ExitStatus;
@@ -10,12 +11,12 @@ pub enum OutOfMemory {
     /// The pool's limit is reached, or the system has no memory to give.
     #[error("no room for {wanted} bytes more within the limit of {limit} bytes")]
     Limit { wanted: u64, limit: u64 },
-    /// The system refused a call that a mechanism needs: for memory, mapped areas, open files.
+    /// The system refused a call that a mechanism needs: for memory, mapped areas, or open files.
     #[error("{call} failed: {}{}{hint}", io::Error::from_raw_os_error(*errno), if hint.is_empty() { "" } else { "; " })]
     System {
         call: &'static str,
         errno: i32,
-        /// Advice for the administrator, or nothing.
+        /// Advice for the administrator; may be empty.
         hint: &'static str,
     },
 }
@@ -30,7 +31,7 @@ pub enum Error {
     System {
         call: &'static str,
         source: io::Error,
-        /// Advice for the administrator, or nothing.
+        /// Advice for the administrator; may be empty.
         hint: &'static str,
     },
     /// A snapshot by fork has lost its process.
@@ -41,7 +42,7 @@ pub enum Error {
     Unavailable(&'static str),
 }
 
-/// For who does not care which of the two could not be had.
+/// For callers that need not distinguish the causes.
 impl From<Error> for OutOfMemory {
     fn from(error: Error) -> OutOfMemory {
         let refused = |call, errno, hint| OutOfMemory::System { call, errno, hint };

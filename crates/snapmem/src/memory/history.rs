@@ -7,17 +7,17 @@
 //!                   A: born 0, kept with 2     B: born 2, kept with 3
 //! ```
 //!
-//! Snapshots are numbered from 1. A page version is born with the number of the last snapshot before it, and is seen
-//! by the snapshots after that until the writer displaces it. A displaced version is kept with the newest snapshot
-//! that sees it. When that one ends, the version passes to the next older one if that sees it too, and is free
-//! otherwise. So nothing is counted per page and snapshot.
+//! Snapshots are numbered from 1. A page version is born with the number of the last snapshot before it. The snapshots
+//! after that see it, until the writer displaces it. A displaced version is kept with the newest snapshot that sees it.
+//! When that snapshot ends, the version passes to the next older one if that sees it, too; otherwise it is free. So
+//! nothing is counted per page and snapshot.
 
-/// The live snapshots of a region, and what is kept of every version that the writer displaced.
+/// The live snapshots of a region, and a value for every version that the writer has displaced.
 #[derive(Debug)]
 pub(crate) struct History<T> {
-    /// Snapshots taken so far.
+    /// The number of snapshots taken so far.
     taken: u64,
-    /// In the order of their numbers.
+    /// The live snapshots in the order of their numbers.
     live: Vec<Live<T>>,
 }
 
@@ -38,12 +38,12 @@ impl<T> History<T> {
         History { taken: 0, live: Vec::new() }
     }
 
-    /// Number of the newest snapshot, alive or not: what is born now is born with it.
+    /// The number of the newest snapshot, alive or not. A version that is made now is born with it.
     pub fn now(&self) -> u64 {
         self.taken
     }
 
-    /// Number of the newest live snapshot, or 0. It sees what was born before, that is, with a lower number.
+    /// The number of the newest live snapshot, or 0. It sees versions that were born with a lower number.
     pub fn newest(&self) -> u64 {
         self.live.last().map_or(0, |live| live.number)
     }
@@ -62,7 +62,7 @@ impl<T> History<T> {
         newest.kept.push(Version { born, kept });
     }
 
-    /// Ends a snapshot; what only it has seen goes to `free`.
+    /// Ends a snapshot. Values of versions that only this snapshot has seen are passed to `free`.
     pub fn end(&mut self, number: u64, mut free: impl FnMut(T)) {
         let at = self.live.binary_search_by_key(&number, |live| live.number).expect("the snapshot is alive");
         let mut ended = self.live.remove(at).kept;
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Every snapshot notes which version of each page it sees; a version is free exactly when no note is left.
+    /// Every snapshot notes which version of each page it sees. A version is free exactly when no note is left.
     #[test]
     fn versions_are_freed_with_the_last_snapshot_that_sees_them() {
         const PAGES: usize = 6;

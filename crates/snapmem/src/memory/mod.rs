@@ -2,15 +2,16 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `region` | what every mechanism offers |
-//! | `run` | a run's bytes as readers hold them |
+//! | `region` | the interface of every mechanism |
+//! | `run` | the bytes of a run, as readers hold them |
 //! | `pool`, `slabs` | frames of memory: shared, counted, limited, kept warm |
-//! | `paged`, `page_file`, `history` | for mechanisms that map pages: address space, pages in a file, old versions |
+//! | `paged`, `page_file`, `history` | address space, pages in a file, and old versions, for mechanisms that map pages
+//! |
 //! | `overlay` | patches of a snapshot |
 //! | `areas` | a count of the kernel's mapped areas |
-//! | `copiers`, `streaming`, `prefetch` | copying by threads, past the caches; bytes that are wanted soon |
-//! | `sys` | the system's calls, in small safe types |
-//! | `error` | what can go wrong |
+//! | `copiers`, `streaming`, `prefetch` | copying by threads, and past the caches; prefetching |
+//! | `sys` | system calls, in small safe types |
+//! | `error` | the errors |
 
 pub mod areas;
 pub mod copiers;

@@ -1,4 +1,4 @@
-//! Patches of a snapshot: private copies of the runs that they fall into.
+//! Patches of a snapshot: private copies of the patched runs.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ impl Overlay {
         if self.frames.is_empty() { None } else { self.frames.get(&index).map(|frame| frame.clone().into_run()) }
     }
 
-    /// Patches a run; `original` gives its bytes before the first patch.
+    /// Patches a run. `original` returns its bytes before the first patch.
     pub fn patch(
         &mut self,
         index: usize,
@@ -39,7 +39,7 @@ impl Overlay {
         }
         let frame = self.frames.get_mut(&index).expect("the run has just been copied");
         if frame.get_mut().is_none() {
-            // A run that was handed out stays what it was.
+            // A run that was handed out must not change.
             *frame = self.pool.copy(frame)?;
         }
         let own = frame.get_mut().expect("the frame is not shared");

@@ -1,26 +1,26 @@
-//! A file in memory as a store of single pages.
+//! A file in memory, used as a store of single pages.
 //!
-//! Pages that are given back wait for the next one who needs a page, as the pool's warm frames do and within the same
-//! bounds. Beyond those their memory goes back to the system, and only their place in the file is kept.
+//! Freed pages wait for the next user, as the pool's warm frames do, and within the same bounds. The memory of all
+//! further ones returns to the system, and only their places in the file are kept.
 
 use crate::memory::error::Error;
 use crate::memory::pool::{Charge, Pool};
 use crate::memory::sys::{MemFd, PAGE};
 
-/// The file's length grows in steps of this many pages; they cost nothing until they are touched.
+/// The file grows in steps of this many pages, which cost nothing until they are touched.
 const STEP: usize = 4096;
 
 #[derive(Debug)]
 pub(crate) struct PageFile {
     fd: MemFd,
-    /// Pages that the file has room for, and how many have been handed out.
+    /// The number of pages for which the file has room; the next field is the number that was handed out.
     room: usize,
     end: usize,
     /// Pages with memory that nobody uses.
     warm: Vec<usize>,
     /// Places without memory.
     empty: Vec<usize>,
-    /// For all pages with memory.
+    /// The charge for all pages with memory.
     charge: Charge,
     pool: Pool,
 }
@@ -35,7 +35,7 @@ impl PageFile {
         &self.fd
     }
 
-    /// So many places that follow one another, without memory and not charged yet; returns the first.
+    /// This many adjacent places, without memory and not charged yet. Returns the first.
     pub fn places(&mut self, pages: usize) -> Result<usize, Error> {
         let (first, end) = (self.end, self.end + pages);
         if end > self.room {
@@ -52,19 +52,19 @@ impl PageFile {
         Ok(self.charge.set(self.charge.bytes() + (pages * PAGE) as u64)?)
     }
 
-    /// Takes back what [`PageFile::charge`] did.
+    /// Takes back the effect of [`PageFile::charge`].
     pub fn uncharge(&mut self, pages: usize) {
         let bytes = self.charge.bytes() - (pages * PAGE) as u64;
         self.charge.set(bytes).expect("a claim can always be lowered");
     }
 
-    /// Gives back what places that were never handed out for use may have got of memory.
+    /// Returns memory that places may have received although they were never handed out.
     pub fn forget(&self, first: usize, pages: usize) {
-        // Pages that are not given back now are given back with the file.
+        // Pages that are not freed now are freed with the file.
         let _ = self.fd.discard(first * PAGE, pages * PAGE);
     }
 
-    /// A page with that content.
+    /// A page with this content.
     pub fn take(&mut self, content: &[u8]) -> Result<usize, Error> {
         if let Some(&page) = self.warm.last() {
             self.fd.write_at(page * PAGE, content)?;
@@ -81,7 +81,7 @@ impl PageFile {
         Ok(page)
     }
 
-    /// Pages that nobody uses or maps any more.
+    /// Frees pages that nobody uses or maps any more.
     pub fn give_back(&mut self, pages: impl IntoIterator<Item = usize>) {
         let before = self.warm.len();
         self.warm.extend(pages);
@@ -89,7 +89,7 @@ impl PageFile {
         self.discard_down_to(before + room.min(self.warm.len() - before));
     }
 
-    /// Gives the memory of all unused pages back.
+    /// Returns the memory of all unused pages to the system.
     pub fn cool(&mut self) {
         self.discard_down_to(0);
     }
@@ -104,7 +104,7 @@ impl PageFile {
                     self.empty.extend_from_slice(stretch);
                     self.uncharge(stretch.len());
                 }
-                // They stay what they were.
+                // These pages stay warm.
                 Err(_) => self.warm.extend_from_slice(stretch),
             }
         }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::memory::sys::faults;
 
-    /// Pages charged, and how many of them are in use.
+    /// The number of charged pages, and of those in use.
     fn charged(file: &PageFile) -> (u64, u64) {
         (file.charge.bytes() / PAGE as u64, file.pool.used() / PAGE as u64)
     }

@@ -1,4 +1,4 @@
-//! Common parts of the mechanisms that map pages: address space that grows without moving, and snapshots of it.
+//! Common parts of the mechanisms that map pages: address space that grows without moving, and its snapshots.
 
 #![allow(unsafe_code)]
 
@@ -14,13 +14,14 @@ use crate::memory::region::{Snapshot, locate};
 use crate::memory::run::Run;
 use crate::memory::sys::{FilePages, Mapping, MemFd, PAGE, require_page_size};
 
-/// A piece of address space is as large as all before it together, within these bounds: so a region has few.
+/// The bounds for the size of a piece of address space. Within them, a piece is as large as all before it together, so
+/// that a region has few.
 const PIECE: Range<usize> = 1 << 20..1 << 30;
 
 const NO_POPULATE: &str = "this kernel has no MADV_POPULATE_WRITE: it came with Linux 5.14";
 
-/// Whether this kernel has what the mechanisms need that lie in a file. Checked on a page: emulators of a kernel take
-/// advice for something that they may ignore, and a snapshot would change with its file.
+/// Checks whether this kernel supports the mechanisms that use files, by a test on one page. Emulators of a kernel may
+/// ignore the advice that these need, and then a snapshot would change with its file.
 pub(crate) fn probe_files() -> Result<(), Error> {
     require_page_size()?;
     let file = MemFd::new()?;
@@ -40,7 +41,7 @@ pub(crate) fn probe_files() -> Result<(), Error> {
     }
 }
 
-/// Refuses runs that are not made of whole pages, and systems with other pages.
+/// Refuses runs that do not consist of whole pages, and systems with pages of another size.
 pub(crate) fn require_pages(run_bytes: usize) -> Result<(), Error> {
     require_page_size()?;
     match run_bytes {
@@ -50,7 +51,7 @@ pub(crate) fn require_pages(run_bytes: usize) -> Result<(), Error> {
     }
 }
 
-/// Mapped memory in pieces of whole runs, addressed by the offset in the region.
+/// Mapped memory in pieces of whole runs. It is addressed by the offset in the region.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     pieces: Vec<Piece>,
@@ -63,12 +64,12 @@ struct Piece {
 }
 
 impl Space {
-    /// Bytes mapped.
+    /// The number of mapped bytes.
     pub fn room(&self) -> usize {
         self.pieces.last().map_or(0, |piece| piece.start + piece.mapping.len())
     }
 
-    /// How large the next piece must be for `len` bytes in all; 0 if there is room.
+    /// The size that the next piece must have for `len` bytes in total; 0 if there is room.
     pub fn missing(&self, len: usize, run_bytes: usize) -> usize {
         match len.saturating_sub(self.room()) {
             0 => 0,
@@ -80,7 +81,7 @@ impl Space {
         self.pieces.push(Piece { start: self.room(), mapping });
     }
 
-    /// The mapping that has the byte at `offset`, and where in it.
+    /// The mapping that contains the byte at `offset`, and the place within it.
     #[inline]
     pub fn at(&self, offset: usize) -> (&Mapping, usize) {
         let next = self.pieces.partition_point(|piece| piece.start <= offset);
@@ -88,7 +89,7 @@ impl Space {
         (&piece.mapping, offset - piece.start)
     }
 
-    /// The parts of mappings that make up a range of bytes: mapping, where in it, how many bytes.
+    /// The parts of mappings that form a range of bytes: the mapping, the place in it, and the number of bytes.
     pub fn parts(&self, range: Range<usize>) -> impl Iterator<Item = (&Mapping, usize, usize)> {
         self.pieces.iter().filter_map(move |piece| {
             let from = range.start.max(piece.start);
@@ -107,7 +108,7 @@ impl Space {
         unsafe { ptr::copy_nonoverlapping(mapping.part(at, into.len()), into.as_mut_ptr(), into.len()) };
     }
 
-    /// Bytes within one piece, where they are.
+    /// Bytes within one piece, without a copy.
     ///
     /// # Safety
     ///
@@ -137,13 +138,13 @@ pub(crate) fn grown(before: usize, len: usize, run_bytes: usize, pool: &Pool) ->
     Ok(rounded.ok_or(refused)?.max(before))
 }
 
-/// Pages that a write touches.
+/// The pages that a write touches.
 #[inline]
 pub(crate) fn pages(offset: usize, bytes: usize) -> Range<usize> {
     offset / PAGE..(offset + bytes).div_ceil(PAGE)
 }
 
-/// Room for `more` elements, or an error where `push` would abort.
+/// Makes room for `more` elements. A lack of memory is an error, where `push` would abort.
 pub(crate) fn reserve<T>(elements: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), Error> {
     let wanted = (more * size_of::<T>()) as u64;
     Ok(elements.try_reserve(more).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })?)
@@ -158,7 +159,7 @@ pub(crate) unsafe trait Pages: Debug + Send + Sync + 'static {
     fn space(&self) -> &Space;
 }
 
-/// A snapshot that lies in mapped pages.
+/// A snapshot in mapped pages.
 #[derive(Debug)]
 pub(crate) struct PagedSnapshot<P> {
     pages: Arc<P>,
@@ -169,7 +170,7 @@ pub(crate) struct PagedSnapshot<P> {
 }
 
 impl<P: Pages> PagedSnapshot<P> {
-    /// The first `len` bytes of `pages`, in runs.
+    /// A snapshot of the first `len` bytes of `pages`, in runs.
     pub fn new(pages: P, len: usize, run_bytes: usize, pool: &Pool, alive: Alive) -> PagedSnapshot<P> {
         PagedSnapshot { pages: Arc::new(pages), len, run_bytes, patches: Overlay::new(pool), _alive: alive }
     }

@@ -1,8 +1,8 @@
-//! Frames of memory: shared, counted, limited, and kept warm.
+//! The pool: frames of memory that are shared, counted, limited, and kept warm.
 //!
-//! A frame's first touch costs page faults, which are dearer than copying it. Frames that are given back therefore wait
-//! on a list per size (powers of two) for the next one who asks. The list is bounded, and emptied before the limit
-//! refuses anybody. Others may keep memory warm in the same way ([`KeepsWarm`]), or have some given back ([`Relief`]).
+//! The first touch of a frame causes page faults, which cost more than copying it. Freed frames therefore wait on a
+//! list per size (powers of two) for their next user. The list is bounded, and is emptied before the limit refuses
+//! anybody. Others may keep memory warm in the same way ([`KeepsWarm`]), or get memory freed ([`Relief`]).
 
 #![allow(unsafe_code)]
 
@@ -20,15 +20,15 @@ use crate::memory::error::OutOfMemory;
 use crate::memory::run::Run;
 use crate::memory::slabs;
 
-/// Alignment of every frame: a cache line, and what Arrow asks for.
+/// The alignment of every frame: a cache line, which Arrow requires, too.
 const ALIGN: usize = 64;
-/// Frames of 2^0 up to 2^(CLASSES - 1) bytes are kept warm, larger and odd ones are not.
+/// Frames of 2^0 up to 2^(CLASSES - 1) bytes are kept warm; larger ones and odd sizes are not.
 const CLASSES: usize = 21;
-/// Warm memory: at most this, and at most an eighth of the limit.
+/// The limit for warm memory; it is also at most an eighth of the pool's limit.
 const MAX_WARM: u64 = 256 << 20;
 
-/// So much must be there for the small things that belong to frames and snapshots: where the system has no memory for
-/// them, Rust aborts.
+/// The memory that must be available for small objects that belong to frames and snapshots. If the system has no memory
+/// for them, Rust aborts.
 const CUSHION: usize = 16 << 10;
 
 /// The source of all memory; clones are the same pool.
@@ -42,7 +42,7 @@ pub struct Pool {
 #[derive(Debug)]
 struct Shared {
     limit: u64,
-    /// Frames in use, warm frames and charges.
+    /// The bytes of frames in use, warm frames, and charges.
     held: AtomicU64,
     warm_bytes: AtomicU64,
     warm: Mutex<[Vec<Block>; CLASSES]>,
@@ -52,9 +52,9 @@ struct Shared {
     relief: OnceLock<Arc<dyn Relief>>,
 }
 
-/// Somebody who can have memory given back when the limit is reached.
+/// Can get memory freed when the limit is reached.
 pub trait Relief: Debug + Send + Sync {
-    /// Has some given back and waits, within limits, until `is_enough`; returns whether it is.
+    /// Gets memory freed, and waits, within limits, until `is_enough`. Returns whether it is.
     fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool;
 }
 
@@ -73,18 +73,19 @@ impl Pool {
         Pool { shared: Arc::new(shared), asks: true }
     }
 
-    /// From now on `relief` is asked before the limit refuses anybody.
+    /// Sets the relief that is asked before the limit refuses anybody.
     pub fn relieved_by(&self, relief: Arc<dyn Relief>) {
-        // The first one stays.
+        // The first relief stays.
         let _ = self.shared.relief.set(relief);
     }
 
-    /// The same pool, for whoever can do without, or holds a lock that readers want: it asks nobody for relief.
+    /// The same pool, for callers that can do without, or that hold a lock which readers need. It asks nobody for
+    /// relief.
     pub(crate) fn unrelieved(&self) -> Pool {
         Pool { asks: false, ..self.clone() }
     }
 
-    /// Whether so many bytes are not in use, if need be when others have given some back.
+    /// Whether this many bytes are free, perhaps after others have freed some.
     pub fn make_room(&self, bytes: u64) -> bool {
         let is_enough = || bytes <= self.room();
         is_enough() || self.shared.relieve(bytes, &is_enough)
@@ -99,7 +100,7 @@ impl Pool {
         Ok(self.wrap(block))
     }
 
-    /// A frame of whatever bytes.
+    /// A frame with undefined content.
     pub(crate) fn any_frame(&self, bytes: usize) -> Result<FrameRef, OutOfMemory> {
         let (block, _) = self.shared.take(self.asks, bytes)?;
         Ok(self.wrap(block))
@@ -122,7 +123,7 @@ impl Pool {
         Ok(self.wrap(block))
     }
 
-    /// Whether the system has memory for small things yet; to be asked before some are made.
+    /// Whether the system still has memory for small objects. To be asked before some are made.
     pub(crate) fn cushioned(&self) -> Result<(), OutOfMemory> {
         self.shared.cushioned()
     }
@@ -132,7 +133,7 @@ impl Pool {
         FrameRef { frame: Arc::new(Frame { block: Some(block), pool: self.shared.clone() }), start, bytes }
     }
 
-    /// A claim on the limit, at first of nothing, for memory that lies elsewhere.
+    /// An empty claim on the limit, for memory outside of the pool.
     pub fn charge(&self) -> Charge {
         Charge { pool: self.shared.clone(), asks: self.asks, bytes: 0, warm: 0 }
     }
@@ -141,7 +142,7 @@ impl Pool {
         self.shared.limit
     }
 
-    /// Bytes in use: frames and charges, without what merely waits to be used again.
+    /// The bytes in use: frames and charges, without memory that only waits to be used again.
     pub fn used(&self) -> u64 {
         self.shared.held.load(Ordering::Relaxed).saturating_sub(self.shared.warm_bytes.load(Ordering::Relaxed))
     }
@@ -161,19 +162,19 @@ impl Pool {
         self.shared.snapshots.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that the system, or a mechanism outside the pool, copied because a snapshot shared them.
+    /// Counts bytes that the system, or a mechanism outside the pool, has copied because a snapshot shared them.
     pub fn count_copied(&self, bytes: u64) {
         self.shared.copied.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Asks `keeper` from now on to give its warm memory back before the limit refuses anybody.
+    /// From now on, asks `keeper` to free its warm memory before the limit refuses anybody.
     pub(crate) fn may_cool(&self, keeper: Weak<dyn KeepsWarm>) {
         let mut keepers = self.shared.keepers.lock();
         keepers.retain(|keeper| keeper.strong_count() > 0);
         keepers.push(keeper);
     }
 
-    /// Bytes that may yet be kept warm.
+    /// The number of further bytes that may be kept warm.
     pub(crate) fn room_for_warm(&self) -> u64 {
         self.shared.room_for_warm()
     }
@@ -198,8 +199,8 @@ impl Shared {
         if there { Ok(()) } else { Err(self.refusal(CUSHION as u64)) }
     }
 
-    /// A block and whether it is all zeros. After a fresh one the cushion is still there; warm ones cost the system
-    /// nothing, and looking for the cushion can make an allocator tidy up.
+    /// A block, and whether it is all zeros. After a fresh block, the cushion is checked. A warm block costs the system
+    /// nothing, and the check could make an allocator tidy up.
     fn take(&self, asks: bool, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
         if let Some(class) = class(bytes) {
             let mut warm = self.warm.lock();
@@ -258,7 +259,7 @@ impl Shared {
         MAX_WARM.min(self.limit / 8).saturating_sub(self.warm_bytes.load(Ordering::Relaxed))
     }
 
-    /// Frees all that is warm.
+    /// Frees all warm memory.
     fn cool(&self) {
         let blocks = std::mem::replace(&mut *self.warm.lock(), [const { Vec::new() }; CLASSES]);
         let bytes = blocks.iter().flatten().map(|block| block.len() as u64).sum();
@@ -283,11 +284,11 @@ fn class(bytes: usize) -> Option<usize> {
     (bytes.is_power_of_two() && class < CLASSES).then_some(class)
 }
 
-/// A frame, shared by all clones of the reference. Its memory returns to the pool with the last of them.
+/// A frame, which all clones of the reference share. Its memory returns to the pool with the last of them.
 #[derive(Clone, Debug)]
 pub struct FrameRef {
     frame: Arc<Frame>,
-    /// The frame's bytes, at hand without a look at the frame.
+    /// The address of the bytes, available without reading the frame.
     start: NonNull<u8>,
     bytes: usize,
 }
@@ -307,7 +308,7 @@ impl FrameRef {
         Arc::strong_count(&self.frame)
     }
 
-    /// The frame as a run, which nobody can write to any more.
+    /// The frame as a run, to which nobody can write any more.
     pub fn into_run(self) -> Run {
         let (start, bytes, owner) = (self.start, self.bytes, self.frame);
         // SAFETY: the frame keeps the bytes; it is shared with the run from now on, and a shared frame is not written.
@@ -322,7 +323,7 @@ impl FrameRef {
         Some(unsafe { self.get_mut_unchecked() })
     }
 
-    /// As [`FrameRef::get_mut`], without asking.
+    /// As [`FrameRef::get_mut`], without the check.
     ///
     /// # Safety
     ///
@@ -349,7 +350,7 @@ impl RefUnwindSafe for FrameRef {}
 
 #[derive(Debug)]
 struct Frame {
-    /// `None` only while it is being dropped.
+    /// `None` only while the value is being dropped.
     block: Option<Block>,
     pool: Arc<Shared>,
 }
@@ -362,7 +363,7 @@ impl Drop for Frame {
     }
 }
 
-/// One live snapshot in the counts of its pool and of its region.
+/// A live snapshot, counted in its pool and its region.
 #[derive(Debug)]
 pub(crate) struct Alive {
     pool: Pool,
@@ -384,19 +385,19 @@ impl Drop for Alive {
     }
 }
 
-/// Memory outside the pool that merely waits to be used again.
+/// Memory outside the pool that only waits to be used again.
 pub(crate) trait KeepsWarm: Send + Sync {
-    /// Frees it and gives its charge back, as far as possible without waiting: the caller may hold any lock.
+    /// Frees the memory and its charge, as far as possible without waiting: the caller may hold any lock.
     fn cool(&self);
 }
 
-/// Part of the limit, in the name of memory that lies outside the pool. Given back when dropped.
+/// A part of the limit, for memory outside of the pool. It is released when dropped.
 #[derive(Debug)]
 pub struct Charge {
     pool: Arc<Shared>,
     asks: bool,
     bytes: u64,
-    /// How many of the bytes are merely warm.
+    /// The number of bytes that are only warm.
     warm: u64,
 }
 
@@ -405,7 +406,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Changes the claim; on error it stays what it was.
+    /// Changes the claim. On error, it stays as it was.
     pub fn set(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
         if bytes > self.bytes {
             self.pool.reserve(self.asks, bytes - self.bytes)?;
@@ -448,7 +449,7 @@ impl Block {
         Layout::from_size_align(bytes, ALIGN).ok().filter(|layout| layout.size() > 0)
     }
 
-    /// A block and whether it is all zeros; `None` if the system has no memory to give.
+    /// A block, and whether it is all zeros; `None` if the system has no memory.
     fn new(bytes: usize) -> Option<(Block, bool)> {
         if slabs::are_for(bytes) {
             return slabs::take(bytes).map(|(start, is_zero)| (Block { start, bytes }, is_zero));

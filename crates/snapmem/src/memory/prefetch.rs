@@ -1,8 +1,9 @@
-//! Bytes that are wanted soon.
+//! Prefetching memory.
 
 #![allow(unsafe_code)]
 
-/// Has the processor bring what lies there, while other things are done. A hint: nothing is read, whatever the address.
+/// Makes the processor load this memory while it does other work. It is only a hint: nothing is read, so any address is
+/// allowed.
 #[inline(always)]
 pub fn prefetch<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -12,11 +12,11 @@ use std::iter::Sum;
 use crate::memory::error::Error;
 use crate::memory::run::Run;
 
-/// Memory with one writer, cut into runs of equal length. New bytes are zero.
+/// Memory with one writer, divided into runs of equal length. New bytes are zero.
 ///
-/// A snapshot of several regions is one snapshot of each, taken while the writer, who owns them all, does nothing else.
+/// The writer owns several regions. A snapshot of each, taken without a write in between, is a common snapshot of all.
 pub trait Region: Send {
-    /// In bytes; a multiple of the run length.
+    /// The length in bytes, a multiple of the run length.
     fn len(&self) -> usize;
 
     fn is_empty(&self) -> bool {
@@ -35,29 +35,29 @@ pub trait Region: Send {
     /// If the bytes do not lie within one run of the region.
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Reads within one run what was last written.
+    /// Reads the present content within one run.
     ///
     /// # Panics
     ///
     /// As [`Region::write`].
     fn read(&self, offset: usize, into: &mut [u8]);
 
-    /// The region as it is now.
+    /// A snapshot of the region as it is now.
     fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error>;
 
     fn usage(&self) -> Usage;
 
-    /// The present choice of a region that chooses by itself, and the reason for it.
+    /// The present choice of a region that chooses its own behaviour, and the reason for it.
     fn reason(&self) -> Option<String> {
         None
     }
 }
 
-/// The region's content when the snapshot was taken, except patches by the one that took it.
+/// The region's content when the snapshot was taken, except for patches of the snapshot's maker.
 ///
-/// Any number may be alive, and they end in any order, on any thread.
+/// Any number of snapshots may exist, and they may end in any order, on any thread.
 pub trait Snapshot: Send + Sync + Debug {
-    /// In bytes: the region's length when the snapshot was taken.
+    /// The region's length in bytes when the snapshot was taken.
     fn len(&self) -> usize;
 
     fn is_empty(&self) -> bool {
@@ -66,15 +66,15 @@ pub trait Snapshot: Send + Sync + Debug {
 
     fn run_bytes(&self) -> usize;
 
-    /// The run with that index. It fails only if a run has to be put together first and there is no memory for it.
+    /// The run with this index. It fails only if a run has to be merged first and there is no memory for that.
     ///
     /// # Panics
     ///
-    /// If the snapshot does not have that many runs.
+    /// If the snapshot has fewer runs.
     fn run(&self, index: usize) -> Result<Run, Error>;
 
-    /// Changes bytes within one run, for this snapshot only. Sharing a snapshot ends the exclusive borrow that this
-    /// takes, so a published snapshot cannot change.
+    /// Changes bytes within one run, for this snapshot only. Sharing a snapshot ends the exclusive borrow that is
+    /// needed here, so a published snapshot cannot change.
     ///
     /// # Panics
     ///
@@ -82,9 +82,9 @@ pub trait Snapshot: Send + Sync + Debug {
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 }
 
-/// A region whose bytes can be looked at where they are.
+/// A region whose bytes can be read without a copy.
 pub(crate) trait InPlace: Region {
-    /// Bytes that lie within one line of 64.
+    /// Bytes that lie within one line of 64 bytes.
     ///
     /// # Panics
     ///
@@ -92,20 +92,21 @@ pub(crate) trait InPlace: Region {
     fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8];
 }
 
-/// The note of a region's owner about a run, which tells its readers the meaning of its bytes.
+/// A note of a region's owner about a run. It tells readers the meaning of the run's bytes.
 pub type Label = u128;
 
-/// The cost of a region, or the sum of several. The pool counts copies too, but lines written aside only at the next
-/// snapshot. Patches belong to no region any more.
+/// The cost of a region, or the sum of several. The pool counts copies, too, but lines that were put aside only at the
+/// next snapshot. Patches do not belong to any region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The region's own memory.
     pub bytes: u64,
-    /// Snapshots of it that are alive; for some mechanisms a run that was kept keeps its snapshot alive.
+    /// The number of live snapshots of it. With some mechanisms, a kept run keeps its snapshot alive.
     pub snapshots: u64,
-    /// Bytes that the region shares with live snapshots. Mechanisms that do not know every page count an upper bound.
+    /// The bytes that the region shares with live snapshots. Mechanisms that do not know every page count an upper
+    /// bound.
     pub shared_bytes: u64,
-    /// Bytes copied so far because of snapshots.
+    /// The bytes that were copied so far because of snapshots.
     pub copied_bytes: u64,
 }
 
@@ -120,7 +121,7 @@ impl Sum for Usage {
     }
 }
 
-/// Run and offset in it, checked: `bytes` from `offset` on lie in one run of `len`.
+/// The run and the offset in it, checked: `bytes` from `offset` on must lie in one run of the region's `len` bytes.
 #[inline]
 pub(crate) fn locate(len: usize, run_bytes: usize, offset: usize, bytes: usize) -> (usize, usize) {
     let (run, within) = (offset / run_bytes, offset % run_bytes);

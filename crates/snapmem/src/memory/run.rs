@@ -1,4 +1,4 @@
-//! A run's bytes as readers hold them.
+//! The bytes of a run, as readers hold them.
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -7,7 +7,7 @@ use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Immutable bytes, aligned for Arrow, that stay where and what they are until the last clone is gone.
+/// Immutable bytes, aligned for Arrow. They neither move nor change until the last clone is gone.
 #[derive(Clone)]
 pub struct Run {
     start: NonNull<u8>,
@@ -24,7 +24,7 @@ impl Run {
         Run { start, bytes, owner }
     }
 
-    /// The first bytes of it.
+    /// The first bytes of the run.
     pub(crate) fn shortened(self, bytes: usize) -> Run {
         assert!(bytes <= self.bytes);
         Run { bytes, ..self }

@@ -1,11 +1,11 @@
-//! Blocks cut from slabs: 2 MB each, in a huge page where the kernel has one, all blocks of a slab of one size.
+//! Blocks from slabs. A slab has 2 MB, in a huge page if the kernel has one, and all its blocks have the same size.
 //!
-//! A scan reads one frame after the other. In small pages at arbitrary addresses it reads at little more than half
-//! the speed: the processor looks up each page, and its read-ahead ends with it.
+//! A scan reads one frame after the other. If frames lie in small pages at scattered addresses, it has little more than
+//! half the speed, since the processor looks up each page, and its read-ahead ends with the page.
 //!
-//! The first slab of a size consists of small pages, so that a holder of little memory takes no huge page for every
-//! size. A slab goes back to the system when all of its blocks have come back. The next block comes from the first
-//! slab with room, so that the last ones become empty.
+//! The first slab of a size consists of small pages, so that a process with little memory does not need a huge page for
+//! every size. A slab returns to the system when all of its blocks were freed. The next block comes from the first slab
+//! with room, so that the last slabs become empty.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use crate::memory::sys::Mapping;
 
 const SLAB: usize = 2 << 20;
-/// Sizes of blocks, powers of two: from here up to half a slab.
+/// The sizes of blocks are powers of two, from this one up to half a slab.
 const SMALLEST: usize = 4 << 10;
 const SIZES: usize = (SLAB / SMALLEST).trailing_zeros() as usize;
 const WORDS: usize = SLAB / SMALLEST / u64::BITS as usize;
@@ -26,18 +26,18 @@ static SHELVES: [Mutex<Shelf>; SIZES] = [const { Mutex::new(Shelf { slabs: Vec::
 /// Whether blocks of this size come from slabs.
 pub(crate) fn are_for(bytes: usize) -> bool {
     let has_size = bytes.is_power_of_two() && (SMALLEST..SLAB).contains(&bytes);
-    // Miri has no such memory.
+    // Miri cannot map such memory.
     has_size && !cfg!(miri)
 }
 
-/// A block, and whether it is all zeros; `None` if the system has no memory to give.
+/// A block, and whether it is all zeros; `None` if the system has no memory.
 pub(crate) fn take(bytes: usize) -> Option<(NonNull<u8>, bool)> {
     shelf(bytes).lock().take(bytes)
 }
 
 /// # Safety
 ///
-/// The block is one that was taken, with this size, and nobody uses it any more.
+/// The block was taken with this size, and nobody uses it any more.
 pub(crate) unsafe fn give_back(block: NonNull<u8>, bytes: usize) {
     shelf(bytes).lock().give_back(block, bytes);
 }
@@ -47,18 +47,18 @@ fn shelf(bytes: usize) -> &'static Mutex<Shelf> {
     &SHELVES[(bytes / SMALLEST).trailing_zeros() as usize]
 }
 
-/// The slabs of one size of blocks.
+/// The slabs with blocks of one size.
 struct Shelf {
-    /// In the order of their addresses.
+    /// The slabs in the order of their addresses.
     slabs: Vec<Slab>,
-    /// No slab before it has.
+    /// No slab before this one has room.
     first_with_room: usize,
 }
 
 struct Slab {
     memory: Mapping,
     free: Places,
-    /// Those never taken, which are all zeros.
+    /// The blocks that were never taken, and so are all zeros.
     untouched: Places,
 }
 
@@ -78,7 +78,7 @@ impl Shelf {
         Some((NonNull::new(slab.memory.part(place * bytes, bytes))?, is_zero))
     }
 
-    /// Adds a slab and returns its index.
+    /// Adds a slab, and returns its index.
     fn add(&mut self, bytes: usize) -> Option<usize> {
         self.slabs.try_reserve(1).ok()?;
         let memory = Mapping::aligned(SLAB, !self.slabs.is_empty()).ok()?;
@@ -106,7 +106,7 @@ impl Slab {
     }
 }
 
-/// A set of a slab's places.
+/// A set of places in a slab.
 #[derive(Clone, Copy, PartialEq)]
 struct Places([u64; WORDS]);
 

@@ -1,11 +1,11 @@
 //! Copying past the caches.
 //!
-//! A plain store first reads the line that it is about to overwrite, and pushes another one out of the cache. For
-//! copies larger than the cache both are a waste: stores past the cache take two thirds of the time.
+//! An ordinary store first reads the line that it overwrites, and pushes another one out of the cache. For copies
+//! larger than the cache, both are a waste: stores past the cache take two thirds of the time.
 
 #![allow(unsafe_code)]
 
-/// Copies to memory that will not be looked at soon.
+/// Copies to memory that will not be read soon.
 ///
 /// # Panics
 ///
@@ -16,7 +16,7 @@ pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
     to[streamed..].copy_from_slice(&from[streamed..]);
 }
 
-/// Copies whole lines, if the target begins with one, and says how many bytes these were.
+/// Copies whole lines, if the target begins with one, and returns the number of these bytes.
 #[cfg(target_arch = "x86_64")]
 fn stream_lines(to: &mut [u8], from: &[u8]) -> usize {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
@@ -36,8 +36,8 @@ fn stream_lines(to: &mut [u8], from: &[u8]) -> usize {
             (0..4).for_each(|i| _mm_stream_si128(to.add(i), parts[i]));
         }
     }
-    // Streamed stores are not ordered with others; whoever gets to see the copy must see all of it.
-    // SAFETY: every x86-64 has SSE.
+    // Streaming stores are not ordered with others, but a thread that gets the copy must see all of it. SAFETY: every
+    // x86-64 has SSE.
     unsafe { _mm_sfence() };
     copied
 }

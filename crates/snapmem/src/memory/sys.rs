@@ -1,7 +1,7 @@
 //! The system calls that the mechanisms need, behind small safe types.
 //!
-//! Safe, because a [`Mapping`] hands out addresses, not slices: whoever makes a slice of mapped memory answers for what
-//! happens to the pages behind it.
+//! They are safe because a [`Mapping`] returns addresses, not slices. Code that makes a slice of mapped memory is
+//! responsible for the pages behind it.
 
 #![allow(unsafe_code)]
 
@@ -15,15 +15,15 @@ use parking_lot::Mutex;
 
 use crate::memory::error::Error;
 
-/// Mechanisms that map pages count in these; [`require_page_size`] refuses other systems.
+/// The page size that mechanisms assume; [`require_page_size`] refuses other systems.
 pub(crate) const PAGE: usize = 4096;
 
 const MEMORY: &str = "the system has no memory or address space left, or vm.max_map_count mappings are in use";
-/// Descriptors left to others, if that is a small part of the limit.
+/// The number of descriptors that are left to others, if that is a small part of the limit.
 const SPARE_FILES: u64 = 4096;
 const FILES: &str = "raise the limit of open files (ulimit -n)";
 
-/// Bytes of one of the system's pages.
+/// The size of the system's pages.
 pub fn page_bytes() -> u64 {
     static BYTES: OnceLock<u64> = OnceLock::new();
     // SAFETY: sysconf reads a constant of the system.
@@ -38,7 +38,7 @@ pub(crate) fn require_page_size() -> Result<(), Error> {
     }
 }
 
-/// Address space with what is mapped there, unmapped when dropped.
+/// Address space with its mapping, which is unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -50,7 +50,7 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
-/// How a file's pages are mapped.
+/// The way in which a file's pages are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FilePages {
     /// Written through to the file.
@@ -72,7 +72,7 @@ impl FilePages {
 }
 
 impl Mapping {
-    /// Private memory of zeros, in small pages: what is copied after a snapshot is one of them.
+    /// Private memory of zeros, in small pages, so that a copy after a snapshot is one of them.
     pub fn anonymous(bytes: usize) -> Result<Mapping, Error> {
         let mapping = Mapping::unbacked(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         // SAFETY: advice about our own mapping. Its failure means that the kernel has no huge pages anyway.
@@ -80,7 +80,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Address space only.
+    /// Address space without memory.
     pub fn reserve(bytes: usize) -> Result<Mapping, Error> {
         Mapping::unbacked(bytes, libc::PROT_NONE)
     }
@@ -91,26 +91,26 @@ impl Mapping {
         unsafe { Mapping::map(ptr::null_mut(), bytes, protection, flags, None) }
     }
 
-    /// A file's bytes from `offset` on.
+    /// The bytes of a file from `offset` on.
     pub fn file(file: &MemFd, offset: usize, bytes: usize, pages: FilePages) -> Result<Mapping, Error> {
         // SAFETY: as above.
         unsafe { Mapping::map(ptr::null_mut(), bytes, pages.protection(), pages.flags(), Some((file, offset))) }
     }
 
-    /// Maps a file's bytes over a part of this mapping, which loses what it held there.
+    /// Maps bytes of a file over a part of this mapping, which loses its content there.
     pub fn replace(&self, at: usize, bytes: usize, file: &MemFd, offset: usize, pages: FilePages) -> Result<(), Error> {
         let flags = pages.flags() | libc::MAP_FIXED;
         // SAFETY: the part lies within our own address range, which `part` checks.
         let part =
             unsafe { Mapping::map(self.part(at, bytes), bytes, pages.protection(), flags, Some((file, offset)))? };
-        // It belongs to the whole, which unmaps it.
+        // The part belongs to the whole mapping, which unmaps it.
         std::mem::forget(part);
         Ok(())
     }
 
     /// # Safety
     ///
-    /// With MAP_FIXED, the range at `start` is one that may be replaced.
+    /// With MAP_FIXED, the range at `start` may be replaced.
     unsafe fn map(
         start: *mut u8,
         bytes: usize,
@@ -146,7 +146,7 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// If it is not -1, the bytes are newly mapped there and belong to nobody else.
+    /// Unless it is -1, the bytes are newly mapped there, and belong to nobody else.
     pub unsafe fn from_call(result: c_long, bytes: usize, call: &'static str) -> Result<Mapping, Error> {
         match result {
             -1 => Err(Error::last(call, MEMORY)),
@@ -154,7 +154,7 @@ impl Mapping {
         }
     }
 
-    /// Private memory of zeros, in huge pages where the kernel has some to give.
+    /// Private memory of zeros, in huge pages if the kernel has some.
     pub fn anonymous_huge(bytes: usize) -> Result<Mapping, Error> {
         let mapping = Mapping::unbacked(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         mapping.advise(libc::MADV_HUGEPAGE, "this kernel has no transparent huge pages")?;
@@ -162,13 +162,13 @@ impl Mapping {
     }
 
     /// Private memory of zeros that begins at a multiple of its size, a power of two; in a huge page, if the kernel has
-    /// one to give. No call of a mechanism: memory as an allocator has it.
+    /// one. Mechanisms do not count it: it is ordinary memory, as from an allocator.
     pub fn aligned(bytes: usize, is_huge: bool) -> Result<Mapping, Error> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping where the kernel finds room touches no memory of ours.
         let mut whole = unsafe { Mapping::map_at(ptr::null_mut(), 2 * bytes, protection, flags, None)? };
-        // The upper part: what is mapped next lies below, and the kernel keeps neighbours as one mapping.
+        // The upper part is used: the next mapping lies below, and the kernel keeps neighbours as one mapping.
         let before = match whole.start.as_ptr().align_offset(bytes) {
             0 => bytes,
             before => before,
@@ -188,14 +188,14 @@ impl Mapping {
         Ok(whole)
     }
 
-    /// Memory of zeros that stays common with forked children.
+    /// Memory of zeros that stays shared with forked children.
     pub fn common(bytes: usize) -> Result<Mapping, Error> {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         // SAFETY: as above.
         unsafe { Mapping::map(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, None) }
     }
 
-    /// Makes private memory longer by zeros; it may move, with all that is in it.
+    /// Extends private memory by zeros. It may move, with its content.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
         assert!(bytes >= self.bytes);
         faults::check("mremap", MEMORY)?;
@@ -209,12 +209,12 @@ impl Mapping {
         Ok(())
     }
 
-    /// Whether children that are forked from now on get the memory.
+    /// Sets whether children that are forked from now on get the memory.
     pub fn inherit(&self, inherited: bool) -> Result<(), Error> {
         self.advise(if inherited { libc::MADV_DOFORK } else { libc::MADV_DONTFORK }, MEMORY)
     }
 
-    /// Advice that leaves the bytes of this process as they are.
+    /// Gives advice that does not change the bytes of this process.
     fn advise(&self, advice: c_int, hint: &'static str) -> Result<(), Error> {
         faults::check("madvise", hint)?;
         // SAFETY: our own mapping, whose bytes stay.
@@ -236,8 +236,8 @@ impl Mapping {
         unsafe { self.start.as_ptr().add(at) }
     }
 
-    /// Touches the pages as a write would, without changing a byte: so a lack of memory is an error here, not a signal
-    /// at the write.
+    /// Touches the pages as a write would, without changing a byte. So a lack of memory is an error here, and not a
+    /// signal at the write.
     pub fn populate_for_writing(&self, at: usize, bytes: usize) -> Result<(), Error> {
         faults::check("madvise(MADV_POPULATE_WRITE)", MEMORY)?;
         // SAFETY: leaves the bytes of our own mapping as they are.
@@ -254,8 +254,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Ranges that could not be unmapped: to cut a range out of a larger one takes a mapping more, which the limit of
-/// mappings may refuse. They are tried again with the next one.
+/// Ranges that could not be unmapped. Cutting a range out of a larger one needs one more mapping, which the limit of
+/// mappings may refuse. These ranges are tried again with the next one.
 static LEFT_OVER: LeftOver = LeftOver(Mutex::new(Vec::new()));
 
 struct LeftOver(Mutex<Vec<Range>>);
@@ -284,8 +284,8 @@ impl Range {
     }
 }
 
-/// The number of descriptors that may be in use before the mechanisms leave the others to the rest of the process,
-/// which needs them even to be reachable.
+/// The number of descriptors that may be in use before mechanisms get no more. The rest of the process needs the
+/// others, even to be reachable.
 fn descriptors() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes to a structure of ours.
@@ -295,7 +295,7 @@ fn descriptors() -> u64 {
     }
 }
 
-/// A file without a name that lives in memory.
+/// A file in memory, without a name.
 #[derive(Debug)]
 pub(crate) struct MemFd(OwnedFd);
 
@@ -309,7 +309,7 @@ impl MemFd {
         }
         // SAFETY: a descriptor that was just opened, and that nobody else knows.
         let file = MemFd(unsafe { OwnedFd::from_raw_fd(fd) });
-        // The lowest number that is free.
+        // The kernel returns the lowest free number.
         if fd as u64 >= descriptors() {
             return Err(Error::System {
                 call: "memfd_create",
@@ -320,7 +320,7 @@ impl MemFd {
         Ok(file)
     }
 
-    /// Changes the file's length; what is added costs nothing until it is touched.
+    /// Changes the file's length. New bytes cost nothing until they are touched.
     pub fn set_len(&self, bytes: usize) -> Result<(), Error> {
         faults::check("ftruncate", MEMORY)?;
         // SAFETY: our own file.
@@ -330,7 +330,7 @@ impl MemFd {
         }
     }
 
-    /// Writes within the file; a lack of memory is an error and not a signal.
+    /// Writes within the file. A lack of memory is an error, and not a signal.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         faults::check("pwrite", MEMORY)?;
         // SAFETY: reads from `bytes` as many as it has.
@@ -342,7 +342,7 @@ impl MemFd {
         }
     }
 
-    /// Gives the pages' memory back; they read as zeros from then on.
+    /// Returns the pages' memory to the system. They read as zeros from then on.
     pub fn discard(&self, offset: usize, bytes: usize) -> Result<(), Error> {
         faults::check("fallocate", MEMORY)?;
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -354,8 +354,8 @@ impl MemFd {
     }
 }
 
-/// Runs `start` with every signal blocked, which a thread that is started there inherits: signals are for the threads
-/// of whoever uses us.
+/// Runs `start` with every signal blocked, so that a thread that is started there inherits this. Signals are for the
+/// threads of the crate's user.
 pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: an all-zero set is a valid place for sigfillset to write to.
     let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -370,7 +370,7 @@ pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// How many pages this thread has made the kernel provide so far, copies among them.
+/// The number of pages that the kernel had to provide to this thread so far, with copies among them.
 pub fn page_faults() -> u64 {
     // SAFETY: all-zero is a valid structure, which is ours to write to.
     let usage = unsafe {
@@ -381,8 +381,8 @@ pub fn page_faults() -> u64 {
     usage.ru_minflt as u64
 }
 
-/// Lets tests make any single system call fail. It is always there, so that what is tested is what is shipped; beside a
-/// system call it costs nothing.
+/// Lets tests make any single system call fail. It is always compiled in, so that the tested code is the shipped code;
+/// beside a system call, it costs nothing.
 pub mod faults {
     use std::cell::Cell;
     use std::io;
@@ -390,15 +390,15 @@ pub mod faults {
     use crate::memory::error::Error;
 
     thread_local! {
-        /// Calls that this thread may still make before one fails.
+        /// The number of calls that this thread may still make before one fails.
         static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// As long as this lives, a call of this thread is due to fail.
+    /// As long as this lives, a call of this thread will fail.
     #[derive(Debug)]
     pub struct Armed(());
 
-    /// The call number `nth` (from 0) that this thread makes from now on fails with ENOMEM; those after it work.
+    /// Makes call number `nth` (from 0) of this thread fail with ENOMEM; later calls work.
     pub fn fail_call(nth: u64) -> Armed {
         LEFT.set(Some(nth));
         Armed(())

@@ -6,12 +6,13 @@ use anker_snapmem::{Error, LazyRegion, Mechanism, Pool, Region, Snapshot};
 
 pub const PAGE: usize = 4096;
 
-/// Whether the mechanism goes by pages, which it maps by calls of the system.
+/// Whether the mechanism works on pages, which it maps by system calls.
 pub fn works_on_pages(mechanism: Mechanism) -> bool {
     !["physical", "frames", "epochs", "auto"].contains(&mechanism.name())
 }
 
-/// The subject of a test: a mechanism with a run length, and snapshots that are made at once or when they are needed.
+/// The subject of a test: a mechanism with a run length, and whether snapshots are made at once or when they are
+/// needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     pub mechanism: Mechanism,
@@ -29,7 +30,7 @@ impl Subject {
         self.try_region(pool).expect("the mechanism works here")
     }
 
-    /// A region of that many runs.
+    /// A region with this many runs.
     pub fn region_of(self, pool: &Pool, runs: usize) -> Box<dyn Region> {
         let mut region = self.region(pool);
         region.grow(runs * self.run_bytes).expect("there is room");
@@ -37,14 +38,14 @@ impl Subject {
     }
 }
 
-/// A number of repetitions, for a machine SNAPMEM_SCALE times as fast as a usual one; at least one.
+/// A number of repetitions, scaled by SNAPMEM_SCALE; at least one.
 pub fn scaled(repetitions: usize) -> usize {
     let scale = std::env::var("SNAPMEM_SCALE").map_or(1.0, |scale| scale.parse::<f64>().expect("a number"));
     let scale = if cfg!(miri) { scale / 100.0 } else { scale };
     ((repetitions as f64 * scale) as usize).max(1)
 }
 
-/// Calls `test` with numbers from 0 on, or only with that in SNAPMEM_SEED; says which one failed.
+/// Calls `test` with numbers from 0 on, or only with SNAPMEM_SEED. Says which one failed.
 pub fn for_seeds(seeds: usize, test: impl Fn(u64)) {
     struct Say(u64);
     impl Drop for Say {
@@ -64,7 +65,7 @@ pub fn for_seeds(seeds: usize, test: impl Fn(u64)) {
     }
 }
 
-/// Panics where a snapshot differs from what it must hold.
+/// Panics if a snapshot differs from its model.
 pub fn check_snapshot(snapshot: &dyn Snapshot, model: &[u8]) {
     assert_eq!(snapshot.len(), model.len());
     for (i, bytes) in model.chunks(snapshot.run_bytes()).enumerate() {
@@ -72,7 +73,7 @@ pub fn check_snapshot(snapshot: &dyn Snapshot, model: &[u8]) {
     }
 }
 
-/// Panics where a region differs from what it must hold.
+/// Panics if a region differs from its model.
 pub fn check_region(region: &dyn Region, model: &[u8]) {
     assert_eq!(region.len(), model.len());
     let mut run = vec![0; region.run_bytes()];
@@ -93,10 +94,10 @@ pub fn check_bytes(found: &[u8], wanted: &[u8], what: impl FnOnce() -> String) {
 /// This process's use of system resources.
 #[derive(Clone, Copy, Debug)]
 pub struct Holdings {
-    /// Bytes in memory.
+    /// The bytes in memory.
     pub resident: usize,
     pub address_space: usize,
-    /// Areas of address space.
+    /// The areas of address space.
     pub areas: usize,
     pub descriptors: usize,
 }
@@ -114,13 +115,13 @@ impl Holdings {
         }
     }
 
-    /// Panics if memory has grown since, beyond what an allocator may keep.
+    /// Panics if memory has grown since then by more than an allocator may keep.
     pub fn assert_no_more_memory_than(self, before: Holdings) {
         assert!(self.resident <= before.resident + (8 << 20), "{self:?} after {before:?}");
         assert!(self.descriptors <= before.descriptors, "{self:?} after {before:?}");
     }
 
-    /// Panics if anything is left that was not there before, except threads that stay, with their stacks and arenas.
+    /// Panics if anything is left that did not exist before, except threads that stay, with their stacks and arenas.
     pub fn assert_as_little_as(self, before: Holdings) {
         self.assert_no_more_memory_than(before);
         assert!(self.areas <= before.areas + 64, "{self:?} after {before:?}");

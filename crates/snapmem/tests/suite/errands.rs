@@ -1,4 +1,4 @@
-//! A child of the whole process with one thing to do.
+//! A child of the whole process with one task.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anker_snapmem::{Errand, Error, ForkedErrand, Pool, faults};
 
-/// Sums up numbers, or does something else that children may come to do.
+/// Sums up numbers, or does something else that may happen to a child.
 struct Sum {
     numbers: Vec<u64>,
     scratch: Vec<u64>,
@@ -38,7 +38,7 @@ impl Errand for Sum {
             Then::Claim => return usize::MAX,
             Then::Reply => {}
         }
-        // A child may write to memory that was there.
+        // A child may write to memory that existed at the fork.
         self.scratch.copy_from_slice(&self.numbers);
         reply[..8].copy_from_slice(&self.scratch.iter().sum::<u64>().to_le_bytes());
         reply[8] = self.asked;
@@ -63,7 +63,7 @@ pub fn a_child_has_what_the_parent_had_and_keeps_it() {
     let pool = Pool::new(1 << 20);
     let errand = forked(Then::Reply, &pool);
     assert_eq!(pool.snapshots(), 1);
-    // Other things where the errand was.
+    // Other objects, at the former place of the task.
     let others: Vec<Sum> = (0..10).map(|_| sum(Then::Die)).collect();
     for asked in 1..=3 {
         let reply = errand.ask().unwrap();
@@ -87,7 +87,7 @@ pub fn children_that_end_are_errors() {
         assert!(is_gone(pid) && errand.pid().is_none());
         errand.end();
     }
-    // One that is in the midst of it.
+    // A child that is busy with its task.
     let errand = Arc::new(forked(Then::Hang, &pool));
     let asking = thread::spawn({
         let errand = errand.clone();

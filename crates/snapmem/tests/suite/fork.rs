@@ -1,4 +1,4 @@
-//! The same properties where a snapshot is a process, and what only a process can do: die.
+//! The same properties for snapshots that are processes; and the death of these processes.
 
 #![allow(unsafe_code)]
 
@@ -67,7 +67,8 @@ pub fn equals_plain_vectors_in_huge_pages() {
     equals_plain_vectors(Pages::Huge);
 }
 
-/// Random writes, growth, new and dropped regions, snapshots of all or some; read and ended on other threads.
+/// Random writes, growth, new and dropped regions, and snapshots of all or some regions, which other threads read and
+/// end.
 fn equals_plain_vectors(pages: Pages) {
     for_seeds(20, |seed| {
         let pool = Pool::new(1 << 30);
@@ -155,7 +156,7 @@ fn step(memory: &mut ForkMemory, models: &mut Models, rnd: &mut StdRng, publish:
     }
 }
 
-/// The writer keeps the sum that every snapshot must have, always; several threads ask several threads of the child.
+/// The writer always knows the sum that every snapshot must have. Several threads ask several threads of the child.
 pub fn sums_hold_while_the_writer_runs_flat_out() {
     let pool = Pool::new(1 << 30);
     let mut memory = memory_with(&pool, &[0; 1 << 20]);
@@ -191,7 +192,7 @@ pub fn sums_hold_while_the_writer_runs_flat_out() {
     assert_eq!(pool.snapshots(), 0);
 }
 
-/// No child, dead or alive, is left to this process.
+/// This process has no child any more, dead or alive.
 fn assert_no_children() {
     // SAFETY: asks for any child, without waiting.
     let found = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
@@ -223,7 +224,7 @@ pub fn a_child_that_dies_is_an_error_and_reaped() {
     let mut memory = memory_with(&pool, &[7; 3 * PAGE]);
     let mut read = [0; PAGE];
 
-    // Killed while it waits.
+    // The child is killed while it waits.
     let snapshot = memory.snapshot(2).unwrap();
     snapshot.read(0, 0, &mut read).unwrap();
     kill(snapshot.pid().unwrap(), libc::SIGKILL);
@@ -234,7 +235,7 @@ pub fn a_child_that_dies_is_an_error_and_reaped() {
     assert_eq!(snapshot.pid(), None);
     assert_no_children();
 
-    // Killed while it works for several threads.
+    // The child is killed while it works for several threads.
     drop(snapshot);
     let snapshot = memory.snapshot(3).unwrap();
     thread::scope(|scope| {
@@ -246,7 +247,7 @@ pub fn a_child_that_dies_is_an_error_and_reaped() {
     });
     assert!(snapshot.sum(0, 0..8).is_err());
 
-    // By its own fault, in its first thread and in another.
+    // The child dies by its own fault, in its first thread or in another.
     for (threads, job, how) in [
         (1, panic_in_child as anker_snapmem::Job, "exit status: 101"),
         (2, panic_in_child, "exit status: 101"),
@@ -262,7 +263,7 @@ pub fn a_child_that_dies_is_an_error_and_reaped() {
     }
     assert_no_children();
 
-    // The memory has not noticed.
+    // The memory does not notice.
     assert_eq!(memory.usage(0).snapshots, 1);
     drop(snapshot);
     memory.write(0, 0, &[8; PAGE]).unwrap();
@@ -277,7 +278,7 @@ pub fn a_busy_child_ends_with_its_snapshot() {
     let mut memory = memory_with(&pool, &[7; PAGE]);
     let snapshot = Arc::new(memory.snapshot(1).unwrap());
     let asked = snapshot.clone();
-    // The request outlives the test; the process that it is made of does not.
+    // The request outlives the test, but the child process does not.
     thread::spawn(move || asked.run(sleep_in_child, [1000, 0, 0, 0], &mut []));
     thread::sleep(Duration::from_millis(50));
     kill(snapshot.pid().unwrap(), libc::SIGKILL);
@@ -287,7 +288,7 @@ pub fn a_busy_child_ends_with_its_snapshot() {
     assert!(!fs::exists(format!("/proc/{pid}")).unwrap());
 }
 
-/// Signals for the parent, such as an interrupt from the terminal, are not for the child.
+/// Signals for the parent, such as an interrupt from the terminal, do not reach the child.
 pub fn signals_do_not_reach_the_child() {
     let pool = Pool::new(1 << 30);
     let mut memory = memory_with(&pool, &[7; PAGE]);
@@ -308,7 +309,7 @@ pub fn a_child_survives_the_thread_that_forked_it() {
     }
 }
 
-/// Even if they are busy.
+/// Children end with their parent, even if they are busy.
 pub fn children_end_with_their_parent() {
     let (reader, mut writer) = io::pipe().unwrap();
     // SAFETY: this process has no other thread.
@@ -332,7 +333,8 @@ pub fn children_end_with_their_parent() {
     kill(parent as u32, libc::SIGKILL);
     assert_eq!(pids.split_whitespace().count(), 2);
     for pid in pids.split_whitespace() {
-        // Gone, or waiting to be reaped by whoever adopted it. Should it live, this test never ends.
+        // The child is gone, or waits to be reaped by the process that adopted it. If it lived, this test would never
+        // end.
         let lives = || {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             status.contains("State:") && !status.contains("State:\tZ") && !status.contains("State:\tX")
@@ -343,7 +345,7 @@ pub fn children_end_with_their_parent() {
     }
 }
 
-/// The existing regions, as bits; their first bytes are the reply.
+/// The regions that exist, as bits; their first bytes are the reply.
 fn survey(view: &ForkView, [regions, ..]: [u64; 4], reply: &mut [u8]) -> u64 {
     (0..regions as usize).fold(0, |found, region| match view.region(region) {
         Some(bytes) => {
@@ -354,7 +356,7 @@ fn survey(view: &ForkView, [regions, ..]: [u64; 4], reply: &mut [u8]) -> u64 {
     })
 }
 
-/// A child with one region of many does not have the others; and none of the parent's files.
+/// A child with one region of many does not have the others, nor the parent's files.
 pub fn a_child_gets_what_it_is_asked_for() {
     const BYTES: usize = 8 << 20;
     let pool = Pool::new(1 << 30);
@@ -372,7 +374,7 @@ pub fn a_child_gets_what_it_is_asked_for() {
     let file = fs::File::open("/proc/self/exe").unwrap();
     let (all, one, none) =
         (memory.snapshot(1).unwrap(), memory.snapshot_of(&[3], 1).unwrap(), memory.snapshot_of(&[], 1).unwrap());
-    // They also have what this process has mapped in between, such as their boards.
+    // Children also have mappings that this process has made in between, such as their boards.
     let about = |pages: usize| pages - 100..=pages;
     assert!(about(7 * BYTES / PAGE).contains(&(pages(&all) - pages(&one))));
     assert!(about(BYTES / PAGE).contains(&(pages(&one) - pages(&none))));
@@ -404,7 +406,7 @@ pub fn a_child_gets_what_it_is_asked_for() {
     assert_eq!(memory.snapshot_of(&[6, 3], 1).unwrap().run(survey, [99, 0, 0, 0], &mut []).unwrap(), 1 << 6 | 1 << 3);
 }
 
-/// Any one call of the system fails, and the limit of the pool is hit: an error, and everything as it was.
+/// If any one system call fails, or the pool's limit is reached, there is an error, and everything stays as it was.
 pub fn refusals_leave_everything_as_it_was() {
     let mut refused = 0;
     for nth in 0..30 {
@@ -424,7 +426,7 @@ pub fn refusals_leave_everything_as_it_was() {
                 Ok(()) => model.copy_from_slice(&bytes),
                 Err(_) => refused += 1,
             }
-            // Also the child's call, to start a thread.
+            // The calls include the child's own, which starts a thread.
             match memory.snapshot(2).and_then(|snapshot| snapshot.wait_until_ready().map(|()| snapshot)) {
                 Ok(snapshot) => snapshots.push((snapshot, model.clone())),
                 Err(error) => {
@@ -456,8 +458,8 @@ pub fn refusals_leave_everything_as_it_was() {
 pub fn fork_failing_says_what_to_do() {
     let pool = Pool::new(1 << 30);
     let mut memory = memory_with(&pool, &[7; PAGE]);
-    // The limit does not hold for root, so be a user that has nothing but this process.
-    // SAFETY: changes the identity of this process, which is the test's alone.
+    // The limit does not apply to root, so the test becomes a user that has no other process. SAFETY: changes the
+    // identity of this process, which belongs to the test alone.
     let alone = unsafe { libc::geteuid() != 0 || libc::setuid(54321) == 0 };
     assert!(alone);
     let live = memory.snapshot(1).unwrap();
@@ -470,7 +472,7 @@ pub fn fork_failing_says_what_to_do() {
             assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &limit), 0);
         }
     };
-    // This process, its child and one more, but no thread in that one.
+    // The limit allows this process, its child and one more, but no thread in that one.
     limit(3);
     let error = memory.snapshot(2).unwrap().wait_until_ready().unwrap_err().to_string();
     assert!(error.starts_with("pthread_create in the child failed") && error.contains("ulimit -u"), "{error}");
@@ -510,7 +512,7 @@ pub fn memory_returns_after_10_000_snapshots() {
     assert!(pool.copied() > 0);
 }
 
-/// A child has at most one copy of each page, however often it is written under later ones.
+/// A child has at most one copy of each page, however often the page is written under later children.
 pub fn an_old_child_is_charged_for_no_more_than_it_shares() {
     let pool = Pool::new(16 << 20);
     let mut memory = ForkMemory::new(&pool, Pages::Small).unwrap();

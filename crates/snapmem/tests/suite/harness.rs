@@ -1,10 +1,10 @@
 //! Runs each test in a process of its own.
 //!
-//! So a test may set limits for its process and measure its memory, and one that is killed by a signal is only one that
-//! failed. A test that cannot run here is skipped, and the reason said.
+//! So a test may set limits for its process and measure its memory, and a test that is killed by a signal has only
+//! failed. A test that cannot run here is skipped, and the reason is printed.
 //!
-//! `suite [--list] [--skip PART]... [PART]...` runs the tests whose name has one of the parts, or all, except those
-//! with a part to be skipped. `suite --exact NAME` runs one test in this very process.
+//! `suite [--list] [--skip PART]... [PART]...` runs the tests whose name contains one of the parts, or all tests,
+//! except those that contain a part to skip. `suite --exact NAME` runs one test in this process.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitCode};
@@ -13,7 +13,7 @@ use std::thread;
 
 pub struct Test {
     pub name: String,
-    /// Or why it cannot run here.
+    /// The test, or the reason why it cannot run here.
     pub run: Result<Box<dyn Fn() + Send + Sync>, String>,
 }
 
@@ -33,7 +33,7 @@ pub fn main(tests: Vec<Test>) -> ExitCode {
             }
             "--skip" => skipped.push(value()),
             "--list" => list = true,
-            // Others are for runners that know more, and passed to all.
+            // Other options are for other runners, but are passed to all of them.
             option if option.starts_with('-') => {}
             _ => wanted.push(argument),
         }

@@ -4,7 +4,7 @@ use anker_snapmem::Pool;
 
 use crate::common::{Subject, check_snapshot};
 
-/// As long as nobody reads a region's snapshots, or reads them before the region changes, they are nothing or one.
+/// If nobody reads a region's snapshots, they are never made. If they are read before the region changes, there is one.
 pub fn what_is_neither_read_nor_written_costs_nothing(subject: Subject) {
     const RUNS: usize = 8;
     let pool = Pool::new(1 << 30);
@@ -24,7 +24,7 @@ pub fn what_is_neither_read_nor_written_costs_nothing(subject: Subject) {
         declared.push(columns.iter_mut().map(|column| column.snapshot().unwrap()).collect());
     }
     assert_eq!((pool.snapshots(), pool.used(), pool.copied()), (0, used, copied));
-    // One column is written, one read, one neither.
+    // One column is written, one is read, and one is neither.
     for i in 1..=10 {
         columns[0].write(0, &[i]).unwrap();
         check_snapshot(&*declared[i as usize][1], &model(1));
@@ -32,7 +32,7 @@ pub fn what_is_neither_read_nor_written_costs_nothing(subject: Subject) {
     assert_eq!(pool.snapshots(), 2);
     declared.iter().for_each(|snapshots| check_snapshot(&*snapshots[0], &model(0)));
     assert_eq!(columns.iter().map(|column| column.usage().snapshots).sum::<u64>(), 300);
-    // What was made goes with the last who may read it.
+    // The snapshot that was made ends with its last reader.
     let last = declared.pop().unwrap();
     drop(declared);
     assert_eq!(pool.snapshots(), 2);

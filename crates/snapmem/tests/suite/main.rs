@@ -1,8 +1,8 @@
-//! One suite for every mechanism: what a region and its snapshots must hold, under concurrency, at every limit, and
-//! when calls of the system fail.
+//! One suite for every mechanism: the properties of a region and its snapshots, under concurrency, at every limit, and
+//! when system calls fail.
 //!
-//! A mechanism that this kernel does not have is skipped, aloud. SNAPMEM_SCALE=0.1 does a tenth of the repetitions,
-//! SNAPMEM_SEED=7 only those with that seed.
+//! A mechanism that this kernel does not support is skipped, and the suite says so. SNAPMEM_SCALE=0.1 does a tenth of
+//! the repetitions; SNAPMEM_SEED=7 runs only the repetition with that seed.
 
 mod common;
 mod errands;
@@ -31,7 +31,7 @@ const CONTENT: [Property; 4] = [
     ("at_the_limit_everything_stays_as_it_was", refusals::at_the_limit_everything_stays_as_it_was),
 ];
 
-/// The same, where the process and the system take part.
+/// Properties that involve the process and the system.
 const RESOURCES: [Property; 5] = [
     ("a_call_that_fails_leaves_everything_as_it_was", refusals::a_call_that_fails_leaves_everything_as_it_was),
     (
@@ -43,11 +43,11 @@ const RESOURCES: [Property; 5] = [
     ("scattered_writes_work_or_name_the_limit", returns::scattered_writes_work_or_name_the_limit),
 ];
 
-/// A property, in addition to most of these, of snapshots that are only declared.
+/// A property of snapshots that are only declared, in addition to most of these.
 const LAZY: [Property; 1] =
     [("what_is_neither_read_nor_written_costs_nothing", lazy::what_is_neither_read_nor_written_costs_nothing)];
 
-/// For snapshots that are processes.
+/// Properties of snapshots that are processes.
 const FORK: [(&str, fn()); 17] = [
     ("equals_plain_vectors_in_small_pages", fork::equals_plain_vectors_in_small_pages),
     ("equals_plain_vectors_in_huge_pages", fork::equals_plain_vectors_in_huge_pages),
@@ -101,10 +101,11 @@ fn properties(mechanism: Mechanism, run_bytes: usize) -> Vec<Test> {
     tests
 }
 
-/// Miri needs a minute for what else takes a hundredth of a second, and what holds for a page holds for more.
+/// Miri is thousands of times slower, and a property of one page holds for more.
 const SHORTEST_FOR_ARROW: usize = if cfg!(miri) { 8 << 10 } else { 16 << 10 };
 
-/// A short one for bitmaps, where the mechanism does not work on pages; the shortest for Arrow; the usual one.
+/// The lengths of runs: a short one for bitmaps, if the mechanism does not work on pages; the shortest for Arrow; and
+/// the usual one.
 fn run_lengths(mechanism: Mechanism) -> &'static [usize] {
     match works_on_pages(mechanism) {
         _ if cfg!(miri) => &[1 << 10, SHORTEST_FOR_ARROW],

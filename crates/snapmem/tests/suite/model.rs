@@ -1,4 +1,4 @@
-//! The property: whatever is done, in whatever order, regions and snapshots equal plain vectors.
+//! The property that regions and snapshots always equal plain vectors, whatever is done, in any order.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -15,10 +15,10 @@ const MAX_REGIONS: usize = 4;
 const MAX_RUNS: usize = if cfg!(miri) { 3 } else { 12 };
 const STEPS: usize = if cfg!(miri) { 100 } else { 400 };
 
-/// A snapshot and what it must hold.
+/// A snapshot with its model.
 type Seen = (Arc<dyn Snapshot>, Arc<Vec<u8>>);
 
-/// A region and what it must hold.
+/// A region with its model.
 struct Column {
     region: Box<dyn Region>,
     model: Vec<u8>,
@@ -26,7 +26,7 @@ struct Column {
 
 /// Compares regions with plain vectors. One writer makes random writes, growth, snapshots of random subsets with
 /// patches, new regions and dropped ones. Readers check, share and drop the snapshots, and keep runs beyond them, on
-/// their own threads in their own order.
+/// their own threads, in their own order.
 pub fn equals_plain_vectors(subject: Subject) {
     for_seeds(if subject.run_bytes < 4096 { 60 } else { 25 }, |seed| {
         let pool = Pool::new(4 << 30);
@@ -45,7 +45,7 @@ pub fn equals_plain_vectors(subject: Subject) {
             };
             (0..STEPS).for_each(|_| writer.step());
             writer.columns.iter().for_each(|column| check_region(&*column.region, &column.model));
-            // Half of the regions go while their snapshots are alive.
+            // Half of the regions are dropped while their snapshots are alive.
             writer.columns.truncate(MAX_REGIONS / 2);
             writer.readers.clear();
         });
@@ -92,12 +92,12 @@ impl Writer<'_> {
         let len = (model.len() + more).min(MAX_RUNS * self.subject.run_bytes);
         region.grow(len).unwrap();
         model.resize(len, 0);
-        // Asking for less changes nothing.
+        // Asking for a smaller length changes nothing.
         region.grow(len / 2).unwrap();
         assert_eq!(region.len(), len);
     }
 
-    /// Offset and bytes within one run of `len` bytes: small or large, aligned or not, often at the hot place.
+    /// An offset and bytes within one run of `len` bytes: few or many, aligned or not, often at the hot place.
     fn change(&mut self, len: usize) -> (usize, Vec<u8>) {
         let rnd = &mut self.rnd;
         let offset = match rnd.random_range(0..8) {
@@ -149,7 +149,7 @@ impl Writer<'_> {
             for _ in 0..self.rnd.random_range(0..4) {
                 if !model.is_empty() {
                     let (offset, bytes) = self.change(model.len());
-                    // A run that was looked at before stays what it was.
+                    // A run that was read before does not change.
                     let index = offset / self.subject.run_bytes;
                     let before = self.rnd.random_bool(0.3).then(|| snapshot.run(index).unwrap());
                     let wanted = before.as_deref().map(<[u8]>::to_vec);
@@ -170,7 +170,7 @@ impl Writer<'_> {
     }
 }
 
-/// Holds some snapshots, and some runs without their snapshots, and checks them now and again.
+/// Holds some snapshots, and some runs without their snapshots, and checks them now and then.
 fn read(snapshots: Receiver<Seen>, seed: u64) {
     let mut rnd = StdRng::seed_from_u64(seed);
     let mut held: Vec<Seen> = Vec::new();

@@ -1,4 +1,4 @@
-//! Readers on other threads while the writer runs flat out.
+//! Readers on other threads while the writer runs at full speed.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -19,7 +19,7 @@ impl Checksum {
         (word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
     }
 
-    /// After a word has changed.
+    /// Updates the sum after a word has changed.
     fn change(&mut self, word: usize, from: u64, to: u64) {
         self.0 = self.0.wrapping_add(to.wrapping_sub(from).wrapping_mul(Checksum::weight(word)));
     }
@@ -37,8 +37,8 @@ impl Checksum {
     }
 }
 
-/// The writer knows the sum that every snapshot must have, always. Readers look twice, hold several snapshots, and end
-/// them while the writer writes.
+/// The writer always knows the sum that every snapshot must have. Readers check each snapshot twice, hold several of
+/// them, and drop them while the writer writes.
 pub fn checksums_hold_while_the_writer_runs_flat_out(subject: Subject) {
     let (runs, writes) = if cfg!(miri) { (2, 40) } else { ((1 << 20) / subject.run_bytes, 400) };
     let pool = Pool::new(1 << 30);
@@ -67,7 +67,7 @@ pub fn checksums_hold_while_the_writer_runs_flat_out(subject: Subject) {
         let mut sum = Checksum(0);
         for i in 0..scaled(600) {
             for _ in 0..rnd.random_range(0..writes) {
-                // Half of them in one run, so that it is written again and again.
+                // Half of the writes go to one run, so that it is written again and again.
                 let among = if rnd.random() { words } else { subject.run_bytes / 8 };
                 let word = rnd.random_range(0..among);
                 let (mut from, to) = ([0; 8], rnd.random());
@@ -76,7 +76,8 @@ pub fn checksums_hold_while_the_writer_runs_flat_out(subject: Subject) {
                 sum.change(word, u64::from_le_bytes(from), to);
             }
             let snapshot: Arc<dyn Snapshot> = region.snapshot().unwrap().into();
-            // One snapshot for both now and then; a reader that has enough must not stop the writer.
+            // Now and then, both readers get the same snapshot. A reader with enough snapshots must not stop the
+            // writer.
             for reader in readers.iter().skip(i % 2).take(1 + i % 3) {
                 if i % 10 == 0 {
                     reader.send((snapshot.clone(), sum)).expect("the reader is there");
@@ -86,7 +87,7 @@ pub fn checksums_hold_while_the_writer_runs_flat_out(subject: Subject) {
             }
         }
     });
-    // Some give memory back only when the writer comes by.
+    // Some mechanisms free memory only when the writer next writes there.
     assert!(pool.used() as usize <= region.len() + region.len() / 4);
     (0..runs).for_each(|run| region.write(run * subject.run_bytes, &[1]).unwrap());
     assert_eq!((pool.used() as usize, pool.snapshots()), (region.len(), 0));

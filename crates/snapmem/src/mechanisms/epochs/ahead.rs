@@ -1,33 +1,33 @@
-//! Copying frames when the snapshot is taken, instead of line by line when they are written.
+//! Copying frames at the snapshot, instead of line by line when they are written.
 //!
-//! Writing lines aside is dear where a snapshot's frames are written again and again: each line costs, and so does
-//! every copy of a frame whose log got full. Copied at once, in parallel and in order, a frame costs as much as a few
-//! lines. So an automatic region counts what the last snapshot made it write aside, frame by frame, and the next
-//! snapshot copies those frames that it was often enough. A frame that was copied goes on being counted while that
-//! snapshot lives, and is copied again only if it was worth it.
+//! Putting lines aside is expensive if a snapshot's frames are written again and again: each line costs, and so does
+//! each copy of a frame whose log is full. If a frame is copied at the snapshot, in parallel with others, it costs as
+//! much as a few lines. So an automatic region counts, for each frame, the lines that were put aside because of the
+//! last snapshot. The next snapshot copies the frames for which a copy would have been cheaper. Such a frame is still
+//! counted while that snapshot lives, and is copied again only if the copy was worth it.
 
 use std::sync::atomic::Ordering;
 
 use super::EpochRegion;
 use crate::memory::copiers::Copiers;
 
-/// A frame is copied ahead if it was written at least once per this many of its bytes. (64 KB: 8 lines, with their
-/// share of the copy of a full log, cost about as much as a copy in bulk.)
+/// A frame is copied ahead if it was written at least once per this many of its bytes. (For 64 KB, that is 8 lines.
+/// With their share of copying a frame with a full log, they cost about as much as a copy in bulk.)
 const BYTES_PER_WRITE: usize = 8192;
-/// The cost of copying a frame late, in lines.
+/// The cost of copying a single frame when it is written, in lines.
 const LATE_COPY: usize = 40;
-/// Fewer frames are not worth waking threads for.
+/// For fewer frames, it does not pay to wake threads.
 const MIN_FRAMES: usize = 16;
 
 #[derive(Debug, Default)]
 pub struct Ahead {
     /// The cost of snapshots to the writer since frames were last counted, in lines.
     cost: usize,
-    /// Snapshots since then.
+    /// The number of snapshots since then.
     snapshots: usize,
-    /// Frames that the last snapshot copied ahead, of how many.
+    /// The number of frames that the last snapshot copied ahead, and the number of all frames.
     copied: Option<(usize, usize)>,
-    /// It would have copied frames if there had been memory.
+    /// Whether it would have copied frames if there had been memory.
     short: bool,
 }
 
@@ -52,12 +52,12 @@ impl Ahead {
 }
 
 impl EpochRegion {
-    /// After a snapshot has begun: its frames that will be rewritten get a copy that is the writer's.
+    /// Called after a snapshot has begun: gives the writer copies of the frames that will be rewritten.
     pub(super) fn copy_ahead(&mut self) {
         let frames = self.frames.len();
         let Some(ahead) = &mut self.ahead else { return };
         ahead.snapshots += 1;
-        // Counting looks at every frame: not for less than a line a frame.
+        // Counting visits every frame. It pays only if the cost exceeds a line per frame.
         if frames < MIN_FRAMES || (ahead.copied.is_none() && ahead.cost < frames) {
             return;
         }
@@ -77,9 +77,9 @@ impl EpochRegion {
         }
     }
 
-    /// Whether there is memory for it; else frames are copied when they are written, or that fails.
+    /// Whether there was memory for the copies. Otherwise, frames are copied when they are written, or that fails.
     fn copy_now(&mut self, runs: &[usize]) -> bool {
-        // The rest is for what cannot do without: growth, and writes to other frames.
+        // The rest of the memory is left for growth, and for writes to other frames.
         if runs.iter().map(|&run| self.frames[run].base.len() as u64).sum::<u64>() > self.pool.room() / 2 {
             return false;
         }

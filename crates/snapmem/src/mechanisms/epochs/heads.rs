@@ -1,4 +1,4 @@
-//! The newest version of every frame, for readers: grows at the end while others read, and never moves.
+//! The newest version of every frame, for readers. The list grows at its end while others read, and never moves.
 
 #![allow(unsafe_code)]
 
@@ -12,34 +12,35 @@ use super::version::Version;
 use crate::memory::error::OutOfMemory;
 use crate::memory::pool::Pool;
 
-/// The first part has this many places, every further one as many as all before it.
+/// The number of places in the first part. Every further part has as many as all parts before it.
 const FIRST: usize = 8;
 const PARTS: usize = 32;
 
 pub struct Heads {
     parts: [AtomicPtr<Place>; PARTS],
-    /// Shared by who walks from a newest version to older ones, exclusive to who takes versions out between.
+    /// Held shared while walking from a newest version to older ones, and exclusively while versions in between are
+    /// removed.
     walks: RwLock<()>,
 }
 
-/// A frame's newest version. Its birth is stored beside it: a version that a snapshot does not see may be gone by the
-/// time it is looked at.
+/// A frame's newest version, and its birth. The birth is stored here, too, because a version that a snapshot does not
+/// see may be freed before a reader looks at it.
 pub struct Place {
     version: AtomicPtr<Version>,
-    /// Stored before `version`, loaded after it: so that who sees a version does not see an earlier birth.
+    /// Stored before `version` and loaded after it, so that a reader of a version never sees an earlier birth.
     birth: AtomicU64,
 }
 
 impl Place {
-    /// The newest version and its birth; that of its successor, if one has just come. So a snapshot from that birth on
-    /// sees the version.
+    /// The newest version and its birth. If a successor has just come, the birth may be the successor's. A snapshot
+    /// from that birth on sees the version.
     #[inline]
     pub fn newest(&self) -> (*mut Version, u64) {
         let version = self.version.load(Ordering::Acquire);
         (version, self.birth.load(Ordering::Relaxed))
     }
 
-    /// The writer's.
+    /// For the writer: sets the newest version.
     pub fn publish(&self, version: NonNull<Version>, birth: u64) {
         self.birth.store(birth, Ordering::Relaxed);
         self.version.store(version.as_ptr(), Ordering::Release);
@@ -56,7 +57,7 @@ impl Heads {
         Heads { parts: [const { AtomicPtr::new(ptr::null_mut()) }; PARTS], walks: RwLock::new(()) }
     }
 
-    /// Part, place in the part, and the part's length.
+    /// The part, the place in it, and the length of the part.
     #[inline]
     fn locate(index: usize) -> (usize, usize, usize) {
         let part = (index / FIRST + 1).ilog2() as usize;
@@ -67,7 +68,7 @@ impl Heads {
         Layout::array::<Place>(len).expect("a table that fits in memory")
     }
 
-    /// The writer's: there is a place for `index` afterwards.
+    /// For the writer: makes sure that there is a place for `index`.
     pub fn ensure(&self, index: usize, pool: &Pool) -> Result<(), OutOfMemory> {
         let (part, _, len) = Heads::locate(index);
         if self.parts[part].load(Ordering::Relaxed).is_null() {
@@ -82,7 +83,7 @@ impl Heads {
         Ok(())
     }
 
-    /// For a place that has been made.
+    /// The place of `index`, which must exist.
     #[inline]
     pub fn at(&self, index: usize) -> &Place {
         let (part, place, len) = Heads::locate(index);
@@ -95,12 +96,12 @@ impl Heads {
 }
 
 impl Heads {
-    /// As long as the guard is held, versions that a newest one leads to stay.
+    /// While the guard is held, versions that can be reached from a newest one stay.
     pub fn walk(&self) -> RwLockReadGuard<'_, ()> {
         self.walks.read()
     }
 
-    /// Does something while nobody walks, unless somebody does; if it must be, waits until nobody does.
+    /// Runs `change` while nobody walks. If somebody walks, it does nothing or, if `must_be`, waits.
     pub fn while_nobody_walks<T>(&self, must_be: bool, change: impl FnOnce() -> T) -> Option<T> {
         let alone = if must_be { Some(self.walks.write()) } else { self.walks.try_write() };
         alone.map(|_alone| change())

@@ -1,7 +1,7 @@
 //! The live snapshots of a region, and the memory that is kept for them.
 //!
-//! Memory that the writer replaced is kept with the newest snapshot that can see it. When that one ends, the memory
-//! passes to the next older one that can see it too, or is free.
+//! Memory that the writer has replaced is kept with the newest snapshot that can see it. When that snapshot ends, the
+//! memory passes to the next older one that can also see it, or is freed.
 
 use std::mem;
 use std::ops::Range;
@@ -14,23 +14,24 @@ use super::version::Version;
 use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 
-/// Epochs count from 1; this is before all of them.
+/// Epochs count from 1; this value comes before all of them.
 pub const NEVER: u64 = 0;
 
 pub struct Live {
-    /// The newest snapshot's epoch, or [`NEVER`]. Only the writer makes it larger.
+    /// The newest snapshot's epoch, or [`NEVER`]. Only the writer increases it.
     newest: AtomicU64,
     snapshots: Mutex<Vec<Entry>>,
 }
 
-/// Ascending by epoch.
+/// The entries, in ascending order of their epochs.
 struct Entry {
     epoch: u64,
     kept: Vec<Retired>,
 }
 
 impl Entry {
-    /// Keeps retired memory. If not even the list can grow, it is kept for ever: better than the end of the process.
+    /// Keeps retired memory. If the list cannot grow, the memory is kept forever, which is better than the end of the
+    /// process.
     fn keep(&mut self, retired: Retired) {
         match self.kept.try_reserve(1) {
             Ok(()) => self.kept.push(retired),
@@ -39,7 +40,7 @@ impl Entry {
     }
 }
 
-/// Seen by the snapshots from `birth` on, up to the one that it is kept with.
+/// Retired memory. The snapshots from `birth` on can see it, up to the one with which it is kept.
 pub struct Retired {
     birth: u64,
     _memory: Memory,
@@ -65,16 +66,16 @@ impl Drop for Chain {
 }
 
 impl Retired {
-    /// A version's bytes.
+    /// The bytes of a version.
     pub fn bytes(birth: u64, base: FrameRef, log: Vec<FrameRef>) -> Retired {
         Retired { birth, _memory: Memory::Bytes { _base: base, _log: log } }
     }
 
-    /// A frame's versions themselves, along which all snapshots walk.
+    /// The versions of a frame themselves, which all snapshots follow.
     ///
     /// # Safety
     ///
-    /// They are from [`Version::allocate`] and reachable only for snapshots that are alive now.
+    /// They come from [`Version::allocate`], and can be reached only by snapshots that are alive now.
     #[allow(unsafe_code)]
     pub unsafe fn versions(newest: NonNull<Version>) -> Retired {
         Retired { birth: NEVER, _memory: Memory::Versions { _chain: Chain(newest) } }
@@ -86,14 +87,14 @@ impl Live {
         Live { newest: AtomicU64::new(NEVER), snapshots: Mutex::new(Vec::new()) }
     }
 
-    /// Memory born later than this is the writer's alone.
+    /// The epoch of the newest live snapshot. Memory that was born later belongs to the writer alone.
     #[inline]
     pub fn newest(&self) -> u64 {
-        // What snapshots that have ended read was read before: pairs with the store in `end`.
+        // All reads of ended snapshots happened before this load: it pairs with the store in `end`.
         self.newest.load(Ordering::Acquire)
     }
 
-    /// Calls `ask` with a function that tells whether a snapshot of one of some epochs is alive.
+    /// Calls `ask` with a function that tells whether a snapshot with one of some epochs is alive.
     pub fn with_seen<T>(&self, ask: impl FnOnce(&dyn Fn(Range<u64>) -> bool) -> T) -> T {
         let snapshots = self.snapshots.lock();
         ask(&|epochs| {
@@ -106,7 +107,7 @@ impl Live {
         self.snapshots.lock().len() as u64
     }
 
-    /// The writer begins a snapshot; epochs ascend.
+    /// For the writer: begins a snapshot; epochs ascend.
     pub fn begin(&self, epoch: u64, pool: &Pool) -> Result<(), OutOfMemory> {
         let mut snapshots = self.snapshots.lock();
         let wanted = size_of::<Entry>() as u64;
@@ -133,7 +134,7 @@ impl Live {
         drop(unneeded);
     }
 
-    /// Room for so much more to be kept.
+    /// Makes room for `more` entries of kept memory.
     pub fn reserve(&self, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
         let wanted = (more * size_of::<Retired>()) as u64;
         match self.snapshots.lock().last_mut() {
@@ -144,7 +145,7 @@ impl Live {
         }
     }
 
-    /// Keeps what live snapshots still see. The writer has already put something else in its place.
+    /// Keeps memory that live snapshots still see. The writer has already replaced it.
     pub fn retire(&self, retired: impl IntoIterator<Item = Retired>) {
         let mut snapshots = self.snapshots.lock();
         for retired in retired {

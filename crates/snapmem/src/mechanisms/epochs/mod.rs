@@ -1,4 +1,4 @@
-//! Copy-on-write in user space, a line at a time, by epochs.
+//! Copy-on-write in user space, one line at a time, by epochs.
 //!
 //! ```text
 //!   frame   version born in 1 --------------> base [line 0][line 1][line 2] ...   written in place while no live
@@ -7,30 +7,30 @@
 //!   snapshot of epoch 7 = base + the log's entries born in 7 or before
 //! ```
 //!
-//! A snapshot is a number: taking one adds the region's epoch to the live ones and increments it, whatever the
-//! region's size. Frames have versions. A version, and each entry of its log, is born in an epoch and seen by the
-//! snapshots from that epoch on. The writer compares a birth with the newest live snapshot: anything born later
-//! belongs to the writer alone and is changed in place. Else the writer
+//! A snapshot is a number. Taking one adds the region's epoch to the live ones and increments it, whatever the region's
+//! size. Frames have versions. A version, and each entry of its log, is born in an epoch, and is seen by the snapshots
+//! from that epoch on. The writer compares a birth with the newest live snapshot. Content that was born later belongs
+//! to the writer alone, and is changed in place. Otherwise the writer
 //!
-//! - appends the changed line to the frame's log, 64 bytes instead of a frame or a page;
-//! - or, when the log is full, copies the frame with its log into a new version. Readers of older snapshots walk to
-//!   the version before. Versions in between that no live snapshot sees are taken out of their way.
+//! - appends the changed line to the frame's log, which costs 64 bytes instead of a frame or a page;
+//! - or, if the log is full, copies the frame with its log into a new version. Readers of older snapshots walk to the
+//! version before. Versions in between that no live snapshot sees are removed.
 //!
-//! When the snapshots that saw a version have ended, its log is folded into its base in place. So a frame is copied
-//! at most once per log's length of lines written, and only while snapshots are alive. An exception are a few logs
-//! that have not grown for long: they are merged so that readers need not do it.
+//! When the snapshots that saw a version have ended, its log is folded into its base in place. So a frame is copied at
+//! most once for as many written lines as fit into its log, and only while snapshots are alive. A few logs that have
+//! not grown for long are an exception: they are merged, so that readers need not do it.
 //!
-//! If most of a region's frames are rewritten between snapshots, copying line by line is expensive. An automatic
-//! region notices this, and copies those frames at the snapshot, all at once and in parallel.
+//! If most of a region's frames are rewritten between snapshots, copying line by line is expensive. An automatic region
+//! notices this, and copies those frames at the snapshot, all at once and in parallel.
 //!
-//! A reader gets a pointer to the base if its snapshot sees no entry of the log. Otherwise it gets a merged copy,
-//! which the reader pays for, not the writer. Memory that a live snapshot sees is never written to.
+//! A reader gets a pointer to the base if its snapshot sees no entry of the log. Otherwise it makes a merged copy,
+//! which costs the reader, not the writer. Memory that a live snapshot sees is never written to.
 //!
-//! The protocol is this: births, places and bases do not change once published. The log's length, the newest version
-//! and the newest live snapshot are stored with Release and loaded with Acquire. When the last one falls, the writer
-//! knows that all reads of the ended snapshots are over. A reader takes a lock only to go past a frame's newest
-//! version, shared with all others that do. There are no page faults, no system calls, no TLB shoot-downs, and no
-//! reference count per frame.
+//! The protocol: births, places and bases do not change once they are published. The log's length, the newest version
+//! and the newest live snapshot are stored with Release and loaded with Acquire. When the newest live snapshot
+//! decreases, the writer knows that all reads of the ended snapshots are over. A reader takes a lock only to go past a
+//! frame's newest version, and shares it with all others that do. There are no page faults, no system calls, no TLB
+//! shoot-downs, and no reference count per frame.
 
 #![allow(unsafe_code)]
 
@@ -58,34 +58,34 @@ use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::region::{Label, Usage};
 
-/// Frames below this are copied whole: a log would cost as much.
+/// Frames below this length are copied whole, because a log would cost as much.
 const MIN_LOGGED: usize = 4096;
-/// A log is full when it holds this part of its frame's lines.
+/// A log is full when it holds one line in this many of its frame.
 const FULL_SHARE: usize = 8;
-/// A write of more lines at once copies the frame instead.
+/// A write of more lines than this copies the frame instead.
 const MAX_LINES_ASIDE: usize = 8;
-/// Frames looked after at each snapshot.
+/// The number of frames that are looked after at each snapshot.
 const TIDY_AT_SNAPSHOT: usize = 2;
-/// So many older versions of a frame may wait to be looked through for those that nobody sees.
+/// The number of older versions of a frame that may accumulate before unseen ones among them are removed.
 const UNPRUNED: u32 = 4;
-/// Epochs after which a log that nobody appends to is merged even though snapshots see its version.
+/// The number of epochs after which a log without new entries is merged, even though snapshots see its version.
 const COLD: u64 = 16;
 
 /// A growable list of frames, each of which is one run. It has the functions of [`Region`], with types of its own. In
-/// addition each run may have a length of its own, and be replaced by one of another length.
+/// addition, each run may have a length of its own, and may be replaced by one of another length.
 pub struct EpochRegion {
     frames: Vec<Frame>,
-    /// Length of a run that is appended, and of all where bytes are found by their offset in the region.
+    /// The length of an appended run; of all runs, if bytes are addressed by their offset in the region.
     run_bytes: usize,
     /// The length of all runs.
     bytes: u64,
-    /// The epoch that writes are born in; the next snapshot gets it.
+    /// The epoch in which writes are born; the next snapshot gets it.
     epoch: u64,
-    /// Decides whether frames are copied ahead; `None`: they never are.
+    /// Decides whether frames are copied ahead; `None` if they never are.
     ahead: Option<Ahead>,
-    /// Bytes copied into logs, not yet counted in `shared`.
+    /// Bytes that were copied into logs, but are not yet counted in `shared`.
     written_aside: u64,
-    /// Frames that have, or had, a log: each at most once.
+    /// Frames that have or had a log, each at most once.
     logged: VecDeque<u32>,
     shared: Arc<Shared>,
     pool: Pool,
@@ -98,19 +98,20 @@ struct Shared {
     copied_bytes: AtomicU64,
 }
 
-/// The writer's end of a frame.
+/// The writer's data of a frame.
 struct Frame {
     /// The newest version's birth.
     birth: u64,
     base: FrameRef,
     label: Label,
     log: Option<Box<Log>>,
-    /// The frame is among `logged`.
+    /// Whether the frame is in `logged`.
     listed: bool,
-    /// Writes that a live snapshot made dear, or would have without a copy, since they were last counted.
+    /// The number of writes, since they were last counted, that a live snapshot made expensive, or would have without a
+    /// copy.
     writes: u32,
     version: NonNull<Version>,
-    /// Versions before the newest; at how many of them those that nobody sees are taken out.
+    /// The number of versions before the newest; the next field is the number at which unseen ones are removed.
     older: u32,
     prune_at: u32,
 }
@@ -120,7 +121,7 @@ struct Frame {
 unsafe impl Send for EpochRegion {}
 
 impl EpochRegion {
-    /// Without frames at first. Runs are a power of two from a line to 4 GiB.
+    /// A region without frames. The length of a run is a power of two, from a line to 4 GiB.
     pub fn new(pool: &Pool, run_bytes: usize) -> EpochRegion {
         assert!(is_run(run_bytes));
         EpochRegion {
@@ -136,7 +137,7 @@ impl EpochRegion {
         }
     }
 
-    /// As [`EpochRegion::new`], but frames are copied ahead where that is cheaper.
+    /// As [`EpochRegion::new`], but frames are copied ahead if that is cheaper.
     pub fn automatic(pool: &Pool, run_bytes: usize) -> EpochRegion {
         let mut region = EpochRegion::new(pool, run_bytes);
         region.ahead = Some(Ahead::default());
@@ -178,8 +179,7 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Lengthens the runs of a region that has at most one. The new bytes are zero. Live snapshots keep the short
-    /// run.
+    /// Lengthens the run of a region with at most one. The new bytes are zero. Live snapshots keep the short run.
     pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
         let before = self.run_bytes;
         assert!(self.frames.len() <= 1 && run_bytes >= before, "only the first run becomes longer");
@@ -190,14 +190,14 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// The label of a run, set when it was replaced; 0 at first.
+    /// The label of a run, which was set when the run was replaced; 0 at first.
     #[inline]
     pub fn label(&self, run: usize) -> Label {
         self.frames[run].label
     }
 
-    /// Replaces a run by one of any length. It starts with zeros; `fill` writes the new content from the old. Live
-    /// snapshots keep the old run and its label. On error nothing has changed.
+    /// Replaces a run by one of any length. The new run begins with zeros; `fill` writes its content from the old one.
+    /// Live snapshots keep the old run and its label. On error, nothing has changed.
     pub fn replace_run(
         &mut self,
         run: usize,
@@ -208,7 +208,7 @@ impl EpochRegion {
         assert!(is_run(bytes));
         self.shared.live.reserve(1, &self.pool)?;
         let mut base = self.pool.frame(bytes)?;
-        // As it is now: with its log merged.
+        // The old content is the present one, with its log merged.
         if self.frames[run].birth > self.shared.live.newest() {
             self.frames[run].fold();
         } else if self.frames[run].log.is_some() {
@@ -248,7 +248,7 @@ impl EpochRegion {
         }
     }
 
-    /// Bytes of a run that lie within one line, where they are.
+    /// Bytes of a run that lie within one line, without a copy.
     #[inline]
     pub fn bytes_in(&self, run: usize, within: usize, len: usize) -> &[u8] {
         let (line, at) = (within / LINE, within % LINE);
@@ -274,14 +274,15 @@ impl EpochRegion {
         if frame.birth <= newest || frame.log.is_some() {
             return self.write_shared(run, within, bytes);
         }
-        // But for a copy, the newest snapshot would have made this dear. It has no part in a frame that is new.
+        // Without a copy, the newest snapshot would have made this write expensive. It does not affect a frame that is
+        // new.
         frame.writes = frame.writes.wrapping_add((frame.birth == newest + 1 && frame.older > 0) as u32);
         // SAFETY: within the frame, which no live snapshot sees.
         unsafe { frame.put(within, bytes) };
         Ok(())
     }
 
-    /// Run and offset within it, if all runs have the same length.
+    /// The run and the offset within it, if all runs have the same length.
     #[inline]
     fn locate(&self, offset: usize) -> (usize, usize) {
         (offset >> self.run_bytes.trailing_zeros(), offset & (self.run_bytes - 1))
@@ -306,7 +307,7 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Writes into the log, if that is the place: false if the frame is to be copied instead.
+    /// Writes into the log, if possible; false if the frame has to be copied instead.
     fn write_aside(&mut self, run: usize, within: usize, bytes: &[u8], newest: u64) -> Result<bool, OutOfMemory> {
         let frame = &mut self.frames[run];
         let lines = (within + bytes.len()).div_ceil(LINE) - within / LINE;
@@ -349,7 +350,7 @@ impl EpochRegion {
         Ok(true)
     }
 
-    /// A new version of a frame that live snapshots see: a copy with the log merged.
+    /// Gives a frame that live snapshots see a new version: a copy with the log merged.
     fn renew(&mut self, run: usize) -> Result<(), OutOfMemory> {
         self.shared.live.reserve(1, &self.pool)?;
         let frame = &mut self.frames[run];
@@ -364,7 +365,7 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// A new version of a frame, on a fresh copy of its base; returns what snapshots may still see.
+    /// Gives a frame a new version on a fresh copy of its base. Returns the content that snapshots may still see.
     fn replace_by_copy(&mut self, run: usize, base: FrameRef) -> Result<Retired, OutOfMemory> {
         let frame = &mut self.frames[run];
         if let Some(log) = &frame.log {
@@ -375,7 +376,7 @@ impl EpochRegion {
         self.replace(run, base, label)
     }
 
-    /// A new version of a frame; returns what snapshots may still see.
+    /// Gives a frame a new version. Returns the content that snapshots may still see.
     fn replace(&mut self, run: usize, base: FrameRef, label: Label) -> Result<Retired, OutOfMemory> {
         let frame = &mut self.frames[run];
         let version = Version::allocate(self.epoch, &base, label, frame.version.as_ptr(), &self.pool)?;
@@ -405,8 +406,8 @@ impl EpochRegion {
         Ok(snapshot)
     }
 
-    /// Merges at most `frames` logs into their frames, so that readers need not. Worth a call when the writer has
-    /// nothing else to do. Returns how many it merged.
+    /// Merges at most `frames` logs into their frames, so that readers need not do it. To be called when the writer is
+    /// idle. Returns the number of merged logs.
     pub fn tidy(&mut self, frames: usize) -> usize {
         let mut merged = 0;
         for _ in 0..frames {
@@ -425,7 +426,7 @@ impl EpochRegion {
         merged
     }
 
-    /// Whether [`EpochRegion::tidy`] would find nothing, now and as long as nothing is written.
+    /// Whether [`EpochRegion::tidy`] would find nothing to do, as long as nothing is written.
     pub fn is_tidy(&self) -> bool {
         self.logged.is_empty()
     }
@@ -461,7 +462,7 @@ impl Frame {
         assert!(within <= self.base.len() && len <= self.base.len() - within, "not within the run");
     }
 
-    /// Entries that its log may have; 0: the frame is copied whole.
+    /// The number of entries that its log may have; 0 if the frame is always copied whole.
     fn max_entries(&self) -> usize {
         let bytes = self.base.len();
         if bytes < MIN_LOGGED { 0 } else { (bytes / LINE / FULL_SHARE).min(MAX_ENTRIES) }
@@ -509,15 +510,15 @@ impl Frame {
         }
     }
 
-    /// Removes versions that no live snapshot sees, unless a reader is just walking along them. The more are left,
-    /// the later the next attempt, so that the cost per new version stays small.
+    /// Removes versions that no live snapshot sees, unless a reader is walking along them. The more are left, the later
+    /// the next attempt, so that the cost per new version stays small.
     fn prune(&mut self, shared: &Shared) {
         let version = self.version;
         let prune = || {
             // SAFETY: the frame's newest version; nobody walks.
             shared.live.with_seen(|seen| unsafe { version.as_ref().prune(seen) })
         };
-        // Readers who never leave a gap would make their own way longer and longer.
+        // Readers that follow each other without a gap would make their own way longer and longer.
         let must_be = self.older >= self.prune_at.saturating_mul(2);
         if let Some(left) = shared.heads.while_nobody_walks(must_be, prune) {
             self.older = left;
@@ -531,14 +532,14 @@ impl Frame {
     }
 }
 
-/// A version's content, which snapshots from `birth` on may see.
+/// The content of a version, which snapshots from `birth` on may see.
 fn retired(birth: u64, base: FrameRef, log: Option<Box<Log>>) -> Retired {
     Retired::bytes(birth, base, log.map_or_else(Vec::new, |log| log.into_segments()))
 }
 
 /// # Safety
 ///
-/// `base` is the frame that the log belongs to, or a copy, and nobody reads it.
+/// `base` belongs to the log's frame, or is a copy of it, and nobody reads it.
 unsafe fn merge(base: NonNull<u8>, log: &Log) {
     for (line, from) in log.latest() {
         // SAFETY: a line of the frame, and one of the log.
@@ -551,7 +552,7 @@ struct Piece {
     line: usize,
     /// The offset in the line.
     at: usize,
-    /// Bytes before this piece.
+    /// The number of bytes before this piece.
     done: usize,
     len: usize,
 }

@@ -1,4 +1,4 @@
-//! The reader's side.
+//! Snapshots of an epoch region, as readers use them.
 
 #![allow(unsafe_code)]
 
@@ -23,13 +23,13 @@ pub struct EpochSnapshot {
     runs: usize,
     /// The length of all runs, if bytes are found by their offset.
     run_bytes: usize,
-    /// By run.
+    /// The patched runs.
     patched: HashMap<usize, Patched>,
     charge: Charge,
     pool: Pool,
 }
 
-/// Keeps what the snapshot sees as it is. Runs hold it, too.
+/// Keeps everything that the snapshot sees unchanged. Runs hold it, too.
 struct Ticket {
     epoch: u64,
     shared: Arc<Shared>,
@@ -44,18 +44,18 @@ impl Drop for Ticket {
 }
 
 enum Patched {
-    /// A run that is cheap to copy has been copied.
+    /// A run that was cheap to copy, and has been copied.
     Run(FrameRef),
-    /// In the order made: who reads the run pays for the copy, not the creator.
+    /// Patches in the order in which they were made. The reader of the run pays for the copy, not the maker.
     Later(Vec<Patch>),
 }
 
 /// Runs up to this length are copied when they are patched.
 const CHEAP_RUN: usize = 4096;
-/// Longer ones when their patches take this part of the run.
+/// Longer runs are copied when their patches take this fraction of the run.
 const LISTED_SHARE: usize = 4;
 
-/// Longer ones are cut.
+/// A patch; longer ones are split.
 struct Patch {
     within: u32,
     len: u8,
@@ -95,7 +95,7 @@ impl EpochSnapshot {
         Ok(self.labelled_run(index)?.0)
     }
 
-    /// The run, and what was noted of it.
+    /// A run with its label.
     #[inline]
     pub fn labelled_run(&self, index: usize) -> Result<(Run, Label), OutOfMemory> {
         let version = self.version(index);
@@ -115,7 +115,7 @@ impl EpochSnapshot {
         Ok((run, label))
     }
 
-    /// The lines that were written aside and that the snapshot sees.
+    /// The lines that were put aside and that the snapshot sees.
     #[inline]
     fn seen(&self, version: NonNull<Version>) -> Option<Seen> {
         // SAFETY: the ticket keeps the snapshot alive, and the snapshot sees the version.
@@ -172,7 +172,7 @@ impl EpochSnapshot {
         match self.patched.entry(run).or_insert_with(|| Patched::Later(Vec::new())) {
             Patched::Run(copy) => {
                 if copy.get_mut().is_none() {
-                    // A run that was handed out stays what it was.
+                    // A run that was handed out must not change.
                     *copy = self.pool.copy(copy)?;
                 }
                 let copy = copy.get_mut().expect("the copy is not shared");
@@ -186,7 +186,7 @@ impl EpochSnapshot {
         Ok(())
     }
 
-    /// From now on the run is a copy of our own.
+    /// Makes the run a private copy of this snapshot.
     fn own_run(&mut self, run: usize) -> Result<(), OutOfMemory> {
         let patches = match self.patched.get(&run) {
             Some(Patched::Run(_)) => return Ok(()),
@@ -201,13 +201,13 @@ impl EpochSnapshot {
         Ok(())
     }
 
-    /// The frame's version that the snapshot sees.
+    /// The version of a frame that the snapshot sees.
     #[inline]
     fn version(&self, index: usize) -> NonNull<Version> {
         assert!(index < self.runs, "the snapshot does not have so many runs");
         let heads = &self.ticket.shared.heads;
         if index + 1 < self.runs {
-            // Most readers go on with the next run.
+            // Most readers continue with the next run.
             prefetch(heads.at(index + 1).hint());
         }
         let (newest, birth) = heads.at(index).newest();
@@ -230,7 +230,7 @@ impl EpochSnapshot {
         }
     }
 
-    /// A frame of the reader's own: the base with lines and patches over it.
+    /// A private frame of the reader: the base with lines and patches over it.
     fn merged(
         &self,
         version: NonNull<Version>,
@@ -267,7 +267,7 @@ impl Patch {
     }
 }
 
-/// Copies what of `bytes`, which begin at `at` in the run, lies in `into`, which begins at `within`.
+/// Copies the part of `bytes`, which begin at `at` in the run, that lies in `into`, which begins at `within`.
 fn overlay(into: &mut [u8], within: usize, at: usize, bytes: &[u8]) {
     let start = within.max(at);
     let end = (within + into.len()).min(at + bytes.len());

@@ -1,4 +1,4 @@
-//! Against a plain vector, with readers on other threads. Small enough for Miri.
+//! Compares a region with a plain vector, with readers on other threads. The tests are small enough for Miri.
 
 use std::sync::mpsc;
 use std::thread;
@@ -23,7 +23,7 @@ fn check(snapshot: &EpochSnapshot, model: &Model) {
     }
 }
 
-/// Writes, growth, tidying, snapshots and patches; other threads check and drop snapshots and keep some runs.
+/// Writes, grows, tidies, snapshots and patches. Other threads check and drop snapshots, and keep some runs.
 fn play(seed: u64, run_bytes: usize, steps: usize, automatic: bool) {
     let pool = Pool::new(1 << 30);
     let mut rnd = StdRng::seed_from_u64(seed);
@@ -95,7 +95,7 @@ fn play(seed: u64, run_bytes: usize, steps: usize, automatic: bool) {
     assert_eq!(pool.snapshots(), 0);
 }
 
-/// A place, and mostly a few bytes; now and then many.
+/// An offset with bytes, mostly a few, and now and then many.
 fn some_bytes(rnd: &mut StdRng, len: usize, run_bytes: usize) -> Option<(usize, Vec<u8>)> {
     if len == 0 {
         return None;
@@ -324,7 +324,7 @@ fn many_patches_of_a_run_become_a_copy() {
     (0..1000u64).for_each(|i| assert_eq!(run[i as usize * 8..][..8], (19_000 + i).to_le_bytes()));
 }
 
-/// Data that was loaded before the first snapshot, or appended since the last, was not written while one lived.
+/// Data that was loaded before the first snapshot, or appended since the last, was not written while a snapshot lived.
 #[test]
 fn loading_is_no_reason_to_copy_ahead() {
     const RUN: usize = 4096;
@@ -366,7 +366,7 @@ fn a_first_run_becomes_longer_while_snapshots_keep_the_short_one() {
     assert_eq!(pool.used(), 0);
 }
 
-/// Runs of their own lengths: what each holds, and its label.
+/// Runs of different lengths: the content of each, and its label.
 type Runs = Vec<(Label, Vec<u8>)>;
 
 fn check_runs(snapshot: &EpochSnapshot, runs: &Runs) {

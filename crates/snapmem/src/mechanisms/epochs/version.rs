@@ -1,11 +1,11 @@
-//! A frame's content from an epoch on, and the lines written aside since.
+//! A frame's content from an epoch on, and the lines that were put aside since.
 //!
-//! Readers walk from the newest version of a frame to the one that their snapshot sees, and take from its log the
+//! Readers walk from the newest version of a frame to the one that their snapshot sees. From its log they take the
 //! lines that their snapshot sees. They never read memory that is still written to: see the module's head.
 //!
 //! A version that no live snapshot sees may still lie on the way to older ones. The writer removes such versions now
 //! and then, while nobody walks along the chain. Otherwise an old snapshot would keep one version of a frame for each
-//! snapshot after it.
+//! later snapshot.
 
 #![allow(unsafe_code)]
 
@@ -18,14 +18,14 @@ use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::region::Label;
 
-/// The unit that is written aside: a cache line.
+/// The unit that is put aside: a cache line.
 pub const LINE: usize = 64;
-/// Lines in a segment of a log.
+/// The number of lines in a segment of a log.
 pub const SEGMENT_LINES: usize = 13;
-/// One kilobyte: the pool recycles it.
+/// One kilobyte, a size that the pool recycles.
 pub const SEGMENT_BYTES: usize = size_of::<Segment>();
 
-/// Later than every epoch.
+/// An epoch later than all others.
 pub const UNBORN: u64 = u64::MAX;
 
 /// A version of a frame. It is immutable once published, except its log, which grows.
@@ -33,23 +33,23 @@ pub struct Version {
     /// The first epoch whose snapshot sees this version.
     pub birth: u64,
     pub base: NonNull<u8>,
-    /// How long the base is.
+    /// The length of the base.
     pub bytes: usize,
     /// The label that the region's owner gave to this version.
     pub label: Label,
     /// The first segment, or null.
     pub log: AtomicPtr<Segment>,
-    /// The birth of the log's first entry, or [`UNBORN`]: tells most readers that the log is not for them.
+    /// The birth of the log's first entry, or [`UNBORN`]. It tells most readers that they need no entry of the log.
     pub logged_since: AtomicU64,
-    /// An older version, or null: the newest of those before that a live snapshot may see. Only snapshots older than
-    /// `birth` follow it, and only under [`Heads::walk`].
+    /// An older version, or null. It is the newest of the earlier versions that a live snapshot may see. Only snapshots
+    /// older than `birth` follow it, and only under [`Heads::walk`].
     ///
     /// [`Heads::walk`]: super::heads::Heads::walk
     pub previous: AtomicPtr<Version>,
 }
 
 impl Version {
-    /// A version without a log, of its own allocation, ended with [`Version::free_chain`].
+    /// A version without a log, in an allocation of its own, which [`Version::free_chain`] ends.
     pub fn allocate(
         birth: u64,
         base: &FrameRef,
@@ -71,7 +71,7 @@ impl Version {
 
     /// # Safety
     ///
-    /// The version is from `allocate`, and nobody uses it any more.
+    /// The version comes from `allocate`, and nobody uses it any more.
     unsafe fn free(version: NonNull<Version>) {
         // SAFETY: as the caller ensures; a version has nothing to drop.
         unsafe { dealloc(version.as_ptr().cast(), Layout::new::<Version>()) };
@@ -81,7 +81,7 @@ impl Version {
     ///
     /// # Safety
     ///
-    /// They are from `allocate`, and nobody uses them any more.
+    /// The versions come from `allocate`, and nobody uses them any more.
     pub unsafe fn free_chain(newest: NonNull<Version>) {
         let mut next = Some(newest);
         while let Some(version) = next {
@@ -93,8 +93,8 @@ impl Version {
         }
     }
 
-    /// Takes the versions before this one out of the chain that no live snapshot sees; returns how many are left.
-    /// `seen` tells whether a snapshot of one of those epochs is alive.
+    /// Removes the versions before this one from the chain that no live snapshot sees. Returns the number of remaining
+    /// ones. `seen` tells whether a snapshot with one of those epochs is alive.
     ///
     /// # Safety
     ///
@@ -123,12 +123,12 @@ impl Version {
     }
 }
 
-/// Some lines written aside, oldest first. The first `len` have been published.
+/// Some lines that were put aside, oldest first. The first `len` of them have been published.
 #[repr(C, align(64))]
 pub struct Segment {
     next: AtomicPtr<Segment>,
     len: AtomicU32,
-    /// The epoch in which each line was written aside; ascending.
+    /// The epoch in which each line was put aside; ascending.
     births: [u64; SEGMENT_LINES],
     /// The line of the frame that each entry holds.
     places: [u32; SEGMENT_LINES],
@@ -201,15 +201,15 @@ impl Iterator for Seen {
     }
 }
 
-/// The writer's end of a version's log: where each line of the frame is now.
+/// The writer's data of a version's log: the present place of each line of the frame.
 pub struct Log {
     segments: Vec<FrameRef>,
-    /// By line: 0, or 1 + the number of its latest entry.
+    /// For each line, 0, or 1 + the number of its latest entry.
     index: FrameRef,
     len: usize,
 }
 
-/// The most entries that a log can have. About as many cost as much as a copy of the frame.
+/// The greatest number of entries in a log. They cost about as much as a copy of the frame.
 pub const MAX_ENTRIES: usize = 2 * SEGMENT_LINES;
 
 impl Log {
@@ -221,12 +221,12 @@ impl Log {
         self.len
     }
 
-    /// When the last entry was written aside.
+    /// The epoch in which the last entry was put aside.
     pub fn last_birth(&self) -> u64 {
         self.len.checked_sub(1).map_or(0, |last| self.birth(last))
     }
 
-    /// The entry that holds a line now.
+    /// The latest entry of a line.
     #[inline]
     pub fn find(&self, line: usize) -> Option<usize> {
         (self.index[line] as usize).checked_sub(1)
@@ -251,7 +251,7 @@ impl Log {
         unsafe { NonNull::new_unchecked(addr_of_mut!((*segment).lines[at]).cast()) }
     }
 
-    /// Makes room for `entries` more entries, so that as many `append` cannot fail.
+    /// Makes room for `entries` more entries, so that as many calls of `append` cannot fail.
     pub fn reserve(&mut self, entries: usize, version: NonNull<Version>, pool: &Pool) -> Result<(), OutOfMemory> {
         while self.segments.len() * SEGMENT_LINES < self.len + entries {
             self.segments
@@ -274,11 +274,11 @@ impl Log {
         Ok(())
     }
 
-    /// A new entry for a line, which begins as a copy of `from`; readers who see `birth` see it at once.
+    /// Adds an entry for a line, which begins as a copy of `from`. Readers that see `birth` see it at once.
     ///
     /// # Safety
     ///
-    /// The log is that of `version`, and there is room; `from` is where the line is now.
+    /// The log belongs to `version` and has room, and `from` is the present place of the line.
     pub unsafe fn append(
         &mut self,
         version: NonNull<Version>,
@@ -309,7 +309,7 @@ impl Log {
         index[line] = self.len as u8;
     }
 
-    /// The lines that are in the log, and where.
+    /// The lines in the log, with their places.
     pub fn latest(&self) -> impl Iterator<Item = (usize, NonNull<u8>)> + '_ {
         (0..self.len).filter_map(|entry| {
             let (segment, at) = self.segment(entry);
@@ -319,7 +319,7 @@ impl Log {
         })
     }
 
-    /// The memory, to be kept until nobody reads it.
+    /// The memory of the log, which must be kept until nobody reads it.
     pub fn into_segments(self) -> Vec<FrameRef> {
         self.segments
     }

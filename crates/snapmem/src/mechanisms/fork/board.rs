@@ -1,11 +1,11 @@
-//! The memory that parent and child share: a slot for each thread of the child, through which it is asked and answers.
+//! The memory that parent and child share. It has a slot for each thread of the child, for its requests and replies.
 //!
 //! ```text
 //!   child   STARTING -> IDLE                  -> ANSWERED
 //!   parent                   -> ASKED                     -> IDLE
 //! ```
 //!
-//! The side whose turn it is owns the rest of the slot.
+//! The side that has the turn owns the rest of the slot.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::memory::error::Error;
 use crate::memory::sys::Mapping;
 
-/// The longest reply to one request, beside its value.
+/// The greatest length of a reply, beside its value.
 pub const REPLY_BYTES: usize = 64 << 10;
 
 const STARTING: u32 = 0;
@@ -23,9 +23,9 @@ const IDLE: u32 = 1;
 const ASKED: u32 = 2;
 const ANSWERED: u32 = 3;
 
-/// Looks at the turn before going to sleep: about as long as it would take to be woken.
+/// The number of looks at the turn before going to sleep; they take about as long as waking up.
 const LOOKS: u32 = 2000;
-/// How long the parent sleeps before it asks whether the child still lives.
+/// How long the parent sleeps before it checks whether the child still lives.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 pub struct Board {
@@ -36,9 +36,9 @@ pub struct Board {
 #[repr(C, align(64))]
 pub struct Slot {
     turn: AtomicU32,
-    /// Why the child had to give up before it served anything: an `errno`, or 0. Only the first slot's counts.
+    /// The reason why the child could not start serving: an `errno`, or 0. Only that of the first slot counts.
     failure: AtomicI32,
-    /// A `Job`, which is at the same address in the child.
+    /// A `Job`, whose address is the same in the child.
     job: AtomicPtr<()>,
     arguments: [AtomicU64; 4],
     value: AtomicU64,
@@ -47,7 +47,7 @@ pub struct Slot {
 
 impl Board {
     pub fn new(slots: usize) -> Result<Board, Error> {
-        // Zeros are a valid slot: STARTING, no failure.
+        // Zeros are a valid slot: its state is STARTING, without a failure.
         Ok(Board { mapping: Mapping::common(slots * size_of::<Slot>())?, slots })
     }
 
@@ -71,14 +71,14 @@ impl Board {
     }
 }
 
-/// The parent's side. Its caller sees to it that only one thread at a time uses a slot.
+/// The parent's side. The caller makes sure that only one thread at a time uses a slot.
 impl Slot {
-    /// Waits until the child's thread is there. `alive` is asked now and then, and ends the waiting with its error.
+    /// Waits until the child's thread serves the slot. `alive` is called now and then; its error ends the waiting.
     pub fn wait_until_served(&self, mut alive: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         self.wait(|turn| turn != STARTING, Some(&mut alive))
     }
 
-    /// Has the child's thread do a job; the reply's first bytes go to `into`.
+    /// Makes the child's thread do a job. The reply's first bytes go to `into`.
     pub fn ask(
         &self,
         job: *mut (),
@@ -100,13 +100,13 @@ impl Slot {
     }
 }
 
-/// The child's side, each slot served by one thread.
+/// The child's side. One thread serves each slot.
 impl Slot {
-    /// Answers until the process is killed.
+    /// Answers requests until the process is killed.
     pub fn serve(&self, mut answer: impl FnMut(*mut (), [u64; 4], &mut [u8]) -> u64) -> ! {
         self.turn(IDLE);
         loop {
-            // Nobody can end this waiting, so it has no error.
+            // Nothing ends this wait early, so it returns no error.
             let _ = self.wait(|turn| turn == ASKED, None);
             let arguments = self.arguments.each_ref().map(|argument| argument.load(Ordering::Relaxed));
             // SAFETY: it is our turn.

@@ -1,8 +1,8 @@
-//! A forked process that answers questions about memory it shares with its parent as of the fork.
+//! A forked process that answers questions about memory that it shares with its parent as of the fork.
 //!
 //! A process may be forked while its other threads hold any lock. Therefore the child allocates nothing, locks nothing,
-//! and leaves by being killed. It starts its threads with pthread_create, which glibc keeps usable after a fork: it
-//! takes or resets its own locks.
+//! and ends by being killed. It starts its threads with pthread_create, which glibc keeps usable after a fork, because
+//! it takes or resets its own locks.
 
 use std::ffi::c_void;
 use std::io;
@@ -17,10 +17,10 @@ use super::board::Board;
 use crate::memory::error::Error;
 use crate::memory::sys;
 
-/// A job for a child: a function of its view, of four numbers, and of a buffer for a reply beside its value.
+/// A job for a child: a function of the child's view, of four numbers, and of a buffer for a reply beside its value.
 ///
-/// It runs in a process forked from one with many threads: it must not lock, allocate, print or panic. A panic kills
-/// the child, or lets it hang where the lock of the standard error stream was held at the fork.
+/// It runs in a process that was forked from one with many threads, so it must not lock, allocate, print or panic. A
+/// panic kills the child, or makes it hang if the lock of the standard error stream was held at the fork.
 pub type Job = fn(&ForkView, [u64; 4], &mut [u8]) -> u64;
 
 const REFUSED: &str = "the limit of processes is reached (ulimit -u, pids.max of the control group), or there is no \
@@ -44,22 +44,22 @@ unsafe impl Send for ForkView {}
 unsafe impl Sync for ForkView {}
 
 impl ForkView {
-    /// Bytes of each region, `None` for those that the child does not get.
+    /// The bytes of each region; `None` for regions that the child does not get.
     ///
     /// # Safety
     ///
-    /// In a process forked now, the given ranges are mapped, and nobody writes to them.
+    /// In a process that is forked now, the given ranges are mapped, and nobody writes to them.
     pub(super) unsafe fn new(regions: impl Iterator<Item = Option<(*mut u8, usize)>>) -> ForkView {
         let part = |(start, bytes)| Part { start: NonNull::new(start).unwrap_or(NonNull::dangling()), bytes };
         ForkView { regions: regions.map(|region| region.map(part)).collect() }
     }
 
-    /// A region's length, if it is part of the snapshot.
+    /// The length of a region, if it is part of the snapshot.
     pub(super) fn len(&self, region: usize) -> Option<usize> {
         Some((*self.regions.get(region)?)?.bytes)
     }
 
-    /// A region's bytes, if it is part of the snapshot. In the child only, which is where jobs run.
+    /// The bytes of a region, if it is part of the snapshot. To be called in the child only, where jobs run.
     pub fn region(&self, region: usize) -> Option<&[u8]> {
         let part = (*self.regions.get(region)?)?;
         // SAFETY: a view is given to jobs only, hence this is the child, where `new`'s caller vouches for the range.
@@ -67,7 +67,7 @@ impl ForkView {
     }
 }
 
-/// The parent's end; the process ends with it.
+/// A child, as the parent sees it. The process ends with this value.
 pub struct Child {
     state: Mutex<State>,
 }
@@ -85,7 +85,7 @@ impl Child {
         let threads: Vec<_> = (0..board.slots()).map(|slot| Thread { board, view, slot }).collect();
         // SAFETY: reads a number.
         let parent = unsafe { libc::getpid() };
-        // No handler of the parent's may run in the child, so signals wait until it has a mask of its own.
+        // No handler of the parent may run in the child, so signals are blocked until the child has a mask of its own.
         let pid = sys::with_signals_blocked(|| {
             // SAFETY: the child does only what is safe there: see `live`, which never returns.
             match unsafe { libc::fork() } {
@@ -99,7 +99,7 @@ impl Child {
         Ok(Child { state: Mutex::new(State::Running(pid)) })
     }
 
-    /// The process, if it has not been found dead.
+    /// The process number, unless the process was found dead.
     pub fn pid(&self) -> Option<u32> {
         match *self.state.lock() {
             State::Running(pid) => Some(pid as u32),
@@ -107,7 +107,7 @@ impl Child {
         }
     }
 
-    /// Ends the child, if it has not been found dead, without waiting for that.
+    /// Makes the child end without waiting for that, unless it was found dead.
     pub fn signal_to_end(&self) {
         let state = self.state.lock();
         if let State::Running(pid) = *state {
@@ -116,7 +116,7 @@ impl Child {
         }
     }
 
-    /// An error if the child has ended; it is reaped then.
+    /// Returns an error if the child has ended. It is reaped then.
     pub fn check(&self, board: &Board) -> Result<(), Error> {
         let mut state = self.state.lock();
         if let State::Running(pid) = *state
@@ -136,17 +136,18 @@ impl Child {
 }
 
 impl Child {
-    /// Ends the child, if it has not ended yet, and waits until its memory is free.
+    /// Ends the child if it has not ended yet, and waits until its memory is free.
     pub fn kill(&mut self) {
         if let State::Running(pid) = *self.state.get_mut() {
-            // Where SIGCHLD is ignored it is gone by itself, and its number may be another's by now.
+            // If SIGCHLD is ignored, the child was reaped automatically, and its number may belong to another process.
             if let Some(status) = reap(pid, libc::WNOHANG) {
                 *self.state.get_mut() = State::Ended(status);
                 return;
             }
             // SAFETY: a child of ours that has not ended, except in the moment since we looked.
             let killed = unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
-            // It lives on if we have changed our user meanwhile; then it ends with us.
+            // The child cannot be killed if this process has changed its user meanwhile. It then ends with this
+            // process.
             if killed && let Some(status) = reap(pid, 0) {
                 *self.state.get_mut() = State::Ended(status);
             }
@@ -160,7 +161,7 @@ impl Drop for Child {
     }
 }
 
-/// How the child ended, `None` as long as it has not. A parent that ignores SIGCHLD is not told: success, then.
+/// How the child ended; `None` if it has not. A parent that ignores SIGCHLD cannot know, and gets success.
 fn reap(pid: libc::pid_t, flags: i32) -> Option<ExitStatus> {
     let mut status = 0;
     loop {
@@ -173,7 +174,7 @@ fn reap(pid: libc::pid_t, flags: i32) -> Option<ExitStatus> {
     }
 }
 
-/// The life of the child.
+/// The main function of the child.
 fn live(parent: libc::pid_t, threads: &[Thread]) -> ! {
     until_the_end(|| {
         die_with(parent);
@@ -187,16 +188,16 @@ fn live(parent: libc::pid_t, threads: &[Thread]) -> ! {
     })
 }
 
-/// The life of a thread of the child. A panic must not unwind into frames that were the parent's.
+/// The main function of a thread of the child. A panic must not unwind into frames that belonged to the parent.
 fn until_the_end(live: impl FnOnce()) -> ! {
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(live));
-    // As a Rust program ends after a panic.
+    // The status is that of a Rust program after a panic.
     let status = if ended.is_err() { 101 } else { 1 };
     // SAFETY: ends the process without running anything of the parent's.
     unsafe { libc::_exit(status) }
 }
 
-/// A thread of the child and what it needs, made by the parent, since the child cannot allocate.
+/// The data of a child's thread. The parent allocates it, because the child cannot.
 struct Thread<'a> {
     board: &'a Board,
     view: &'a ForkView,
@@ -212,7 +213,7 @@ impl Thread<'_> {
         })
     }
 
-    /// The `errno` if there cannot be another thread.
+    /// The `errno` if the thread could not be started.
     fn start(&self) -> Result<(), i32> {
         extern "C" fn run(thread: *mut c_void) -> *mut c_void {
             // SAFETY: `start` passes a thread, which lives as long as the process: `live` does not return.
@@ -230,8 +231,8 @@ impl Thread<'_> {
 
 static PARENT: AtomicI32 = AtomicI32::new(0);
 
-/// Has the child killed when the parent is gone. The kernel also sends the signal when merely the thread that forked
-/// ends, hence the handler, which looks whether it was that.
+/// Makes the kernel kill the child when the parent ends. The kernel also sends the signal if only the thread that
+/// forked ends. So a handler checks whether the parent is gone.
 fn die_with(parent: libc::pid_t) {
     extern "C" fn leave_if_orphaned(_: libc::c_int) {
         // SAFETY: both calls are made for handlers.
@@ -253,12 +254,12 @@ fn die_with(parent: libc::pid_t) {
         libc::sigdelset(&mut blocked, libc::SIGHUP);
         libc::sigprocmask(libc::SIG_SETMASK, &blocked, ptr::null_mut());
     }
-    // The parent may have gone before.
+    // The parent may have ended before.
     leave_if_orphaned(0);
 }
 
-/// Closes the parent's files: what the parent closes must be closed although the child lives on. Errors may still be
-/// written. The child's death is not worth a copy of all memory on disk either.
+/// Closes the parent's files: a file that the parent closes must really be closed, although the child lives on. Errors
+/// can still be printed. The child's death also writes no core file, which would contain all memory.
 fn leave_the_parents_files() {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: nothing here uses the descriptors that are closed. Where the kernel has no close_range, they stay open.

@@ -1,7 +1,7 @@
-//! A child of the whole process that does one thing with all that was in memory when it was forked.
+//! A child of the whole process that does one task with the memory as it was at the fork.
 //!
-//! Its input lies in plain memory, prepared by the parent. The parent may drop it right after the fork: the child has
-//! pages of its own. Its reply goes through memory that both share.
+//! Its input lies in plain memory, which the parent has prepared. The parent may drop the input right after the fork,
+//! because the child has its own pages. The reply goes through memory that both share.
 
 use std::fmt;
 use std::ptr;
@@ -15,23 +15,23 @@ use crate::memory::error::{Error, OutOfMemory};
 use crate::memory::pool::{Alive, Pool};
 use crate::memory::sys::Mapping;
 
-/// The work of such a child.
+/// The task of such a child.
 ///
-/// It runs in a process forked from one with many threads: it must not lock, allocate, print or panic, as a
-/// [`super::Job`] must not.
+/// It runs in a process that was forked from one with many threads. Like a [`super::Job`], it must not lock, allocate,
+/// print or panic.
 pub trait Errand: Send {
-    /// Writes to `reply`, and returns how many bytes of it count.
+    /// Writes to `reply`, and returns the length of the reply.
     fn run(&mut self, reply: &mut [u8]) -> usize;
 }
 
-/// The parent's end of a child with an errand; the child is killed when this is dropped.
+/// A child with a task, as the parent sees it. The child is killed when this is dropped.
 pub struct ForkedErrand {
     child: Child,
     board: Board,
     reply: Mapping,
     job: super::Job,
     errand: usize,
-    /// Only one asks at a time.
+    /// Held during a request, since only one is possible at a time.
     asking: Mutex<()>,
     _alive: Alive,
 }
@@ -46,7 +46,7 @@ impl ForkedErrand {
         let mut errand = Box::new(errand);
         let place = ptr::from_mut(&mut *errand).expose_provenance();
         let child = Child::fork(&board, &view)?;
-        // Here the errand goes away. The child has its own, at the same place.
+        // The parent's copy of the task is dropped here. The child has its own, at the same address.
         drop(errand);
         let alive = Alive::new(pool, &Arc::default());
         Ok(ForkedErrand {
@@ -60,7 +60,7 @@ impl ForkedErrand {
         })
     }
 
-    /// Has the child do what it is there for, and waits for what it says.
+    /// Makes the child do its task, and waits for the reply.
     pub fn ask(&self) -> Result<Vec<u8>, Error> {
         let _one = self.asking.lock();
         let to = self.reply.part(0, self.reply.len());
@@ -77,12 +77,12 @@ impl ForkedErrand {
         Ok(reply)
     }
 
-    /// Ends the child from any thread: whoever waits for it has an error soon.
+    /// Ends the child, from any thread. A thread that waits for it soon gets an error.
     pub fn end(&self) {
         self.child.signal_to_end();
     }
 
-    /// The child's process number, unless it has been found dead.
+    /// The child's process number, unless the child was found dead.
     pub fn pid(&self) -> Option<u32> {
         self.child.pid()
     }
@@ -94,7 +94,7 @@ impl fmt::Debug for ForkedErrand {
     }
 }
 
-/// In the child.
+/// Runs in the child.
 fn perform<E: Errand>(_: &ForkView, [errand, to, bytes, _]: [u64; 4], _: &mut [u8]) -> u64 {
     let errand = ptr::with_exposed_provenance_mut::<E>(errand as usize);
     let to = ptr::with_exposed_provenance_mut::<u8>(to as usize);

@@ -1,8 +1,8 @@
-//! The ledger of the kernel's copies for children, charged to the pool.
+//! A ledger of the copies that the kernel makes because of children. They are charged to the pool.
 //!
-//! The kernel does not report the pages that it copies. But all writes are ours, and the first one to a page after a
-//! snapshot is the one that copies. Its cost is booked with the newest child that shares the page, and passes to the
-//! next older one when that child ends. This is an upper bound, since the older one need not share the page.
+//! The kernel does not report the pages that it copies. But all writes go through this crate, and the first write to a
+//! page after a snapshot causes the copy. Its cost is booked with the newest child that shares the page, and passes to
+//! the next older one when that child ends. This is an upper bound, since the older child need not share the page.
 
 use parking_lot::Mutex;
 
@@ -16,7 +16,7 @@ pub struct Ledger {
 
 struct Books {
     charge: Charge,
-    /// Ascending by epoch.
+    /// The children, in ascending order of their epochs.
     children: Vec<Entry>,
 }
 
@@ -24,7 +24,7 @@ struct Entry {
     epoch: u64,
     regions: Vec<usize>,
     booked: u64,
-    /// Bytes of its regions: it cannot have copies of more.
+    /// The bytes of its regions, an upper bound of its copies.
     most: u64,
 }
 
@@ -33,7 +33,7 @@ impl Ledger {
         Ledger { books: Mutex::new(Books { charge: pool.charge(), children: Vec::new() }), pool: pool.clone() }
     }
 
-    /// A child of that epoch shares these regions, of `most` bytes in all.
+    /// Adds a child of that epoch, which shares these regions, of `most` bytes in total.
     pub fn begin(&self, epoch: u64, regions: Vec<usize>, most: u64) {
         self.books.lock().children.push(Entry { epoch, regions, booked: 0, most });
         self.pool.snapshot_born();
@@ -55,7 +55,7 @@ impl Ledger {
     }
 
     /// Books a page of the region that is about to be written for the first time since `newest`, the newest child that
-    /// shared the region. Returns whether any child may share it.
+    /// shared the region. Returns whether any child may share the page.
     pub fn book(&self, region: usize, newest: u64, bytes: u64) -> Result<bool, OutOfMemory> {
         let mut books = self.books.lock();
         let sharing = |entry: &Entry| entry.epoch <= newest && entry.regions.contains(&region);
@@ -68,7 +68,7 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Children alive that share the region.
+    /// The number of living children that share the region.
     pub fn sharing(&self, region: usize) -> u64 {
         self.books.lock().children.iter().filter(|entry| entry.regions.contains(&region)).count() as u64
     }

@@ -1,4 +1,4 @@
-//! Snapshots by fork, as in HyPer: the snapshot is a child process, and whoever wants to read it asks the child.
+//! Snapshots by fork, as in HyPer: the snapshot is a child process, and readers send their requests to it.
 //!
 //! ```text
 //!   parent   write ...  snapshot  write (the kernel copies the page first) ...
@@ -6,11 +6,11 @@
 //!   child                   waits for a Job, runs it on the memory as of the fork, replies through shared memory
 //! ```
 //!
-//! Without further ado the child gets all regions, and the kernel copies the page tables of all of them. Marked with
-//! MADV_DONTFORK, the regions that nobody asked for stay out, so that the price is by column.
+//! By default, the child gets all regions, and the kernel copies the page tables of all of them. Regions that are not
+//! part of the snapshot are marked with MADV_DONTFORK and stay out, so that the cost depends on the columns.
 //!
-//! A snapshot being another process, there are no runs to point into: this is for comparison, and has an interface of
-//! its own. [`ForkedErrand`] is the same for memory that lies anywhere in the process: all of it is forked.
+//! The snapshot is another process, so there are no runs to point into. This mechanism exists for comparison, and has
+//! an interface of its own. [`ForkedErrand`] does the same for memory anywhere in the process: all of it is forked.
 
 #![allow(unsafe_code)]
 
@@ -33,11 +33,11 @@ use crate::memory::pool::{Charge, Pool};
 use crate::memory::region::Usage;
 use crate::memory::sys::{self, Mapping, PAGE};
 
-/// The kind of pages that back the regions.
+/// The kind of pages behind the regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     Small,
-    /// Huge where the kernel has them: MADV_HUGEPAGE.
+    /// Huge pages, if the kernel has them (MADV_HUGEPAGE).
     Huge,
 }
 
@@ -54,11 +54,11 @@ pub struct ForkMemory {
 struct ForkRegion {
     memory: Option<Mapping>,
     len: usize,
-    /// The kernel passes the region on to children.
+    /// Whether the kernel passes the region on to children.
     inherited: bool,
-    /// The newest child that got the region.
+    /// The epoch of the newest child that got the region.
     shared_in: u64,
-    /// A bit for each page that no child can share: written since `shared_in`.
+    /// One bit per page, set if no child can share it, because it was written since `shared_in`.
     private: Vec<u64>,
     copied_bytes: u64,
     charge: Charge,
@@ -70,7 +70,7 @@ impl ForkMemory {
         Ok(ForkMemory { regions: Vec::new(), pages, epoch: 1, ledger: Arc::new(Ledger::new(pool)), pool: pool.clone() })
     }
 
-    /// An empty region; returns its number.
+    /// Creates an empty region, and returns its number.
     pub fn create(&mut self) -> usize {
         self.regions.push(Some(ForkRegion {
             memory: None,
@@ -88,7 +88,7 @@ impl ForkMemory {
     ///
     /// # Panics
     ///
-    /// As all that take a number, if it is not that of a region.
+    /// If there is no region with this number; so do all functions that take one.
     pub fn drop_region(&mut self, region: usize) {
         assert!(self.regions[region].take().is_some(), "the region has been dropped");
     }
@@ -149,8 +149,8 @@ impl ForkMemory {
         self.snapshot_of(&all, threads)
     }
 
-    /// Some regions as they are now; the others cost nothing. As long as no other snapshot is taken, they stay out of
-    /// whatever else this process forks.
+    /// The content of some regions; the other regions cost nothing. As long as no other snapshot is taken, the others
+    /// also stay out of other processes that this process forks.
     pub fn snapshot_of(&mut self, regions: &[usize], threads: usize) -> Result<ForkSnapshot, Error> {
         for &number in regions {
             self.region(number);
@@ -167,7 +167,7 @@ impl ForkMemory {
         let child = Child::fork(&board, &view)?;
         let epoch = self.epoch;
         self.epoch += 1;
-        // A region named twice counts twice: it is a bound.
+        // A region that is named twice counts twice, since this is a bound.
         let most =
             regions.iter().map(|&number| self.region(number).memory.as_ref().map_or(0, Mapping::len) as u64).sum();
         self.ledger.begin(epoch, regions.to_vec(), most);
@@ -194,7 +194,7 @@ impl ForkRegion {
         assert!(offset <= self.len && bytes <= self.len - offset, "not within the region");
     }
 
-    /// Start and length.
+    /// The start and the length.
     fn part(&self) -> (*mut u8, usize) {
         (self.memory.as_ref().map_or(std::ptr::null_mut(), |memory| memory.part(0, self.len)), self.len)
     }
@@ -243,7 +243,7 @@ impl ForkRegion {
         self.private[page / 64] |= 1 << (page % 64);
     }
 
-    /// Whether children get the region from now on.
+    /// Sets whether children get the region from now on.
     fn inherit(&mut self, inherited: bool) -> Result<(), Error> {
         if self.inherited != inherited
             && let Some(memory) = &self.memory

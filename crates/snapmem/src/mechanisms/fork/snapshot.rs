@@ -1,4 +1,4 @@
-//! The parent's end of a snapshot.
+//! A snapshot by fork, as the parent sees it.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,11 +14,11 @@ use crate::memory::error::Error;
 
 /// A child process with the regions as they were when it was forked. It is killed when this is dropped.
 ///
-/// It runs as many requests at a time as it has threads; they may come from any thread.
+/// It can process as many requests at a time as it has threads; they may come from any thread.
 pub struct ForkSnapshot {
     child: Child,
     board: Board,
-    /// Held by whoever uses the slot with that index.
+    /// Each is held while the slot with that index is in use.
     slots: Vec<Mutex<usize>>,
     next: AtomicUsize,
     view: ForkView,
@@ -32,28 +32,29 @@ impl ForkSnapshot {
         ForkSnapshot { child, board, slots, next: AtomicUsize::new(0), view, epoch, ledger }
     }
 
-    /// The region's length when the snapshot was taken, if it is part of it.
+    /// The length of a region when the snapshot was taken, if the region is part of it.
     pub fn len(&self, region: usize) -> Option<usize> {
         self.view.len(region)
     }
 
-    /// The child's process number, unless it has been found dead.
+    /// The child's process number, unless the child was found dead.
     pub fn pid(&self) -> Option<u32> {
         self.child.pid()
     }
 
-    /// Waits until all threads of the child are there.
+    /// Waits until all threads of the child have started.
     pub fn wait_until_ready(&self) -> Result<(), Error> {
         (0..self.board.slots()).try_for_each(|slot| self.board.slot(slot).wait_until_served(|| self.check()))
     }
 
-    /// Has the child do something; returns its value and fills `reply`, of at most 64 KiB, from the job's buffer.
+    /// Makes the child do a job. Returns the job's value, and fills `reply`, of at most 64 KiB, from the job's buffer.
     pub fn run(&self, job: Job, arguments: [u64; 4], reply: &mut [u8]) -> Result<u64, Error> {
         let slot = self.free_slot();
         self.board.slot(*slot).ask(job as *mut (), arguments, reply, || self.check())
     }
 
-    /// The wrapping sum of a range's 64-bit little-endian integers; of a last one that is cut off, the bytes there are.
+    /// The wrapping sum of the 64-bit little-endian integers in a range. If the last one is cut off, its existing bytes
+    /// count.
     ///
     /// # Panics
     ///
@@ -84,7 +85,7 @@ impl ForkSnapshot {
         self.child.check(&self.board)
     }
 
-    /// One that nobody uses, or else the next in turn.
+    /// A slot that nobody uses or, if there is none, the next one in turn.
     fn free_slot(&self) -> MutexGuard<'_, usize> {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
         let free = self.slots[next..].iter().chain(&self.slots[..next]).find_map(Mutex::try_lock);
