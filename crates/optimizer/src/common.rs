@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use plan::{ColumnId, Expr, JoinKind, Plan, Rel, Relation};
 
-/// Operators that have an equal one elsewhere in the plan. Operators below such a one count once.
+/// Operators that have an equal one elsewhere in the plan. The operators below such a one count only once.
 #[derive(Debug, Default)]
 pub struct Common<'a> {
     members: HashMap<*const Rel, Member>,
@@ -25,7 +25,7 @@ struct Member {
 }
 
 impl<'a> Common<'a> {
-    /// `is_kept`: whether the rows of an operator with an equal one are rather kept than computed again.
+    /// `is_kept` tells whether the rows of an operator with an equal one are kept, rather than computed again.
     pub fn of(plan: &'a Plan, is_kept: &dyn Fn(&Rel) -> bool) -> Common<'a> {
         let mut sizes = HashMap::new();
         plan.root.visit(&mut |rel| {
@@ -54,8 +54,8 @@ impl<'a> Common<'a> {
         Common { members: members.collect(), of: PhantomData }
     }
 
-    /// Operators of the plan with the same number have the same rows, in columns that correspond one by one: those that
-    /// any of them is read for.
+    /// The class of an operator. Operators of one class have the same rows, in corresponding columns: those that are
+    /// read from any of them.
     pub fn class(&self, rel: &'a Rel) -> Option<(usize, &[ColumnId])> {
         self.members.get(&std::ptr::from_ref(rel)).map(|member| (member.class, &member.read[..]))
     }
@@ -79,7 +79,7 @@ fn joins_inner(rel: &Rel) -> bool {
     }
 }
 
-/// Equal operators have as many below them.
+/// The number of operators in the subplan, which is the same for equal operators.
 fn size(rel: &Rel) -> usize {
     let mut size = 0;
     rel.visit(&mut |_| size += 1);
@@ -89,9 +89,9 @@ fn size(rel: &Rel) -> usize {
 /// The operators above one.
 #[derive(Clone, Copy, Default)]
 struct Above {
-    /// A filter or an inner join, with whose relations those of this one are put in order.
+    /// Whether it is a filter or an inner join inside a block, which can join its relations in any order.
     is_block: bool,
-    /// A join whose keys may spare rows of this one from being computed, as they would not if others read them.
+    /// Whether it is a join whose keys may filter these rows; they would not if others read the rows, too.
     is_join: bool,
 }
 
@@ -109,7 +109,7 @@ impl Above {
 struct Finder<'a, 'f> {
     relations: &'a [Relation],
     is_kept: &'f dyn Fn(&Rel) -> bool,
-    /// How many operators there are of each size.
+    /// The number of operators of each size.
     sizes: HashMap<usize, usize>,
     /// The class of what looks like this.
     found: HashMap<Vec<u8>, usize>,
@@ -144,8 +144,8 @@ impl<'a> Finder<'a, '_> {
         false
     }
 
-    /// The operator serialised under normal names, so that equal operators have equal bytes. Columns are numbered by
-    /// first occurrence, and relations with the same content are named by the first of them.
+    /// The operator, serialised under normalised names, so that equal operators have equal bytes. Columns are numbered
+    /// by first occurrence, and relations with the same content get the name of the first of them.
     fn look_of(&self, rel: &Rel) -> Vec<u8> {
         let mut numbers: HashMap<ColumnId, ColumnId> = HashMap::new();
         let mut renamed = rel.clone();
@@ -160,7 +160,7 @@ impl<'a> Finder<'a, '_> {
             rel.expressions_mut().into_iter().for_each(|expr| expr.replace_columns(&name));
             if let Rel::Scan { relation, .. } = rel {
                 let own = &self.relations[*relation as usize];
-                // The rows that come with the request are of this relation alone.
+                // Rows that come with the request belong to this relation alone.
                 let same = self.relations.iter().position(|other| other == own && !own.tables().is_empty());
                 *relation = same.map_or(*relation, |first| first as u16);
             }
@@ -169,7 +169,7 @@ impl<'a> Finder<'a, '_> {
     }
 }
 
-/// Operators that look the same, of which there are several.
+/// Several operators that look the same.
 struct Class<'a> {
     members: Vec<&'a Rel>,
     /// For each of their columns, whether it is read above any of them.
@@ -226,7 +226,7 @@ mod tests {
 
     const COLUMN: RelationColumn = RelationColumn { attnum: 1, ty: Type::Int64 };
 
-    /// select key, sum(value) from relation group by key, with columns from `first` on.
+    /// `select key, sum(value) from relation group by key`, with columns from `first` on.
     fn groups(relation: u16, first: u16) -> Rel {
         let id = |at: u16| ColumnId(first + at);
         let aggregation = Aggregation { columns: vec![id(3)], agg: Agg::Sum(Expr::column(id(1))), distinct: false };
@@ -320,7 +320,7 @@ mod tests {
         let [left, right] = plan.root.inputs()[..] else { panic!() };
         let [left, right] = [left.inputs()[0], right.inputs()[0]];
         let common = Common::of(&plan, &|_| true);
-        // A group and a sum of the left one, another sum of the right one: in both the columns of all three.
+        // The left plan reads a group and a sum, the right one another sum: both get the columns of all three.
         let [(one, of_left), (other, of_right)] = [left, right].map(|rel| common.class(rel).unwrap());
         assert_eq!(one, other);
         assert_eq!((of_left, of_right), (&[0, 1, 3].map(ColumnId)[..], &[8, 9, 11].map(ColumnId)[..]));
@@ -336,8 +336,7 @@ mod tests {
                 Aggregation { columns: vec![ColumnId(id)], agg: Agg::Sum(Expr::column(ColumnId(of))), distinct: false };
             Rel::Aggregate { input: Box::new(rel), keys: vec![], aggregates: vec![sum] }
         };
-        // Sums over the first pair's sums and the second pair's keys, and the same groups once more: before them and
-        // after.
+        // Sums over the first pair's sums and the second pair's keys, and the same groups again, before or after them.
         for is_before in [false, true] {
             let sums = sum(pair(0), 3, 8).join(JoinKind::Inner, sum(pair(9), 11, 17), vec![]);
             let plan = if is_before { joined(groups(0, 18), sums) } else { joined(sums, groups(0, 18)) };

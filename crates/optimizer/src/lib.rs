@@ -1,9 +1,9 @@
-//! Logical optimization, which needs no knowledge of how operators work: free of PostgreSQL and Arrow.
+//! Logical optimization. It needs no knowledge of how operators work, and depends on neither PostgreSQL nor Arrow.
 //!
 //! Rewrites keep the multiset of rows, and never add an error.
 //!
 //! - `unnest`: correlated subqueries become joins
-//! - `simplify`: outer joins become inner joins, conditions move to where their columns come from
+//! - `simplify`: outer joins become inner joins; conditions move towards the sources of their columns
 //! - `common`: subplans that need to be computed only once
 //! - `join_order`: the order of an inner join's relations
 
@@ -15,9 +15,9 @@ mod unnest;
 pub use common::Common;
 use plan::Plan;
 
-/// The same rows, without applications, and with conditions as far down as they may go.
+/// The same rows, without applications, and with conditions moved down as far as possible.
 pub fn optimized(plan: Plan) -> Plan {
-    // Conditions go down first, so that a subquery is computed for no more rows than they leave.
+    // Conditions move down first, so that a subquery is computed only for the rows that they leave.
     let plan = Plan { root: simplify::simplified(plan.root), ..plan };
     let plan = unnest::unnested(plan);
     Plan { root: simplify::simplified(plan.root), ..plan }

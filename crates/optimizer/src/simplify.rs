@@ -1,18 +1,18 @@
-//! Pushdown. Conditions move to where their columns come from. Outer joins become inner joins if a condition above
-//! rejects their nulls. Rows are looked up in short lists before they are joined with others.
+//! Pushdown. Conditions move towards the sources of their columns. An outer join becomes an inner join if a condition
+//! above rejects its nulls. Rows are looked up in short lists before they are joined with others.
 //!
-//! A condition that can raise an error goes no further down than through inner joins: another operator in between might
-//! have taken away the row that it raises on.
+//! A condition that can raise an error moves down only through inner joins. Any other operator might have removed the
+//! row for which it raises the error.
 
 use plan::catalogue::{self, Call};
 use plan::{BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Named, Part, Rel, Type};
 
-/// The same rows, with conditions as far down as they may go.
+/// The same rows, with conditions moved down as far as possible.
 pub fn simplified(rel: Rel) -> Rel {
     pushed(rel, Vec::new())
 }
 
-/// `rel`, of whose rows only those are wanted for which all `conditions` are true.
+/// The rows of `rel` for which all `conditions` are true.
 fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
     match rel {
         Rel::Scan { .. } | Rel::Row => rel.filter(conditions),
@@ -28,7 +28,7 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
         }
         Rel::Filter { input, conditions: own } => {
             for condition in own {
-                // What an OR says of a table comes there each time that conditions go down.
+                // The implied condition of an OR arrives here each time that conditions move down.
                 if !conditions.contains(&condition) {
                     conditions.push(condition);
                 }
@@ -45,7 +45,7 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
             Rel::Union { columns, inputs: inputs.collect() }.filter(conditions)
         }
         Rel::Aggregate { input, keys, aggregates } => {
-            // A key that is a column of the input: all rows of a group agree on it.
+            // The key is a column of the input, so all rows of a group agree on it.
             let plain = |column: ColumnId| {
                 let key = keys.iter().find(|key| key.column == column)?;
                 matches!(key.expr, Expr::Column { .. }).then(|| key.expr.clone())
@@ -59,7 +59,7 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
         Rel::GroupingSets { input, grouping } => {
             Rel::GroupingSets { input: Box::new(pushed(*input, Vec::new())), grouping }.filter(conditions)
         }
-        // Which rows are first depends on all of them, unless a condition keeps or drops all that agree in the keys.
+        // The first rows depend on all rows, unless a condition keeps or drops all rows with the same keys.
         Rel::Top { input, keys, order, range } => {
             let (below, above) = divided(conditions, |c| {
                 !c.can_raise()
@@ -95,8 +95,8 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
     }
 }
 
-/// Conditions that these imply for the nullable columns of outer joins below: `IS NOT NULL` for each column whose
-/// nulls they reject.
+/// Conditions that these imply for the nullable columns of outer joins below: `IS NOT NULL` for each column whose nulls
+/// they reject.
 fn some_values(rel: &Rel, conditions: &[Expr]) -> Vec<Expr> {
     let mut added = Vec::new();
     rel.visit(&mut |rel| match rel {
@@ -111,7 +111,7 @@ fn some_values(rel: &Rel, conditions: &[Expr]) -> Vec<Expr> {
     added.into_iter().map(|id| Expr::IsNull { arg: Box::new(Expr::column(id)), negated: true }).collect()
 }
 
-/// A join that is not inner; `above` are conditions on its rows.
+/// A join other than an inner join; `above` are conditions on its rows.
 fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>) -> Rel {
     let (left_columns, right_columns) = (left.columns(), right.columns());
     let rejects = |columns: &[ColumnId]| above.iter().any(|c| rejects_nulls(c, columns));
@@ -140,7 +140,7 @@ fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>
         }
         _ => {}
     }
-    // Rows of the right side that cannot be partners need not be there; of the left side they must.
+    // Rows of the right side that cannot be partners may be dropped, but not rows of the left side.
     let own_side = !matches!(kind, JoinKind::Inner | JoinKind::Full);
     let (right_only, own) = divided(own, |c| own_side && !c.can_raise() && reads_only(c, &right_columns));
     let (left_only, above) =
@@ -153,7 +153,7 @@ fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>
     .filter(above)
 }
 
-/// Rows that have a partner among few: looked for before other joins make more of them.
+/// If rows have a partner in a short list, looks it up before other joins multiply the rows.
 fn looked_up_early(left: Rel, right: Rel, conditions: Vec<Expr>) -> Rel {
     let read = |rel: &Rel| {
         let columns = rel.columns();
@@ -171,14 +171,14 @@ fn looked_up_early(left: Rel, right: Rel, conditions: Vec<Expr>) -> Rel {
     }
 }
 
-/// Whether conditions leave but a few of the rows that there would be, to all appearance.
+/// Whether conditions seem to leave only a few of the rows.
 pub fn is_selective(rel: &Rel) -> bool {
     let mut found = false;
     rel.visit(&mut |rel| {
         if let Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } = rel {
             found = found || conditions.iter().any(picks_few);
         }
-        // Groups are not filtered without a reason.
+        // Groups are usually filtered for a reason.
         let is_having = matches!(rel, Rel::Filter { input, .. } if matches!(**input, Rel::Aggregate { .. }));
         found = found || is_having;
     });
@@ -215,13 +215,13 @@ fn divided(conditions: Vec<Expr>, goes: impl Fn(&Expr) -> bool) -> (Vec<Expr>, V
     conditions.into_iter().partition(goes)
 }
 
-/// Whether the expression reads columns, and none but these.
+/// Whether the expression reads columns, and only these.
 fn reads_only(expr: &Expr, columns: &[ColumnId]) -> bool {
     let read = expr.columns();
     !read.is_empty() && read.iter().all(|id| columns.contains(id))
 }
 
-/// Whether a condition cannot be true where all these columns are null.
+/// Whether a condition cannot be true if all these columns are null.
 fn rejects_nulls(condition: &Expr, columns: &[ColumnId]) -> bool {
     match condition {
         Expr::Bool { op: BoolOp::And, args } => args.iter().any(|arg| rejects_nulls(arg, columns)),
@@ -231,7 +231,7 @@ fn rejects_nulls(condition: &Expr, columns: &[ColumnId]) -> bool {
     }
 }
 
-/// Whether an expression is null where all these columns are.
+/// Whether an expression is null if all these columns are.
 fn is_null_with(expr: &Expr, columns: &[ColumnId]) -> bool {
     match expr {
         Expr::Column { id } => columns.contains(id),
@@ -394,7 +394,7 @@ mod tests {
         let group = |input: Rel| Rel::Aggregate { input: input.into(), keys: vec![key.clone()], aggregates: vec![] };
         let asked = group(scan(0, &[0, 1])).filter(vec![positive(2)]);
         assert_eq!(simplified(asked), group(scan(0, &[0, 1]).filter(vec![positive(0)])));
-        // Without keys there is a row even of nothing.
+        // Without keys, there is a row even if the input is empty.
         let single = Rel::Aggregate { input: scan(0, &[0]).into(), keys: vec![], aggregates: vec![] };
         let never = Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(false)) };
         let asked = single.filter(vec![never]);

@@ -1,6 +1,6 @@
-//! The analytic plan: what a backend asks the engine to compute, and nothing about how.
+//! The analytic plan: the result that a backend asks the engine to compute, and nothing about how to compute it.
 //!
-//! A plan is a tree of relational operators over mirrored tables ([`Rel`]) and the columns of its result. The rest of
+//! A plan is a tree of relational operators over mirrored tables ([`Rel`]), with the columns of its result. The rest of
 //! the query stays with PostgreSQL, which reads the plan's `output` as if it were a table.
 //!
 //! The crate knows neither PostgreSQL nor DataFusion, so that the extension's library and the engine can share it.
@@ -10,10 +10,10 @@
 //! | room, the upper ones first | job |
 //! |---|---|
 //! | `words` | a plan in words, for EXPLAIN |
-//! | `algebra` | operators, expressions, aggregates; plans as a whole, and whether they are well formed |
+//! | `algebra` | operators, expressions, aggregates; whole plans and their validation |
 //! | `functions` | the rows of all functions: operands, result, errors |
 //! | `base` | types, operators, kinds of failures |
-//! | `values` | values that both sides compute alike: intervals, numerics, zones, patterns, orders |
+//! | `values` | values that both sides compute in the same way: intervals, numerics, zones, patterns, orders |
 //!
 //! A room knows only those below it.
 

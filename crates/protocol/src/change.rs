@@ -1,11 +1,12 @@
-//! The change stream: what the capture worker writes into the ring, message by message.
+//! The change stream, which the capture worker writes into the ring, message by message.
 //!
-//! The format is hot, therefore encoded by hand: little-endian, no padding. Rows are written column by column in the
-//! order of [`TableLayout::columns`]. Keys are in the order of [`Identity::Key`], or have all columns for
-//! [`Identity::Full`]. The reader knows the types from the layout that came with [`StreamMessage::Watch`].
+//! The format is used for every change, and is therefore encoded by hand: little-endian, without padding. Rows are
+//! written column by column in the order of [`TableLayout::columns`]. Keys are in the order of [`Identity::Key`], or
+//! contain all columns for [`Identity::Full`]. The reader knows the types from the layout that came with
+//! [`StreamMessage::Watch`].
 //!
-//! A transaction is sent when it has committed, whole and in commit order: `Begin`, its changes, `Commit`. Nothing
-//! comes between but its own changes.
+//! A transaction is sent after it has committed, whole and in commit order: `Begin`, its changes, `Commit`. Nothing
+//! else comes in between.
 
 use plan::{Literal, Physical, TableLayout, Type};
 
@@ -21,8 +22,8 @@ pub enum StreamMessage<'a> {
         relid: u32,
         row: &'a [u8],
     },
-    /// `old_key` is there if the identity changed, and always under [`plan::Identity::Full`]. Columns that were not
-    /// sent (unchanged TOAST) are [`Value::Unchanged`] in `row`.
+    /// `old_key` is present if the identity has changed, and always under [`plan::Identity::Full`]. Columns that were
+    /// not sent (unchanged TOAST) are [`Value::Unchanged`] in `row`.
     Update {
         relid: u32,
         old_key: Option<&'a [u8]>,
@@ -32,27 +33,27 @@ pub enum StreamMessage<'a> {
         relid: u32,
         key: &'a [u8],
     },
-    /// `lsn`: end of the commit record. `time`: PostgreSQL's commit timestamp, microseconds since 2000-01-01.
+    /// `lsn` is the end of the commit record, `time` PostgreSQL's commit timestamp in microseconds since 2000-01-01.
     Commit {
         xid: u64,
         lsn: u64,
         time: i64,
     },
-    /// Everything that was committed below `lsn` has been sent.
+    /// Says that everything that was committed below `lsn` has been sent.
     Position {
         lsn: u64,
     },
-    /// A snapshot of the capture side. Changes that it sees may be applied without a request.
+    /// A snapshot of the capture worker. Changes that it sees may be applied without a request.
     Gate {
         snapshot: Snapshot,
     },
-    /// From here on the stream carries this table's changes (those of every transaction that commits from here on).
-    /// The rows from before come by a load of the same generation.
+    /// From here on, the stream carries this table's changes, by every transaction that commits from here on. Earlier
+    /// rows come by a load of the same generation.
     Watch {
         generation: u64,
         layout: TableLayout,
     },
-    /// The table's mirror is void from here on: drop it. A `Watch` of the next generation may follow.
+    /// The table's mirror is invalid from here on, and must be dropped. A `Watch` of the next generation may follow.
     Retire {
         relid: u32,
     },
@@ -62,9 +63,9 @@ pub enum StreamMessage<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     Null,
-    /// Not sent: the row has the value that the mirror has.
+    /// The value was not sent: the row keeps the value in the mirror.
     Unchanged,
-    /// The layout cannot hold it (NaN in a decimal, say).
+    /// A value that the layout cannot hold, for example NaN in a decimal.
     Unholdable,
     Bool(bool),
     /// Int16, Int32, Int64, Date, Timestamp, TimestampTz, Decimal64.
@@ -77,7 +78,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The value as a constant of a type; `None`: it is none, or none of this type.
+    /// The value as a constant of a type; `None` if it is no value, or does not have this type.
     pub fn literal(self, ty: Type) -> Option<Literal> {
         Some(match self {
             Value::Bool(value) => Literal::Bool(value),
@@ -187,11 +188,11 @@ impl<'a> StreamMessage<'a> {
     }
 }
 
-/// Bytes of a message (behind its length) that [`changed_table`] looks at.
+/// The bytes of a message, after its length, that [`changed_table`] needs.
 pub const CHANGE_HEAD: usize = 5;
 
-/// The table of a row change (insert, update, delete), told from the message's first bytes; `None` for other messages.
-/// So a reader can sort out a change that it has not read yet.
+/// The table of a row change (insert, update, delete), from the message's first bytes; `None` for other messages. With
+/// it, a reader can skip a change that it has not read yet.
 pub fn changed_table(head: [u8; CHANGE_HEAD]) -> Option<u32> {
     match head[0] {
         INSERT | UPDATE | UPDATE_WITH_KEY | DELETE => Some(u32::from_le_bytes([head[1], head[2], head[3], head[4]])),
@@ -200,14 +201,14 @@ pub fn changed_table(head: [u8; CHANGE_HEAD]) -> Option<u32> {
 }
 
 fn encode_postcard<T: serde::Serialize>(value: &T, out: &mut Vec<u8>) {
-    // Serialising plain data into memory has no way to fail.
+    // Serialising plain data into memory cannot fail.
     let bytes = postcard::to_stdvec(value).expect("plain data serialises");
     out.extend_from_slice(&bytes);
 }
 
 /// Appends one value of a column of type `ty`.
 ///
-/// The caller passes a [`Value`] variant that belongs to the type.
+/// The [`Value`] variant must belong to the type.
 pub fn write_value(out: &mut Vec<u8>, ty: Type, value: Value<'_>) {
     match value {
         Value::Null => return out.push(NULL),
@@ -265,7 +266,7 @@ impl<'a> RowReader<'a> {
         })
     }
 
-    /// The bytes that are not read yet: the next row, if rows are stored one after the other.
+    /// The bytes that were not read yet: the next row, if rows are stored one after the other.
     pub fn remaining(&self) -> &'a [u8] {
         self.reader.bytes
     }

@@ -1,6 +1,7 @@
-//! Between the capture worker and the engine that it owns: settings at the start, messages back.
+//! Messages between the capture worker and the engine that it owns: settings at the start, then reports from the
+//! engine.
 //!
-//! The control channel is a SOCK_SEQPACKET socketpair: one message, one packet. Its end means that the other side is
+//! The control channel is a SOCK_SEQPACKET socketpair with one packet per message. Its end means that the other side is
 //! gone.
 
 use serde::{Deserialize, Serialize};
@@ -10,18 +11,18 @@ use serde::{Deserialize, Serialize};
 pub enum ToWorker {
     /// First message: the engine is up and listens.
     Hello { version: u32, pid: u32 },
-    /// First and last message: columns cannot be snapshotted in this way here (`anker.mechanism`).
+    /// The first and last message: this snapshot mechanism does not work here (`anker.mechanism`).
     NoMechanism { name: String, reason: String },
     /// The load of this generation is complete: the table serves queries.
     Live { relid: u32, generation: u64, rows: u64 },
-    /// The mirror of this table was given up; it has to be watched and loaded anew.
-    /// `error` tells a fault (a row not found) from a lack of room (memory limit).
+    /// The mirror of this table was given up; it has to be watched and loaded again. `error` distinguishes a fault (a
+    /// row was not found) from a lack of room (memory limit).
     Broken { relid: u32, generation: u64, error: bool, reason: String },
 }
 
 impl ToWorker {
     pub fn encode(&self) -> Vec<u8> {
-        // Serialising plain data into memory has no way to fail.
+        // Serialising plain data into memory cannot fail.
         postcard::to_stdvec(self).expect("plain data serialises")
     }
 
@@ -33,11 +34,11 @@ impl ToWorker {
 /// Settings that the engine is started with, all taken from `anker.*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Columns, indexes, undo and everything else that follows the heap (`anker.memory`).
+    /// The memory for columns, indexes, undo and everything else that follows the heap (`anker.memory`).
     pub memory_bytes: u64,
     /// Working memory of all running queries together (`anker.query_memory`).
     pub query_memory_bytes: u64,
-    /// The most that all running queries together may put on disk (`anker.query_disk`); 0 means nothing.
+    /// The greatest size of all running queries' data on disk together (`anker.query_disk`); 0 means no disk.
     pub query_disk_bytes: u64,
     /// `anker.undo_memory`, part of `memory_bytes`.
     pub undo_bytes: u64,
@@ -45,11 +46,11 @@ pub struct Settings {
     pub undo_seconds: u64,
     /// Threads that one query may use (`anker.query_threads`).
     pub query_threads: u32,
-    /// Queries that run at once, others queue (`anker.max_queries`).
+    /// The number of queries that run at once; others queue (`anker.max_queries`).
     pub max_queries: u32,
-    /// Steps by which queries' threads stand back behind the server's processes (`anker.query_nice`).
+    /// The nice value by which queries' threads yield to the server's processes (`anker.query_nice`).
     pub query_nice: u32,
-    /// How columns are snapshotted (`anker.mechanism`); `auto`: in the best way that there is.
+    /// The snapshot mechanism for columns (`anker.mechanism`); `auto` selects the best one.
     pub mechanism: String,
 }
 
@@ -86,7 +87,7 @@ impl Settings {
         )
     }
 
-    /// Unknown keys and bad numbers are errors: worker and engine are of one version.
+    /// Unknown keys and invalid numbers are errors, because worker and engine have the same version.
     pub fn from_text(text: &str) -> std::result::Result<Self, String> {
         let mut settings = Settings::default();
         for line in text.lines().filter(|l| !l.is_empty()) {

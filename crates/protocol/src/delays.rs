@@ -1,4 +1,4 @@
-//! Many delays in a few numbers.
+//! Percentiles, which summarise many delays.
 
 /// Percentiles by nearest rank: each is one of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// `None` of no values.
+    /// The percentiles; `None` if there are no values.
     pub fn of(values: &[u64]) -> Option<Percentiles> {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! Frames on the unix socket: `length: u32, kind: u8, payload`. Length counts the payload alone.
+//! Frames on the unix socket: `length: u32, kind: u8, payload`. The length is that of the payload alone.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{ProtocolError, Result};
 pub const HEADER: usize = 5;
 /// A frame that claims more is a broken peer.
 pub const MAX_PAYLOAD: usize = 1 << 30;
-/// How often an engine that has nothing else to send to a client who waits says that it is there.
+/// The interval at which an engine shows a waiting client that it is alive, if it has nothing else to send.
 pub const ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,19 +34,19 @@ pub enum Kind {
     Status = 8,
     /// Load accepted: send rows.
     Go = 9,
-    /// Rows of a load, one behind the other, as in [`crate::change`].
+    /// Rows of a load, one after the other, as in [`crate::change`].
     Rows = 10,
-    /// All rows were sent; payload: their number, eight bytes, little-endian.
+    /// All rows were sent. The payload is their number: eight bytes, little-endian.
     LoadEnd = 11,
     /// The load was taken over.
     Loaded = 12,
-    /// Nothing as yet, but the engine is there. Without payload.
+    /// The engine is alive, but has no answer yet. There is no payload.
     Alive = 13,
     /// [`crate::tree::EnginePlan`]
     Plan = 14,
     /// [`crate::survey::TableSurvey`]
     Survey = 15,
-    /// Rows for the request behind them: see [`crate::request::encode_sent`].
+    /// Rows for the request that follows: see [`crate::request::encode_sent`].
     Sent = 16,
 }
 
@@ -75,7 +75,7 @@ pub fn encode_raw(kind: Kind, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// For a sender that writes header and payload on its own; the payload has at most [`MAX_PAYLOAD`] bytes.
+/// A header, for a sender that writes header and payload separately. The payload has at most [`MAX_PAYLOAD`] bytes.
 pub fn encode_header(kind: Kind, payload_bytes: usize) -> [u8; HEADER] {
     let [a, b, c, d] = (payload_bytes as u32).to_le_bytes();
     [a, b, c, d, kind as u8]
@@ -118,25 +118,26 @@ pub fn read_header(stream: &mut impl Read) -> Result<Option<(Kind, usize)>> {
     parse_header(header).map(Some)
 }
 
-/// Reads so many bytes, the rest of a frame.
+/// Reads this many bytes, the rest of a frame.
 pub fn read_payload(stream: &mut impl Read, length: usize, payload: &mut Vec<u8>) -> Result<()> {
-    // Not `resize`: a lying header must not make us allocate before the bytes are there.
+    // `resize` would allocate memory for a wrong length before the bytes have arrived.
     let got = stream.take(length as u64).read_to_end(payload)?;
     if got < length { Err(ProtocolError::Truncated) } else { Ok(()) }
 }
 
-/// Reads so many bytes and forgets them.
+/// Reads this many bytes and drops them.
 pub fn skip_payload(stream: &mut impl Read, length: usize) -> Result<()> {
     let got = std::io::copy(&mut stream.take(length as u64), &mut std::io::sink())?;
     if got < length as u64 { Err(ProtocolError::Truncated) } else { Ok(()) }
 }
 
-/// Takes frames from a stream that does not block, each into memory of its own size.
+/// Takes frames from a non-blocking stream, each into memory of its own size.
 ///
-/// If memory for the announced length is not available, that is an error, and the process goes on.
+/// If there is no memory for the announced length, that is an error, and the process goes on.
 #[derive(Default)]
 pub struct Inbox {
-    /// Bytes read, not taken yet: `read[start..]`. Where several small frames come, one call gets them all.
+    /// Bytes that were read but not taken yet: `read[start..]`. If several small frames arrive, one call reads all of
+    /// them.
     read: Vec<u8>,
     start: usize,
     /// The frame that is coming in.
@@ -148,7 +149,7 @@ impl Inbox {
     /// The number of bytes that are read ahead.
     const AHEAD: usize = 8 << 10;
 
-    /// The next frame, if all of it has come: its payload is there until the next call.
+    /// The next frame, if it has arrived completely. Its payload is valid until the next call.
     pub fn arrived(&mut self) -> Result<Option<Kind>> {
         let (kind, length) = match self.coming {
             Some(coming) => coming,
@@ -174,22 +175,22 @@ impl Inbox {
         Ok(Some(kind))
     }
 
-    /// Payload of the frame that came last.
+    /// The payload of the last frame.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// The same, to keep.
+    /// Takes the payload of the last frame, to keep it.
     pub fn take_payload(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.payload)
     }
 
-    /// Whether nothing was read behind the frame that came last.
+    /// Whether no bytes were read after the last frame.
     pub fn is_drained(&self) -> bool {
         self.coming.is_none() && self.start == self.read.len()
     }
 
-    /// Reads the bytes that are there, when [`Inbox::arrived`] has nothing more; false if there are none.
+    /// Reads the bytes that have arrived, once [`Inbox::arrived`] returns nothing; false if there are none.
     pub fn fill(&mut self, stream: &mut impl Read) -> Result<bool> {
         let missing = self.coming.map_or(0, |(_, length)| length - self.payload.len());
         let (target, limit) = if missing > Self::AHEAD {
@@ -202,7 +203,7 @@ impl Inbox {
             (&mut self.read, limit)
         };
         let before = target.len();
-        // What is read before an error stays.
+        // Bytes that were read before an error are kept.
         let end = stream.take(limit as u64).read_to_end(target);
         match end {
             _ if target.len() > before => Ok(true),
@@ -240,7 +241,7 @@ mod tests {
         assert!(parse_header([255, 255, 255, 255, 1]).is_err());
         assert!(parse_header([0, 0, 0, 0, 77]).is_err());
     }
-    /// Gives at most `portion` bytes at a time, and then claims to have none as yet.
+    /// Returns at most `portion` bytes at a time, and then claims to have none for now.
     struct Trickle<'a> {
         wire: &'a [u8],
         portion: usize,
@@ -282,7 +283,7 @@ mod tests {
                 match inbox.fill(&mut stream) {
                     Ok(_) => {}
                     Err(ProtocolError::Truncated) => {
-                        // Behind a part of a frame, too.
+                        // This also holds after a part of a frame.
                         assert_eq!(inbox.is_drained(), came == sizes.len(), "{came} frames in portions of {portion}");
                         break;
                     }

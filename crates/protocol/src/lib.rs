@@ -7,8 +7,8 @@
 //!  backend        ---unix socket--> engine        Request::{Query, Explain, Survey, Status}
 //! ```
 //!
-//! The crate knows neither PostgreSQL nor the engine's columns. [`VERSION`] changes whenever any message changes its
-//! form or meaning; both sides of every channel check it first.
+//! The crate knows neither PostgreSQL nor the engine's columns. [`VERSION`] changes whenever a message changes its form
+//! or meaning; both sides of every channel check it first.
 
 pub mod change;
 pub mod control;
@@ -25,7 +25,7 @@ pub use snapshot::Snapshot;
 
 pub const VERSION: u32 = 12;
 
-/// Environment of the engine process: descriptor numbers and settings that it is started with.
+/// The environment of the engine process: descriptor numbers, and its settings.
 pub mod env {
     /// The ring's memfd.
     pub const RING_FD: &str = "PG_ANKER_RING_FD";
@@ -33,7 +33,7 @@ pub mod env {
     pub const CONTROL_FD: &str = "PG_ANKER_CONTROL_FD";
     /// The socket's path, relative to the data directory, which is the engine's working directory.
     pub const SOCKET: &str = "PG_ANKER_SOCKET";
-    /// Where to put what does not fit into memory, relative in the same way.
+    /// The path of the file for data that does not fit into memory, relative in the same way.
     pub const DISK: &str = "PG_ANKER_DISK";
     /// JSON-free `key=value` pairs, one a line: see [`crate::control::Settings`].
     pub const SETTINGS: &str = "PG_ANKER_SETTINGS";

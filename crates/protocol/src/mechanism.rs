@@ -1,8 +1,8 @@
-//! The snapshot mechanisms by name: what `anker.mechanism` may be.
+//! The names of the snapshot mechanisms, which are the values of `anker.mechanism`.
 
 use std::ffi::CStr;
 
-/// A mechanism's name, for PostgreSQL and for us.
+/// The name of a mechanism, as a C string and as a string of Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name(&'static CStr);
 
@@ -19,7 +19,7 @@ impl Name {
     }
 }
 
-/// The engine's choice: the best there is.
+/// The engine chooses the best mechanism.
 pub const AUTO: Name = Name(c"auto");
 pub const EPOCHS: Name = Name(c"epochs");
 pub const FRAMES: Name = Name(c"frames");
@@ -28,8 +28,8 @@ pub const REWIRED: Name = Name(c"rewired");
 pub const SCOOT: Name = Name(c"scoot");
 pub const VM_SNAPSHOT: Name = Name(c"vm_snapshot");
 pub const MREMAP_COW: Name = Name(c"mremap_cow");
-/// A query forks the whole engine: no mechanism of columns.
+/// The engine is forked for each query; it is no mechanism of columns.
 pub const FORK: Name = Name(c"fork");
 
-/// All of them, the default first.
+/// All names; the default comes first.
 pub const NAMES: [Name; 9] = [AUTO, EPOCHS, FRAMES, PHYSICAL, REWIRED, SCOOT, VM_SNAPSHOT, MREMAP_COW, FORK];

@@ -11,8 +11,8 @@
 //!  engine:  Refused, Failed or Plan               engine:  Refused or Survey
 //! ```
 //!
-//! Each Arrow frame holds whole messages of one Arrow IPC stream. Wherever a client waits, Alive frames may come in
-//! between, about one in [`crate::frame::ALIVE_INTERVAL`]: an engine that is not heard of at all hangs.
+//! Each Arrow frame contains whole messages of one Arrow IPC stream. Wherever a client waits, Alive frames may come in
+//! between, about one in [`crate::frame::ALIVE_INTERVAL`]. An engine that sends nothing at all hangs.
 //!
 //! A query is cancelled by closing the connection.
 
@@ -43,38 +43,38 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueryRequest {
     pub plan: Plan,
-    /// The server's number of the user who asks. Each user has a share of the engine's places.
+    /// The oid of the user who asks. Each user has a share of the engine's places.
     pub user: u32,
-    /// Values of `plan.params`.
+    /// The values of `plan.params`.
     pub params: Vec<Option<Literal>>,
     /// S: the query's own snapshot.
     pub snapshot: Snapshot,
     /// L: a WAL position at or behind the commit of everything that S sees, flushed by the backend.
     pub lsn: u64,
-    /// For each of the plan's tables, the fingerprint that the backend's locked relation has.
+    /// For each of the plan's tables, the fingerprint of the relation that the backend has locked.
     pub fingerprints: Vec<u64>,
-    /// The longest wait for the mirror to reach `lsn`, and then for a place among the queries that run.
+    /// The longest wait for the mirror to reach `lsn`, and then for a place among the running queries.
     pub max_wait_ms: u64,
-    /// Whether [`Done`] is to tell what became of each operator.
+    /// Whether [`Done`] has to report the figures of each operator.
     pub observed: bool,
-    /// Joins in an order that this number decides, and not in that which promises most.
+    /// Given if a number decides the order of joins, and not the optimizer.
     pub random_joins: Option<u64>,
-    /// Bytes that it may put on disk; `None`: as many as all queries may.
+    /// The bytes that the query may put on disk; `None` if only the limit for all queries applies.
     pub disk_bytes: Option<u64>,
-    /// Whether the mirror is compared with the heap: of an engine that forks the rows themselves are wanted, too.
+    /// Whether the mirror is compared with the heap. Then an engine that forks must also return plain rows.
     pub verifies: bool,
 }
 
-/// How a query would be run.
+/// A request for the plan of a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExplainRequest {
-    /// No rows come with it.
+    /// The query, without rows that are sent along.
     pub query: QueryRequest,
-    /// How many rows each of the relations would have that the backend makes.
+    /// The expected number of rows for each relation that the backend would compute.
     pub expected_sent: Vec<u64>,
 }
 
-/// Rows that the backend has made, column by column: of one of a plan's relations.
+/// The rows of one of the plan's relations, column by column, which the backend has computed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentRows {
     pub rows: u32,
@@ -82,31 +82,31 @@ pub struct SentRows {
 }
 
 impl SentRows {
-    /// Bytes that they take in memory. On their way they take fewer.
+    /// The bytes that they need in memory; in transit, they need fewer.
     fn memory(&self) -> u64 {
         let text = |value: &Option<Literal>| match value {
             Some(Literal::Text(text)) => text.len() + LONGEST_GAP,
             Some(Literal::Bytes(bytes)) => bytes.len() + LONGEST_GAP,
             _ => 0,
         };
-        // A list that grew may have twice the room that it needs.
+        // A list that grew may have twice the capacity that it needs.
         let values = |column: &[Option<Literal>]| 2 * size_of_val(column) + column.iter().map(text).sum::<usize>();
         let columns = self.columns.iter().map(|column| LONGEST_GAP + values(column)).sum::<usize>();
         (LONGEST_GAP + columns) as u64
     }
 }
 
-/// Bytes that an allocator adds to a short text.
+/// The number of bytes that an allocator adds to a short text.
 const LONGEST_GAP: usize = 16;
 
-/// Bytes in front of rows on their way that tell how much memory the rows take: a little-endian number.
+/// The bytes before encoded rows that say how much memory the rows need: a little-endian number.
 pub const SENT_HEAD: usize = 8;
 
-/// Rows for the request behind them, as a frame: for each relation of its plan whose rows the backend has made. They
-/// are a message of their own so that the engine can look for memory before it reads them.
+/// Encodes the rows for the request that follows, as a frame. It contains the rows of each relation of the plan that
+/// the backend has computed. They are a separate message, so that the engine can reserve memory before it reads them.
 pub fn encode_sent(relations: &[SentRows]) -> Vec<u8> {
     let memory: u64 = relations.iter().map(SentRows::memory).sum();
-    // Serialising plain data into memory has no way to fail.
+    // Serialising plain data into memory cannot fail.
     let rows = postcard::to_stdvec(relations).expect("plain data serialises");
     let mut frame = Vec::with_capacity(HEADER + SENT_HEAD + rows.len());
     frame.extend_from_slice(&encode_header(Kind::Sent, SENT_HEAD + rows.len()));
@@ -115,7 +115,7 @@ pub fn encode_sent(relations: &[SentRows]) -> Vec<u8> {
     frame
 }
 
-/// Rows of a table under an ordinary snapshot, for the generation that the stream began to watch.
+/// A request to load a table's rows under an ordinary snapshot, for the generation that the stream began to watch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadRequest {
     pub relid: u32,
@@ -124,14 +124,15 @@ pub struct LoadRequest {
     pub snapshot: Snapshot,
 }
 
-/// Sent before the first row: from here on the query is bound to its column snapshot.
+/// Sent before the first row: from here on, the query is bound to its column snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
     /// Name of the snapshot mechanism.
     pub mechanism: String,
-    /// From the request's arrival until the stream had reached `lsn` and the writer turned to it.
+    /// The time from the request's arrival until the stream had reached `lsn` and the writer handled it.
     pub waited_us: u64,
-    /// Applying what S sees, the column snapshots, and taking back what S does not see.
+    /// The time for applying changes that S sees, for column snapshots, and for taking back changes that S does not
+    /// see.
     pub snapshot_us: u64,
     pub undone_transactions: u64,
     pub undone_changes: u64,
@@ -141,16 +142,17 @@ pub struct Ready {
 pub struct Done {
     pub rows: u64,
     pub scanned_rows: u64,
-    /// From Ready until the last batch, time in the queue and time spent waiting for the client included.
+    /// The time from Ready until the last batch, including the time in the queue and the time spent waiting for the
+    /// client.
     pub engine_us: u64,
-    /// Time in the queue behind other queries (`anker.max_queries`): spent after Ready, so that a query waits with its
-    /// snapshot bound.
+    /// The time in the queue behind other queries (`anker.max_queries`). It comes after Ready, so that a query waits
+    /// with its snapshot bound.
     pub queued_us: u64,
-    /// For a query that was to be observed.
+    /// The plan, if the query was to be observed.
     pub plan: Option<Box<EnginePlan>>,
 }
 
-/// Why a request is not served; the backend uses the heap.
+/// The reason why a request is not served; the backend then uses the heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     Version {
@@ -160,19 +162,19 @@ pub enum Refusal {
     NotMirrored {
         relid: u32,
     },
-    /// Watched, rows not complete yet.
+    /// The table is watched, but its rows are not complete yet.
     Loading {
         relid: u32,
     },
-    /// DDL, TRUNCATE or a rewrite stands between the snapshot and the mirror.
+    /// DDL, TRUNCATE or a rewrite happened between the snapshot and the state of the mirror.
     FingerprintDiffers {
         relid: u32,
     },
-    /// S does not see something that can no longer be taken back, or is older than the load.
+    /// S does not see a change that can no longer be taken back, or S is older than the load.
     SnapshotTooOld {
         relid: u32,
     },
-    /// The column holds, in S or in the undo that S needs, a value that its layout cannot.
+    /// The column holds a value that its layout cannot hold, in S or in the undo that S needs.
     Unholdable {
         relid: u32,
         attnum: i16,
@@ -186,11 +188,11 @@ pub enum Refusal {
         reached: u64,
         wanted: u64,
     },
-    /// Queries and cursors that are open at once are limited.
+    /// Too many queries and cursors are open.
     TooManyQueries {
         limit: u32,
     },
-    /// So are those that one user has open.
+    /// One user has too many of them open.
     TooManyOfUser {
         limit: u32,
     },
@@ -201,7 +203,7 @@ pub enum Refusal {
     OutOfMemory {
         what: String,
     },
-    /// The engine forks (`anker.mechanism`), and a child cannot answer it.
+    /// The engine forks (`anker.mechanism`), and a child cannot answer the query.
     NotForked {
         what: String,
     },
@@ -211,7 +213,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// One short phrase for EXPLAIN; `name` knows how tables are called.
+    /// A short phrase for EXPLAIN; `name` returns the name of a table.
     pub fn reason(&self, name: impl Fn(u32) -> String) -> String {
         match self {
             Refusal::Version { engine } => {
@@ -255,7 +257,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// Figures that `anker.engine` and `anker.tables` show.
+/// The figures that `anker.engine` and `anker.tables` show.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     pub pid: u32,
@@ -264,7 +266,7 @@ pub struct Status {
     pub memory_limit_bytes: u64,
     pub undo_bytes: u64,
     pub undo_transactions: u64,
-    /// Decoded, not yet applied.
+    /// Transactions that were decoded, but not applied yet.
     pub pending_transactions: u64,
     pub live_snapshots: u64,
     /// Bytes copied so far because a snapshot shared them with the writer.
@@ -278,7 +280,7 @@ pub struct Status {
     pub queries_refused: u64,
     pub queries_failed: u64,
     pub queries_cancelled: u64,
-    /// Bytes that queries have put on disk so far.
+    /// The bytes that queries have put on disk so far.
     pub spilled_bytes: u64,
     /// The latest values, newest last, at most 4096 of each: see [`crate::delays`].
     pub commit_to_applied_us: Vec<u64>,
@@ -292,9 +294,9 @@ pub struct TableStatus {
     pub generation: u64,
     pub live: bool,
     pub rows: u64,
-    /// Columns, bitmaps, text, key index.
+    /// The bytes of columns, bitmaps, text and key index.
     pub bytes: u64,
-    /// The key index's part of `bytes`.
+    /// The part of `bytes` that belongs to the key index.
     pub index_bytes: u64,
     pub undo_bytes: u64,
     pub changes_applied: u64,

@@ -1,13 +1,13 @@
-//! A single-producer, single-consumer byte ring in a memfd that two processes map.
+//! A byte ring with one producer and one consumer, in a memfd that two processes map.
 //!
 //! ```text
 //!   page 0: head (written by the producer), tail (by the consumer), wake word, sleeping flag
 //!   then:   capacity bytes, a power of two; byte p of the stream lies at p % capacity
 //! ```
 //!
-//! `tail <= head <= tail + capacity`. Bytes in `[tail, head)` belong to the consumer, the others to the producer.
-//! Messages are longer than the ring if need be: it is a stream, like a pipe that can be polled without a system call.
-//! The consumer sleeps on a futex that other threads of its own process may ring, too ([`Waker`]).
+//! `tail <= head <= tail + capacity`. The bytes in `[tail, head)` belong to the consumer, the others to the producer. A
+//! message may be longer than the ring: it is a stream, like a pipe that can be polled without a system call. The
+//! consumer sleeps on a futex, which other threads of its own process may also wake ([`Waker`]).
 
 #![allow(unsafe_code)]
 
@@ -96,7 +96,7 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Makes a ring; the descriptor (close-on-exec) is for the consumer.
+    /// Creates a ring. The descriptor (close-on-exec) is for the consumer.
     pub fn create(capacity: usize) -> io::Result<(Producer, OwnedFd)> {
         assert!(capacity.is_power_of_two() && capacity >= 4096, "capacity must be a power of two");
         // SAFETY: a constant name; the result is checked.
@@ -115,7 +115,7 @@ impl Producer {
         Ok((Producer { map, head: 0 }, fd))
     }
 
-    /// Copies as much as there is room for, returns how much that was, and wakes the consumer.
+    /// Copies as many bytes as there is room for, wakes the consumer, and returns their number.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let header = self.map.header();
         let used = self.head - header.tail.load(Ordering::Acquire);
@@ -130,7 +130,7 @@ impl Producer {
         }
         self.head += n as u64;
         header.head.store(self.head, Ordering::Release);
-        // Either the consumer sees the new head before it sleeps, or we see that it sleeps.
+        // Either the consumer sees the new head before it sleeps, or this thread sees that it sleeps.
         fence(Ordering::SeqCst);
         if n > 0 && header.sleeping.load(Ordering::Relaxed) != 0 {
             self.map.wake();
@@ -194,7 +194,7 @@ impl Consumer {
         Waker { map: self.map.clone() }
     }
 
-    /// Appends up to `limit` bytes to `out` and frees their room; returns how many.
+    /// Appends up to `limit` bytes to `out`, frees their room, and returns their number.
     pub fn read(&mut self, out: &mut Vec<u8>, limit: usize) -> usize {
         let header = self.map.header();
         let available = (header.head.load(Ordering::Acquire) - self.tail) as usize;
@@ -221,12 +221,12 @@ impl Consumer {
         self.map.header().head.load(Ordering::Acquire)
     }
 
-    /// Taken *before* looking for work of any kind (ring or other queues).
+    /// A ticket, which must be taken *before* looking for work of any kind (in the ring or other queues).
     pub fn ticket(&self) -> Ticket {
         Ticket(self.map.header().wake.load(Ordering::SeqCst))
     }
 
-    /// Sleeps until there are bytes, somebody wakes (since the ticket was taken), or the time is over.
+    /// Sleeps until there are bytes, somebody has woken it since the ticket was taken, or the time runs out.
     pub fn wait(&self, ticket: Ticket, timeout: Duration) {
         let header = self.map.header();
         header.sleeping.store(1, Ordering::SeqCst);

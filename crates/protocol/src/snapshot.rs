@@ -1,4 +1,4 @@
-//! PostgreSQL's MVCC snapshot, reduced to what decides whether a *committed* top-level transaction is in it.
+//! PostgreSQL's MVCC snapshot, reduced to the data that decides whether a *committed* top-level transaction is in it.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ impl Snapshot {
         xid < self.xmax && self.xip.binary_search(&xid).is_err()
     }
 
-    /// Whether everything that `other` can see, this one sees too.
+    /// Whether this snapshot sees everything that `other` can see.
     pub fn dominates(&self, other: &Snapshot) -> bool {
         other.xmax <= self.xmax && self.xip.iter().all(|&x| x >= other.xmax || other.xip.binary_search(&x).is_ok())
     }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn domination_is_inclusion_of_the_visible_sets() {
-        // All snapshots over six transactions, compared with the definition.
+        // Compares all snapshots over six transactions with the definition.
         let all: Vec<Snapshot> = (0..=6u64)
             .flat_map(|xmax| {
                 (0..1u32 << xmax).map(move |m| Snapshot::new(xmax, (0..xmax).filter(|x| m >> x & 1 == 1).collect()))
@@ -54,7 +54,7 @@ mod tests {
         for a in &all {
             for b in &all {
                 let included = (0..8).all(|x| !b.sees(x) || a.sees(x));
-                // `dominates` may refuse when `b.xmax` reaches further only over transactions that b itself excludes.
+                // `dominates` may refuse if `b.xmax` is greater only because of transactions that b itself excludes.
                 if a.dominates(b) {
                     assert!(included, "{a:?} {b:?}");
                 }

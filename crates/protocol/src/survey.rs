@@ -3,12 +3,12 @@
 use plan::Type;
 use serde::{Deserialize, Serialize};
 
-/// Asks for the columns of a table as they are now.
+/// A request for the columns of a table as they are now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SurveyRequest {
     pub relid: u32,
     pub fingerprint: u64,
-    /// Each chunk by itself, instead of whole columns.
+    /// Whether each chunk is described separately, instead of whole columns.
     pub by_chunk: bool,
 }
 
@@ -16,7 +16,7 @@ pub struct SurveyRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableSurvey {
     pub columns: Vec<ColumnSurvey>,
-    /// For each column, if they were asked for: then nothing but number and type stands in `columns`.
+    /// The chunks of each column, if they were requested. `columns` then contains only numbers and types.
     pub chunks: Vec<Vec<ChunkSurvey>>,
 }
 
@@ -24,16 +24,16 @@ pub struct TableSurvey {
 pub struct ColumnSurvey {
     pub attnum: i16,
     pub ty: Type,
-    /// How its chunks are written, and how many of them.
+    /// The codings of its chunks, with the number of chunks for each.
     pub codings: Vec<(String, u64)>,
     pub bytes: u64,
-    /// Rows that there are.
+    /// The number of existing rows.
     pub rows: u64,
-    /// The rows among these that are null, or have a value that the mirror cannot hold.
+    /// The number of these rows that are null, or have a value that the mirror cannot hold.
     pub nulls: u64,
-    /// How many of the other values differ, as far as a sample tells.
+    /// The number of distinct other values, as estimated from a sample.
     pub distinct: u64,
-    /// Between which they lie.
+    /// The bounds of the values.
     pub bounds: Option<(i128, i128)>,
 }
 
@@ -41,7 +41,7 @@ pub struct ColumnSurvey {
 pub struct ChunkSurvey {
     pub coding: String,
     pub bytes: u64,
-    /// Places of rows, some of which may be free.
+    /// The number of places for rows, some of which may be free.
     pub slots: u64,
     pub rows: u64,
     pub nulls: u64,
@@ -61,7 +61,7 @@ impl ColumnSurvey {
         ColumnSurvey { attnum, ty, codings: Vec::new(), bytes: 0, rows: 0, nulls: 0, distinct: 0, bounds: None }
     }
 
-    /// Counts a chunk in, except its coding and its distinct values.
+    /// Adds a chunk, except its coding and its distinct values.
     pub fn add(&mut self, chunk: &ChunkSurvey) {
         self.bytes += chunk.bytes;
         self.rows += chunk.rows;

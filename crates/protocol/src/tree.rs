@@ -14,9 +14,9 @@ pub struct EnginePlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operator {
     pub step: Step,
-    /// The rows that the optimizer counts on, where it has an idea of them.
+    /// The rows that the optimizer expects, if it has an estimate.
     pub expected_rows: Option<f64>,
-    /// If it was run.
+    /// The measured figures, if the query was run.
     pub actual: Option<Actual>,
     /// The inputs; a join's probe side comes first.
     pub inputs: Vec<Operator>,
@@ -26,15 +26,15 @@ pub struct Operator {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actual {
     pub rows: u64,
-    /// Spent in this operator alone; `None`: its time is part of the one's above.
+    /// The time spent in this operator alone; `None` if it is part of the time of the operator above.
     pub nanoseconds: Option<u64>,
-    /// At most.
+    /// The greatest memory at one time.
     pub memory_bytes: u64,
-    /// At most.
+    /// The greatest size on disk at one time.
     pub disk_bytes: u64,
     /// The chunks of a scan.
     pub chunks: Option<Chunks>,
-    /// Rows that a scan left out since a join above has no partner for them.
+    /// The number of rows that a scan left out because a join above has no partner for them.
     pub without_partner: u64,
 }
 
@@ -47,8 +47,8 @@ pub struct Chunks {
 /// The work that an operator does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Step {
-    /// The scan of a relation of the plan. `first` is its first column, if any, and tells scans of one relation
-    /// apart; `read` lists the columns that it reads.
+    /// The scan of a relation. `first` is its first column, if any, which distinguishes the scans of one relation;
+    /// `read` lists the columns that it reads.
     Scan {
         relation: u16,
         first: Option<ColumnId>,
@@ -56,7 +56,7 @@ pub enum Step {
     },
     /// One row without columns.
     Row,
-    /// Rows that the query spells out.
+    /// Rows that are written in the query.
     Values {
         rows: u64,
     },
@@ -64,10 +64,11 @@ pub enum Step {
         conditions: Vec<Expr>,
     },
     Join(Join),
-    /// Puts the rows of a join's second side into a hash table.
+    /// The build side of a hash join.
     Hash,
     Union,
-    /// Rows that are computed once, below the first such step of this number, and read several times.
+    /// Rows that are computed once and read several times. They are computed below the first such step with this
+    /// number.
     Shared {
         number: u16,
         is_first: bool,
@@ -76,9 +77,9 @@ pub enum Step {
         keys: Vec<Computed>,
         aggregates: Vec<Aggregation>,
     },
-    /// The rows of its inputs, each of which groups by a set of keys.
+    /// The rows of its inputs, each of which groups by one set of keys.
     GroupingSets,
-    /// The first rows in an order, or in any; with keys, of each group.
+    /// The first rows in an order, or any rows; with keys, of each group.
     Top {
         keys: Vec<Expr>,
         order: Vec<SortKey>,
@@ -98,11 +99,11 @@ pub enum Step {
 pub struct Join {
     pub method: Method,
     pub kind: JoinKind,
-    /// The rows that are kept, where it is those of one side, are those of the second one.
+    /// Whether the kept side of the join is the second one.
     pub keeps_second: bool,
-    /// Expressions of the first side and of the second.
+    /// The equal expressions of the first side and of the second.
     pub keys: Vec<(Expr, Expr)>,
-    /// The conditions by which partners are looked for among sorted rows.
+    /// The conditions by which partners are looked up among sorted rows.
     pub limits: Vec<Expr>,
     pub conditions: Vec<Expr>,
 }
@@ -110,8 +111,8 @@ pub struct Join {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     Hash,
-    /// The rows of one side, in an order, among which partners follow each other.
+    /// The sorted rows of one side, in which partners are adjacent.
     Range,
-    /// Every row of one side with every row of the other.
+    /// A comparison of every row of one side with every row of the other.
     NestedLoop,
 }

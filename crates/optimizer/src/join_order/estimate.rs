@@ -1,4 +1,4 @@
-//! How many rows a set of relations has when it is joined, and which keys it still has.
+//! Estimates of the number of rows when a set of relations is joined, and of the keys that the joined rows still have.
 
 use std::cell::OnceCell;
 
@@ -7,29 +7,30 @@ use plan::{BoolOp, CmpOp, ColumnId, Expr};
 use super::classes::{Classes, Member, Owners, Pair};
 use crate::simplify::implied;
 
-/// Different values of an expression that nothing is known of.
+/// The assumed number of distinct values of an unknown expression.
 const UNKNOWN: f64 = 200.0;
-/// The share of rows that equals a constant, where nothing is known of the values.
+/// The assumed share of rows that equal a constant, if nothing is known about the values.
 const EQUAL: f64 = 0.05;
 
 /// The starting point of the estimates for a relation.
 #[derive(Clone, Debug)]
 pub struct Relation {
-    /// Exactly, before any filter.
+    /// The exact number of rows before any filter.
     pub rows: f64,
-    /// Columns that no two rows have in common; `None` if not known, or not all of them are at hand.
+    /// Columns whose values differ between any two rows; `None` if they are not known, or not all of them are
+    /// available.
     pub key: Option<Vec<ColumnId>>,
 }
 
 /// Facts that have to be looked up in the data.
 pub trait Statistics {
-    /// How many different values an expression over one relation has, about; `None` if there is no telling.
+    /// The approximate number of distinct values of an expression over one relation; `None` if it is not known.
     fn distinct(&self, expr: &Expr) -> Option<f64>;
 
-    /// The share of a relation's rows that passes all these conditions; `None` if there is no telling.
+    /// The share of a relation's rows that pass all these conditions; `None` if it is not known.
     fn passing(&self, conditions: &[&Expr]) -> Option<f64>;
 
-    /// Whether a join's build side can tell a scan which values of an expression it has, so that others are not read.
+    /// Whether a scan can test an expression's values against the keys of a join's build side, and skip the other rows.
     fn is_asked_for(&self, expr: &Expr) -> bool;
 }
 
@@ -47,16 +48,16 @@ pub struct Graph<'a, 'b> {
     links: Vec<Link<'a>>,
     /// Filters of several relations, with the share of rows that passes.
     conditions: Vec<(u64, f64)>,
-    /// Equalities whose sides are about several relations.
+    /// Equalities of which one side reads several relations.
     compared: Vec<(u64, u64)>,
     statistics: &'b dyn Statistics,
 }
 
 struct Node {
-    /// Before any filter.
+    /// The number of rows before any filter.
     rows: f64,
     filtered: f64,
-    /// The links that have the key's columns, except columns that a constant fixes.
+    /// The links that contain the key's columns, except columns that a constant fixes.
     key: Option<Vec<usize>>,
     neighbours: u64,
 }
@@ -139,7 +140,7 @@ impl<'a, 'b> Graph<'a, 'b> {
         Some(links)
     }
 
-    /// Relations that are connected, directly or through others.
+    /// The sets of relations that are connected, directly or through others.
     pub fn components(&self) -> Vec<Vec<u16>> {
         let mut components: Vec<Vec<u16>> = Vec::new();
         let mut seen = 0;
@@ -171,30 +172,30 @@ impl<'a, 'b> Graph<'a, 'b> {
         self.links.iter().any(|link| link.connects(a, b))
     }
 
-    /// Whether an equality can be a join's key only once both are there.
+    /// Whether an equality becomes a join key only when both sets are joined.
     pub fn is_compared(&self, a: &Set, b: &Set) -> bool {
         let across = |left: u64, right: u64| left & !a.relations == 0 && right & !b.relations == 0;
         self.compared.iter().any(|&(left, right)| across(left, right) || across(right, left))
     }
 
-    /// Equal expressions of both sides: of each class one of either.
+    /// Equal expressions of both sides: a pair for each class.
     pub fn keys(&self, a: &Set, b: &Set) -> Vec<Pair<'a>> {
         let side = |link: &Link<'a>, set: &Set| link.ends_in(set).next().map(|end| end.member.expr);
         self.links.iter().filter_map(|link| Some((side(link, a)?, side(link, b)?))).collect()
     }
 
-    /// How many classes of equal expressions there are.
+    /// The number of classes of equal expressions.
     pub fn links(&self) -> usize {
         self.links.len()
     }
 
-    /// How many different values a relation has of a class, if it has any.
+    /// The number of distinct values that a relation has in a class, if it has any.
     pub fn values(&self, link: usize, rel: u16) -> Option<f64> {
         let own = self.links[link].ends.iter().filter(|end| end.member.rel == rel);
         own.map(|end| self.distinct_at(end)).reduce(f64::min)
     }
 
-    /// The classes by which a build side is joined whose values the scan of a relation of the probe side can ask for.
+    /// The classes that join a build side, and whose values a scan on the probe side can test.
     pub fn asking(&self, build: u64, probe: u64) -> impl Iterator<Item = (usize, u16)> {
         let connecting = self.links.iter().enumerate().filter(move |(_, link)| link.relations & build != 0);
         let key = move |(at, link): (usize, &Link<'_>)| {
@@ -204,10 +205,10 @@ impl<'a, 'b> Graph<'a, 'b> {
         connecting.filter_map(key)
     }
 
-    /// The joined rows, and whether no key makes more than a guess of their number.
+    /// The joined rows. The flag says that no key makes their number more than a guess.
     pub fn join(&self, a: &Set, b: &Set) -> (Set, bool) {
         let linking: Vec<usize> = (0..self.links.len()).filter(|&i| self.links[i].connects(a, b)).collect();
-        // A row of `many` meets at most one of `once`.
+        // A row of `many` has at most one partner in `once`.
         let through_key = |many: &Set, once: &Set| {
             let ways = (0..).zip(&self.relations).filter(|(rel, _)| once.keyed & bit(*rel) != 0);
             let rows = ways.filter_map(|(_, node)| {
@@ -242,9 +243,9 @@ impl<'a, 'b> Graph<'a, 'b> {
         (Set { keyed, ..set }, guessed)
     }
 
-    /// The share of all pairs that is equal in the links' expressions. Conditions often depend on each other: the
-    /// most selective one counts in full, the next by its root, and so on. `before` such conditions were counted
-    /// already.
+    /// The share of all pairs that are equal in the links' expressions. Conditions often depend on each other, so the
+    /// most selective one counts fully, the next by its root, and so on. `before` is the number of such conditions that
+    /// were counted already.
     fn share(&self, links: &[usize], before: i32, a: &Set, b: &Set) -> f64 {
         let values = |link: &Link<'_>| self.distinct(link, a).max(self.distinct(link, b));
         let mut values: Vec<f64> = links.iter().map(|&link| values(&self.links[link])).collect();
@@ -273,7 +274,7 @@ impl<'a> Link<'a> {
     }
 }
 
-/// The expression that the condition equates with a constant.
+/// The expression that a condition equates with a constant.
 fn fixed_column(condition: &Expr) -> Option<&Expr> {
     let Expr::Cmp { op: CmpOp::Eq, left, right } = condition else { return None };
     match (left.columns().is_empty(), right.columns().is_empty()) {
@@ -283,8 +284,8 @@ fn fixed_column(condition: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The share of rows that passes the parts of a condition that each relation alone can check. The relations' rows are
-/// already filtered by these, so the rest of the condition must not count them again.
+/// The share of rows that pass those parts of a condition which each relation alone can check. The relations' rows are
+/// already filtered by these parts, so the rest of the condition must not count them again.
 fn said_of_each(condition: &Expr, relations: &[u16], owners: &Owners, statistics: &dyn Statistics) -> f64 {
     let of = |rel: u16| {
         let mut columns = condition.columns();

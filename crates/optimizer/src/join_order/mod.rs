@@ -1,19 +1,19 @@
-//! Join ordering: the cheapest order of an inner join's relations, by estimates that know which columns are keys.
+//! Join ordering: finds the cheapest order of an inner join's relations, by estimates that know which columns are keys.
 //!
-//! Estimates of sizes are often wrong; the orders that make a query slow are those in which rows *multiply*. A join
-//! on equalities that cover a key of one side cannot multiply the other side's rows, so its size is known well. Other
-//! joins are estimated from the numbers of distinct values. Equalities are taken transitively, and all that connect
-//! two sides are used, so a cycle is closed where it is reached.
+//! Estimates of sizes are often wrong. The orders that make a query slow are those in which rows *multiply*. A join on
+//! equalities that cover a key of one side cannot multiply the other side's rows, so its size is well known. Other
+//! joins are estimated from the numbers of distinct values. Equalities are transitive, and all that connect two sides
+//! are used, so that cycles are closed.
 //!
 //! ```text
 //!   filters -> classes of equal expressions -> sets of relations: rows, keys -> the cheapest tree
 //! ```
 //!
-//! Up to [`EXHAUSTIVE`] connected relations every tree is considered; with more, the pair with the fewest rows is
+//! Up to [`EXHAUSTIVE`] connected relations, every tree is considered. With more, the pair with the fewest rows is
 //! joined first. Relations that no equality connects are joined last.
 //!
-//! At the end the cheapest tree for each last join is costed again with the runtime filters that build sides send to
-//! scans (`passing`).
+//! Finally, the cheapest tree for each last join gets a second cost, which includes the runtime filters that build
+//! sides send to scans (`passing`).
 
 mod classes;
 mod estimate;
@@ -29,21 +29,21 @@ use self::estimate::{Graph, Set};
 pub use self::estimate::{Relation, Statistics};
 use self::random::Dice;
 
-/// So many relations have some thousand trees.
+/// This many relations have some thousand trees.
 const EXHAUSTIVE: usize = 8;
-/// Sets of relations are words of bits.
+/// Sets of relations are the bits of a word.
 pub const MAX_RELATIONS: usize = 64;
 
-/// How expensive it is to put a row into a hash table, where looking one up is 1.
+/// The cost of inserting a row into a hash table, relative to looking one up.
 const BUILD_COST: f64 = 2.0;
-/// Estimates are not so good that a tree whose cost is a greater share of another's is the better one.
+/// Estimates are not exact, so a tree counts as better only if its cost is at most this share of the other's.
 const BETTER: f64 = 0.8;
 
-/// A join tree: which relations are joined with which.
+/// A join tree.
 #[derive(Debug)]
 pub struct Tree<'a> {
     pub node: Node<'a>,
-    /// The rows that it is expected to give, behind all filters that it can be filtered by.
+    /// The expected number of rows, after all filters that can be applied.
     pub rows: f64,
 }
 
@@ -53,14 +53,14 @@ pub enum Node<'a> {
     Join {
         build: Box<Tree<'a>>,
         probe: Box<Tree<'a>>,
-        /// One side of each pair can be computed from the build side, the other from the probe side. Without pairs,
-        /// all rows are combined.
+        /// The two sides of each equality: one is computed from the build side, the other from the probe side. Without
+        /// pairs, all rows are combined.
         keys: Vec<Pair<'a>>,
     },
 }
 
 impl Tree<'_> {
-    /// One bit for each.
+    /// The set of its relations, one bit for each.
     fn relations(&self) -> u64 {
         match &self.node {
             Node::Scan(rel) => 1 << rel,
@@ -68,7 +68,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The rows of the relation that has most of them, filtered.
+    /// The number of filtered rows in its largest relation.
     pub fn largest_scan(&self) -> f64 {
         match &self.node {
             Node::Scan(_) => self.rows,
@@ -77,20 +77,20 @@ impl Tree<'_> {
     }
 }
 
-/// How a tree is chosen.
+/// The way in which a tree is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     #[default]
     Cheapest,
-    /// Joins the pair with the fewest rows first, however few relations there are. This suffices to estimate the
+    /// Joins the pair with the fewest rows first, even if there are few relations. This is enough to estimate the
     /// number of rows.
     Quick,
-    /// Any that joins what equalities connect, another one for each number: to see how good the cheapest one is.
+    /// A random tree that follows equalities, another one for each number. It shows how good the cheapest tree is.
     Random(u64),
 }
 
-/// A tree for all relations, of which there is at least one and at most [`MAX_RELATIONS`]. `conditions` are the filters
-/// that are not in `classes`.
+/// A tree for all relations, of which there are between one and [`MAX_RELATIONS`]. `conditions` are the filters that
+/// are not in `classes`.
 pub fn order<'a>(
     relations: &[Relation],
     classes: &Classes<'a>,
@@ -120,7 +120,7 @@ struct Part<'a> {
     set: Set,
 }
 
-/// The two parts that are best joined next, if there are two.
+/// The two parts that should be joined next, if there are two.
 fn closest<K: PartialOrd>(parts: &[Part<'_>], badness: impl Fn(&Set, &Set) -> K) -> Option<(usize, usize)> {
     let pairs = (0..parts.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
     let mut best: Option<(K, (usize, usize))> = None;
@@ -154,7 +154,7 @@ fn scan<'a>(rel: u16, set: &Set) -> Tree<'a> {
     Tree { node: Node::Scan(rel), rows: set.rows }
 }
 
-/// Relations that equalities connect.
+/// Joins relations that equalities connect.
 fn connected<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     if relations.len() <= EXHAUSTIVE { exhaustive(graph, relations) } else { greedy(graph, relations) }
 }
@@ -175,12 +175,12 @@ fn greedy<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     parts.remove(0)
 }
 
-/// The best way to join some of the relations, which are bits of a number.
+/// The best way to join a set of relations; the set's bits form its number.
 #[derive(Clone)]
 struct Best {
     set: Set,
     cost: f64,
-    /// The bits of one side; none for a single relation.
+    /// The bits of one side; 0 for a single relation.
     side: usize,
 }
 
@@ -198,7 +198,7 @@ fn exhaustive<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     Part { tree: cheaper_by_asking(graph, relations, &best, cheapest), set }
 }
 
-/// The cheapest tree, or a better one of those that are the cheapest with their last join.
+/// The cheapest tree. Among the cheapest trees for each last join, another one may win by its runtime filters.
 fn cheaper_by_asking<'a>(
     graph: &Graph<'a, '_>,
     relations: &[u16],
@@ -223,7 +223,7 @@ fn cheaper_by_asking<'a>(
     found
 }
 
-/// The two sides of each way to split a set of at least two; a side and the other side are the same.
+/// The two sides of each way to split a set of at least two. Exchanged sides are the same split.
 fn splits(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     let first = bits & bits.wrapping_neg();
     let others = bits ^ first;
@@ -236,7 +236,7 @@ fn splits(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// `None` if the relations are not connected.
+/// The best split; `None` if the relations are not connected.
 fn best_split(graph: &Graph<'_, '_>, best: &[Option<Best>], bits: usize) -> Option<Best> {
     let mut joined: Option<(Set, bool)> = None;
     let mut found: Option<Split> = None;
@@ -263,13 +263,13 @@ fn best_split(graph: &Graph<'_, '_>, best: &[Option<Best>], bits: usize) -> Opti
 /// A way to join two sides of a set.
 struct Split {
     cost: f64,
-    /// Rows of the larger side.
+    /// The rows of the larger side.
     large: f64,
     side: usize,
 }
 
 impl Split {
-    /// Among trees of equal cost, the one that reads the most rows last is better: these rows need not be kept.
+    /// Among trees of equal cost, the one that reads the most rows last is better, because these rows need not be kept.
     fn is_worse(&self, cost: f64, large: f64) -> bool {
         let same = (cost - self.cost).abs() <= self.cost * 1e-9;
         if same { large > self.large } else { cost < self.cost }

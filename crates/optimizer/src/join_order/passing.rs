@@ -1,5 +1,5 @@
-//! The cost of a tree with runtime filters, by which build sides tell the scans of probe sides which keys they have.
-//! A scan then reads only rows that find a partner further up, and all joins between the two look up fewer rows.
+//! The cost of a tree with runtime filters, by which build sides tell the scans of probe sides their keys. A scan then
+//! returns only rows that have partners further up, and all joins in between look up fewer rows.
 //!
 //! ```text
 //!           Join                 lineitem reads the lines of these suppliers only, orders those of these nations
@@ -15,9 +15,9 @@
 use super::estimate::Graph;
 use super::{BUILD_COST, Node, Tree};
 
-/// The cost of asking a build side whether it has a row's key, where a lookup in the hash table costs 1.
+/// The cost of testing whether a build side has a row's key, where a lookup in the hash table costs 1.
 const ASK_COST: f64 = 0.1;
-/// The share of rows with a partner above which a scan stops asking.
+/// If a greater share of the rows has a partner, a scan gives up the filter.
 const WORTH_ASKING: f64 = 0.75;
 
 /// A runtime filter that a scan applies.
@@ -35,7 +35,7 @@ struct Asked {
 struct Passed {
     relations: u64,
     rows: f64,
-    /// How many different values there are of each link; no more than infinitely many of others.
+    /// The number of distinct values in each link; infinity if it does not limit anything.
     values: Vec<f64>,
     cost: f64,
 }
@@ -44,7 +44,7 @@ pub fn cost(graph: &Graph<'_, '_>, tree: &Tree<'_>) -> f64 {
     passed(graph, tree, &[]).cost
 }
 
-/// `above`: the runtime filters of joins further up.
+/// `above` are the runtime filters of joins further up.
 fn passed(graph: &Graph<'_, '_>, tree: &Tree<'_>, above: &[Asked]) -> Passed {
     match &tree.node {
         Node::Scan(rel) => scanned(graph, *rel, tree.rows, above),
@@ -69,7 +69,7 @@ fn passed(graph: &Graph<'_, '_>, tree: &Tree<'_>, above: &[Asked]) -> Passed {
 fn scanned(graph: &Graph<'_, '_>, rel: u16, all: f64, above: &[Asked]) -> Passed {
     let mut own: Vec<Asked> = above.iter().copied().filter(|asked| asked.rel == rel).collect();
     own.sort_by(|a, b| a.passing.total_cmp(&b.passing));
-    // One key after the other, each of the rows that are left.
+    // The filters are applied one after the other, each to the remaining rows.
     let (mut rows, mut cost) = (all, 0.0);
     for asked in &own {
         cost += ASK_COST * rows;
@@ -94,7 +94,7 @@ fn asked(graph: &Graph<'_, '_>, build: &Passed, probe: u64) -> Vec<Asked> {
     graph.asking(build.relations, probe).filter_map(of_link).collect()
 }
 
-/// The share of the joined rows of some relations that passes: what two of them are asked of the same link counts once.
+/// The share of the joined rows of some relations that pass. If several filters test the same link, it counts once.
 fn passing(above: &[Asked], relations: u64, links: usize) -> f64 {
     let of_link = |link: usize| {
         let own = above.iter().filter(|asked| asked.link == link && relations & (1 << asked.rel) != 0);

@@ -1,9 +1,9 @@
-//! Random orders. They show what the estimates are worth.
+//! Random join orders, which show how good the estimates are.
 
 use super::estimate::Graph;
 use super::{Part, join_sides, scans};
 
-/// Throws that a number decides (SplitMix64).
+/// Random numbers that a seed determines (SplitMix64).
 pub struct Dice(u64);
 
 impl Dice {
@@ -18,14 +18,14 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of `0..many`, which are not none.
+    /// A number in `0..many`; `many` is not 0.
     fn below(&mut self, many: usize) -> usize {
         (self.next() % many as u64) as usize
     }
 }
 
-/// Relations that equalities connect, joined pair by pair. Once in four times the larger side is the build side, by the
-/// estimates: these may be wrong.
+/// Joins relations that equalities connect, pair by pair. In one of four cases, the larger side by the estimates is the
+/// build side, since estimates may be wrong.
 pub fn connected<'a>(graph: &Graph<'a, '_>, relations: &[u16], dice: &mut Dice) -> Part<'a> {
     let mut parts = scans(graph, relations);
     while parts.len() > 1 {

@@ -22,7 +22,7 @@ const PARTSUPP: Table = ("ps", 8e5, 2, &[("partkey", 2e5), ("suppkey", 1e4)]);
 const REGION: Table = ("r", 5.0, 1, &[("regionkey", 5.0), ("name", 5.0)]);
 const SUPPLIER: Table = ("s", 1e4, 1, &[("suppkey", 1e4), ("nationkey", 25.0)]);
 
-/// More columns than any of these has.
+/// More columns than any of these tables has.
 const WIDTH: usize = 16;
 
 fn id(rel: usize, col: usize) -> ColumnId {
@@ -67,7 +67,7 @@ impl Query {
         Owners::new(&self.tables.iter().enumerate().map(columns).collect::<Vec<_>>())
     }
 
-    /// `o.custkey`
+    /// A column by its name, such as `o.custkey`.
     fn column(&self, name: &str) -> Expr {
         let (table, column) = name.split_once('.').unwrap();
         let rel = self.tables.iter().position(|(name, _)| name == table).unwrap();
@@ -75,7 +75,7 @@ impl Query {
         Expr::column(id(rel, col))
     }
 
-    /// `o.custkey = c.custkey, r.name = ?, o.orderdate < ?`
+    /// Adds conditions, such as `o.custkey = c.custkey, r.name = ?, o.orderdate < ?`.
     fn filter(mut self, conditions: &str) -> Query {
         for condition in conditions.split(", ") {
             let words: Vec<&str> = condition.split(' ').collect();
@@ -87,7 +87,7 @@ impl Query {
         self
     }
 
-    /// An OR of what each arm filters by.
+    /// Adds an OR of several lists of conditions.
     fn either(mut self, arms: &[&str]) -> Query {
         let before = self.filters.len();
         let mut args = Vec::new();
@@ -99,7 +99,8 @@ impl Query {
         self
     }
 
-    /// The tree as text, each join as `(build probe)`, and the rows of each join with whether they are a guess.
+    /// The tree as text, with each join as `(build probe)`; and the rows of each join, with whether their number is a
+    /// guess.
     fn ordered(&self, choice: Choice) -> (String, Vec<(f64, bool)>) {
         let mut conditions = self.filters.iter().collect();
         let owners = self.owners();
@@ -164,7 +165,7 @@ fn q5_customers_and_suppliers_of_one_nation_are_not_combined() {
     let text = query.never_multiplies();
     let (_, joins) = query.ordered(Choice::Cheapest);
     assert!(joins.iter().all(|(rows, _)| *rows < 600_000.0), "{text} {joins:?}");
-    // Suppliers are read when the customers' nations are known, and so no lines but theirs.
+    // Suppliers are read when the customers' nations are known, so that only these nations' lines are read.
     assert_eq!(text, "(((r n) c) (s (o l)))");
 }
 
@@ -248,7 +249,7 @@ fn a_cycle_is_closed_with_all_its_equalities() {
 
 #[test]
 fn what_is_equal_to_the_same_is_joined_directly() {
-    // Nothing says a.k = c.k, but b.k is equal to both.
+    // No condition says a.k = c.k, but b.k is equal to both.
     const A: Table = ("a", 10.0, 1, &[("k", 10.0)]);
     const B: Table = ("b", 1e6, 1, &[("k", 1e6)]);
     const C: Table = ("c", 20.0, 1, &[("k", 20.0)]);
@@ -258,7 +259,7 @@ fn what_is_equal_to_the_same_is_joined_directly() {
 
 #[test]
 fn a_key_that_a_constant_fixes_in_part_is_a_key() {
-    // TPC-C's customers of a warehouse: the key is (w, id), and w is given.
+    // The customers of a warehouse in TPC-C: the key is (w, id), and w is given.
     const C: Table = ("c", 1e5, 2, &[("w", 100.0), ("id", 1e3)]);
     const O: Table = ("o", 1e6, 0, &[("w", 100.0), ("c", 1e3)]);
     Query::over(&[O, C]).filter("o.c = c.id, c.w = ?, o.w = ?").never_multiplies();

@@ -1,4 +1,4 @@
-//! The rows of a subquery for each value of the columns around it that it reads, all at once.
+//! The rows of a subquery for all values of the outer columns that it reads, computed at once.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use plan::{ColumnId, Computed, Expr, GroupingSets, JoinKind, Literal, Part, Rel,
 
 use super::{Unnesting, expr_reads, reads};
 
-/// The rows around a subquery, and those of their columns that it reads.
+/// The outer rows of a subquery, and those of their columns that it reads.
 pub struct Domain<'a> {
     pub left: &'a Rel,
     pub outer: &'a [ColumnId],
 }
 
 impl Unnesting<'_> {
-    /// The rows of `rel` for each value of the domain, which stands beside them in the columns that are returned.
+    /// The rows of `rel` for each value of the domain, which is returned beside them in additional columns.
     pub fn dependent(&mut self, rel: Rel, domain: &Domain<'_>) -> (Rel, Vec<ColumnId>) {
         if !reads(&rel, domain.outer) {
             let (values, ids) = self.values(domain);
@@ -78,7 +78,7 @@ impl Unnesting<'_> {
                 if !all {
                     return (Rel::Aggregate { input, keys, aggregates }, ids);
                 }
-                // There is a group of no rows, too.
+                // A group exists even without rows.
                 let (aggregates, filled) = self.of_missing_groups(aggregates);
                 let (values, values_ids) = self.values(domain);
                 let same = self.same(&values_ids, &ids);
@@ -142,7 +142,7 @@ impl Unnesting<'_> {
         Rel::Union { columns: keys.chain([grouping.number]).chain(results.copied()).collect(), inputs }
     }
 
-    /// A full join: if the left side has no row, the domain's value is read from the right one.
+    /// A full join. If the left side has no row, the domain's value is read from the right side.
     fn dependent_full_join(
         &mut self,
         left: Rel,
@@ -167,7 +167,7 @@ impl Unnesting<'_> {
         (left.join(JoinKind::Full, right, conditions).map(computed), ids)
     }
 
-    /// The domain once more, each value once.
+    /// A copy of the domain with its distinct values.
     fn values(&mut self, domain: &Domain<'_>) -> (Rel, Vec<ColumnId>) {
         let (input, new) = self.copied(domain.left);
         let ids: Vec<ColumnId> = domain.outer.iter().map(|id| self.like(*id)).collect();
@@ -176,7 +176,7 @@ impl Unnesting<'_> {
         (Rel::Aggregate { input: Box::new(input), keys, aggregates: Vec::new() }, ids)
     }
 
-    /// The same rows under other columns, and these.
+    /// A copy of the same rows under new columns, with these.
     pub fn copied(&mut self, rel: &Rel) -> (Rel, HashMap<ColumnId, ColumnId>) {
         let mut new = HashMap::new();
         let mut copy = rel.clone();
@@ -195,8 +195,8 @@ impl Unnesting<'_> {
 }
 
 impl Domain<'_> {
-    /// Rewrites conditions that compare with columns of the right side, `own`, to use the domain's values there,
-    /// `ids`. They are then evaluated once for each row of that side, not for every pair.
+    /// Rewrites conditions that compare with columns of the right side, `own`: they use the domain's values there,
+    /// `ids`. They are then evaluated once for each row of that side, and not for every pair.
     pub fn compare_on_right(&self, conditions: &mut [Expr], own: &[ColumnId], ids: &[ColumnId]) {
         let known = |e: &Expr| e.columns().iter().all(|id| own.contains(id) || self.outer.contains(id));
         let on_right = |e: &Expr| known(e) && expr_reads(e, own) && only_compares(e, self.outer);
@@ -212,8 +212,8 @@ impl Domain<'_> {
     }
 }
 
-/// Whether an expression cannot raise, and does no more with columns than to compare them: equal values are the same to
-/// it, even if they look different.
+/// Whether an expression cannot raise an error, and only compares the columns, so that it treats equal values the same
+/// even if they look different.
 fn only_compares(expr: &Expr, columns: &[ColumnId]) -> bool {
     let is_operand = |e: &Expr| matches!(e, Expr::Column { .. }) || !expr_reads(e, columns);
     match expr {

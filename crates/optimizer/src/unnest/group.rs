@@ -1,6 +1,6 @@
-//! Aggregates over the rows that have a key: computed for all keys in one grouping, then looked up.
+//! Aggregates over rows with a certain key. They are computed for all keys in one grouping, and then looked up.
 //!
-//! If the left side is estimated to have few rows, only the rows of its keys are aggregated.
+//! If the left side has few rows by the estimates, only the rows with its keys are aggregated.
 
 use plan::{CmpOp, ColumnId, Computed, Expr, JoinKind, Rel};
 
@@ -8,11 +8,11 @@ use super::{Sides, Unnesting, expr_reads, lift, reads};
 use crate::simplify::{is_selective, simplified};
 
 impl Unnesting<'_> {
-    /// The joined rows, if the right side is one group of rows that only equalities tie to the left side.
+    /// The joined rows, if the right side is one group of rows that depends on the left side only by equalities.
     pub fn grouped(&mut self, kind: JoinKind, left: Rel, right: Rel, conditions: Vec<Expr>) -> Result<Rel, Box<Sides>> {
         let is_value = match kind {
             JoinKind::Inner => true,
-            // Without a partner there would be nulls.
+            // Without a partner, there would be nulls.
             JoinKind::Left => conditions.is_empty() && !is_filtered(&right),
             _ => false,
         };
@@ -22,7 +22,7 @@ impl Unnesting<'_> {
         }
     }
 
-    /// `right` is what [`keys`] is about.
+    /// Looks groups up. `right` is a plan for which [`keys`] has found keys.
     fn looked_up(&mut self, left: Rel, right: Rel, conditions: Vec<Expr>, equalities: Vec<Equality>) -> Rel {
         match right {
             Rel::Filter { input, conditions: own } => self.looked_up(left, *input, own, equalities).filter(conditions),
@@ -69,7 +69,7 @@ impl Unnesting<'_> {
     }
 }
 
-/// Rows that have all values of these columns that there are, and perhaps more.
+/// Rows that contain all values of these columns, and perhaps more.
 fn source(rel: &Rel, columns: &[ColumnId]) -> Rel {
     match rel {
         Rel::Join { kind: JoinKind::Inner, left, right, .. } => {
@@ -96,8 +96,8 @@ fn is_filtered(rel: &Rel) -> bool {
     }
 }
 
-/// The equalities that tie the one group of `rel` to the left side. `None` if other conditions tie it as well, or if
-/// a group that nobody asks for could raise an error.
+/// The equalities by which the single group of `rel` depends on the left side. `None` if it also depends on it by other
+/// conditions, or if a group that nobody needs could raise an error.
 fn keys(rel: &Rel, left: &Rel) -> Option<Vec<Equality>> {
     let (input, aggregates) = match rel {
         Rel::Filter { input, .. } | Rel::Map { input, .. } => return keys(input, left),

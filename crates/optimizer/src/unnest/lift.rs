@@ -4,8 +4,8 @@ use plan::{ColumnId, Expr, JoinKind, Rel};
 
 use super::{around, expr_reads};
 
-/// Splits off the conditions that read columns of `outer`, as far as they can be checked last: the rows without them,
-/// and these.
+/// Splits off the conditions that read columns of `outer`, as far as they can be checked last. Returns the rows without
+/// them, and the conditions.
 pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
     let divided = |conditions: Vec<Expr>| conditions.into_iter().partition::<Vec<_>, _>(|c| expr_reads(c, outer));
     match rel {
@@ -15,7 +15,7 @@ pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
             taken.extend(below);
             (input.filter(kept), taken)
         }
-        // A value is computed of rows only that the conditions below it leave.
+        // A value is computed only for rows that the conditions below it leave.
         Rel::Map { input, computed } if !computed.iter().any(|c| c.expr.can_raise()) => {
             let (input, taken) = lifted(*input, outer);
             (input.map(computed), taken)
@@ -39,7 +39,7 @@ pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
     }
 }
 
-/// Rows of which only matters whether there are any: a partner may as well be found in each of several ways.
+/// Rows of which it only matters whether there are any, so that a partner may be found in several ways.
 pub fn of_any_number(rel: Rel) -> Rel {
     match rel {
         Rel::Filter { input, conditions } => of_any_number(*input).filter(conditions),
@@ -60,7 +60,7 @@ pub fn of_any_number(rel: Rel) -> Rel {
     }
 }
 
-/// The rows without the values that only `conditions` read, which are computed there.
+/// The rows without the values that only `conditions` read. The conditions compute these values themselves.
 pub fn without_maps(rel: Rel, conditions: &mut Vec<Expr>) -> Rel {
     match rel {
         Rel::Map { input, computed } => {

@@ -1,4 +1,4 @@
-//! Unnesting: subqueries that read columns around them become joins, so that no [`Rel::Apply`] is left.
+//! Unnesting: subqueries that read outer columns become joins, so that no [`Rel::Apply`] is left.
 //!
 //! ```text
 //!   Apply(left, Filter(r = l, rows))      Join(left, rows, r = l)                        conditions go up: `lift`
@@ -6,10 +6,10 @@
 //!   Apply(left, rows of any other kind)   Join(left, rows for each of D, l = d)          `domain`
 //! ```
 //!
-//! D holds the distinct values, on the left side, of the columns that the right side reads (Neumann and Kemper,
-//! *Unnesting Arbitrary Queries*, BTW 2015). The first two ways are shorter, and are taken only where they add no
-//! error. D repeats the left side, whose own subqueries were repeated before; if that grows too large, D is made of
-//! fewer operators and has more values: `more`.
+//! D contains the distinct values, on the left side, of the columns that the right side reads (Neumann and Kemper,
+//! *Unnesting Arbitrary Queries*, BTW 2015). The first two ways are shorter, and are used only if they add no error. D
+//! repeats the left side, whose own subqueries were repeated before. If that grows too large, D is made from fewer
+//! operators and contains more values: see `more`.
 
 mod domain;
 mod group;
@@ -20,13 +20,13 @@ use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan,
 
 use domain::Domain;
 
-/// A plan with more columns is left as it is: repeated parts within repeated parts grow fast.
+/// A plan with more columns is not unnested, because nested repetitions grow fast.
 const MAX_COLUMNS: usize = 8192;
 
-/// A plan with more columns repeats only what it must.
+/// A plan with more columns repeats only necessary operators.
 const FEW_COLUMNS: usize = 512;
 
-/// The same rows without applications, unless that would be too many operators.
+/// The same rows without applications, unless that would need too many operators.
 pub fn unnested(plan: Plan) -> Plan {
     let mut any = false;
     plan.root.visit(&mut |rel| any |= matches!(rel, Rel::Apply { .. }));
@@ -46,9 +46,9 @@ pub fn unnested(plan: Plan) -> Plan {
 
 struct Unnesting<'a> {
     columns: Vec<Type>,
-    /// With more columns nothing is made of it.
+    /// The limit for the number of columns, above which the result is dropped.
     most: usize,
-    /// Whether subqueries may be computed for more values than there are around them.
+    /// Whether subqueries may be computed for more values than the outer rows have.
     is_sparing: bool,
     params: &'a [Type],
 }
@@ -77,7 +77,7 @@ impl Unnesting<'_> {
             Rel::GroupingSets { input, grouping } => Rel::GroupingSets { input: Box::new(self.rel(*input)), grouping },
             Rel::Top { input, keys, order, range } => {
                 let input = Box::new(self.rel(*input));
-                // With ties, and of all rows, nothing is left open.
+                // With ties, or if all rows are returned, the order leaves nothing open.
                 let order = if range.ties || range.is_all() { order } else { total(order, &input) };
                 Rel::Top { input, keys, order, range }
             }
@@ -90,7 +90,7 @@ impl Unnesting<'_> {
         }
     }
 
-    /// Both sides have no applications any more.
+    /// Removes an application whose sides have no applications any more.
     fn apply(&mut self, kind: JoinKind, left: Rel, right: Rel, mut conditions: Vec<Expr>) -> Rel {
         let outer = left.columns();
         if self.columns.len() > self.most || !reads(&right, &outer) {
@@ -110,7 +110,7 @@ impl Unnesting<'_> {
             Rel::Map { input, computed } if kind == JoinKind::Inner => {
                 self.apply(kind, left, *input, Vec::new()).map(computed).filter(conditions)
             }
-            // The list of a row of the left side.
+            // The list belongs to a row of the left side.
             Rel::Unfold { input, unfold } if kind == JoinKind::Inner => {
                 let input = match *input {
                     Rel::Row => left,
@@ -131,7 +131,7 @@ impl Unnesting<'_> {
         }
     }
 
-    /// Whatever the right side is: it is computed for each value of the columns that it reads.
+    /// The general way: the right side is computed for each value of the columns that it reads.
     fn by_domain(&mut self, kind: JoinKind, Sides { left, right, mut conditions }: Sides) -> Rel {
         let outer: Vec<ColumnId> = left.columns().into_iter().filter(|id| reads(&right, &[*id])).collect();
         let more = (self.is_sparing && more::is_safe(&right)).then(|| more::with_more(&left, &outer));
@@ -145,7 +145,7 @@ impl Unnesting<'_> {
 
     fn column(&mut self, ty: Type) -> ColumnId {
         self.columns.push(ty);
-        // Beyond the limit nothing is made of it.
+        // Beyond the limit, the result is dropped.
         ColumnId(u16::try_from(self.columns.len() - 1).unwrap_or(u16::MAX))
     }
 
@@ -153,7 +153,7 @@ impl Unnesting<'_> {
         self.column(self.columns[other.0 as usize])
     }
 
-    /// That columns have the same values, nulls too.
+    /// Conditions that columns have the same values; nulls count as equal.
     fn same(&self, left: &[ColumnId], right: &[ColumnId]) -> Vec<Expr> {
         let is_null = |id: ColumnId| Expr::IsNull { arg: Box::new(Expr::column(id)), negated: false };
         let some = |id: ColumnId| Expr::Coalesce(vec![Expr::column(id), any_value(self.columns[id.0 as usize])]);
@@ -161,8 +161,8 @@ impl Unnesting<'_> {
         left.iter().zip(right).flat_map(equal).collect()
     }
 
-    /// Results with the columns of those that are not null of no rows in new columns; and what gives the old ones where
-    /// there may be no group.
+    /// Replaces aggregates that are not null for an empty group by new columns. Also returns the expressions for the
+    /// old columns, in case there is no group.
     fn of_missing_groups(&mut self, aggregates: Vec<Aggregation>) -> (Vec<Aggregation>, Vec<Computed>) {
         let mut filled = Vec::new();
         let mut renamed = |aggregation: Aggregation| {
@@ -181,7 +181,7 @@ impl Unnesting<'_> {
     }
 }
 
-/// Rows that are computed twice must be the same ones: none that differ are left in any order.
+/// Makes an order unique, because rows that are computed twice must be the same ones.
 fn total(mut order: Vec<SortKey>, input: &Rel) -> Vec<SortKey> {
     order.extend(input.columns().into_iter().map(|id| SortKey::ascending(Expr::column(id))));
     order
@@ -194,7 +194,7 @@ struct Sides {
     conditions: Vec<Expr>,
 }
 
-/// The columns that an operator reads and none of its own makes.
+/// The columns that an operator reads, but that none of its operators makes.
 fn around(rel: &Rel) -> Vec<ColumnId> {
     let (mut made, mut read) = (Vec::new(), Vec::new());
     rel.visit(&mut |rel| {
@@ -217,7 +217,7 @@ fn expr_reads(expr: &Expr, columns: &[ColumnId]) -> bool {
     found
 }
 
-/// Some constant of a type.
+/// Any constant of a type.
 fn any_value(ty: Type) -> Expr {
     use plan::Physical::*;
     let value = match ty.physical() {
@@ -240,7 +240,8 @@ mod tests {
         let mut columns = vec![Type::Int64];
         let mut root = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };
         for number in 1..40 {
-            // Two columns each, the second computed of one around it: no condition that could be lifted.
+            // Each has two columns, the second computed from an outer one, so there is no condition that could be
+            // lifted.
             let (own, sum) = (ColumnId(2 * number - 1), ColumnId(2 * number));
             columns.extend([Type::Int64; 2]);
             let around = if number == 1 { ColumnId(0) } else { ColumnId(2 * number - 2) };

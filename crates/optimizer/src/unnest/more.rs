@@ -1,12 +1,11 @@
-//! Larger domains of fewer operators: rows that include all values that other rows have.
+//! Larger domains from fewer operators: rows that contain all values of other rows, and more.
 //!
-//! A subquery may be computed for more values than occur around it: nobody asks for the additional results.
-//! Semi-joins and outer joins around it, which are subqueries themselves, need not be repeated then.
+//! A subquery may be computed for more values than the outer rows have, because nobody looks up the additional results.
+//! Semi-joins and outer joins among the outer rows, which are subqueries themselves, then need not be repeated.
 
 use plan::{ColumnId, Expr, JoinKind, Literal, Range, Rel};
 
-/// Rows that have at least the values that `rel` has in the columns `read`. They raise no error that `rel` does not
-/// raise.
+/// Rows with at least the values that `rel` has in the columns `read`. They raise no error that `rel` does not raise.
 pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
     match rel {
         Rel::Filter { input, conditions } => {
@@ -17,7 +16,7 @@ pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
             input.filter(conditions)
         }
         Rel::Map { input, .. } if has(input, read) => with_more(input, read),
-        // Without any condition it would be a product.
+        // Without a condition, it would be a cross product.
         Rel::Join { kind: JoinKind::Inner, left, right, conditions }
             if conditions.is_empty() || !conditions.iter().all(Expr::can_raise) =>
         {
@@ -44,7 +43,7 @@ fn has(rel: &Rel, read: &[ColumnId]) -> bool {
     read.iter().all(|id| columns.contains(id))
 }
 
-/// Whether rows can be computed for values that nobody asks for: no error comes of it.
+/// Whether rows can be computed for additional values without causing an error.
 pub fn is_safe(rel: &Rel) -> bool {
     let mut safe = true;
     rel.visit(&mut |rel| {
@@ -59,7 +58,7 @@ pub fn is_safe(rel: &Rel) -> bool {
     safe
 }
 
-/// A negative one is an error, and a parameter may be one.
+/// Whether the range is constant and not negative, since a negative one is an error.
 fn is_known(range: &Range) -> bool {
     let is_known = |bound: &Expr| match bound {
         Expr::Literal { value: Some(Literal::Int(number)), .. } => *number >= 0,

@@ -1,4 +1,4 @@
-//! The aggregates of the plan, and what each takes, gives and can raise.
+//! The aggregates of the plan, with their arguments, results and errors.
 
 use std::slice::{from_mut, from_ref};
 
@@ -14,34 +14,34 @@ use crate::functions::{Rule, Spread};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Agg {
     CountStar,
-    /// Rows in which the argument is not null.
+    /// The number of rows in which the argument is not null.
     Count(Expr),
-    /// Null for no rows. Exact; of others than numerics beyond i128: an error.
+    /// The exact sum; null if there are no rows. A sum beyond i128 is an error, except for numerics.
     Sum(Expr),
-    /// Two output columns: the sum and the number of not-null arguments as Int64. The sum is a Decimal128 of the
-    /// argument's scale, or a numeric of numerics; it is null for no rows. PostgreSQL divides, so that the result has
-    /// its scale.
+    /// Two output columns: the sum, and the number of arguments that are not null as Int64. The sum is a Decimal128 of
+    /// the argument's scale or, for numerics, a numeric; it is null if there are no rows. PostgreSQL divides, so that
+    /// the result has PostgreSQL's scale.
     Avg(Expr),
-    /// The least or greatest value. Text is ordered by its bytes, floats as PostgreSQL orders them. If the argument
-    /// is a single value, it may also have a type that PostgreSQL orders otherwise or not at all.
+    /// The least or the greatest value. Text is ordered by its bytes, floats as PostgreSQL orders them. An argument
+    /// that is a single value may also have a type with another order in PostgreSQL, or with none.
     Min(Expr),
     Max(Expr),
-    /// The least or greatest text, in the order of the C library's locale that the second argument names.
+    /// The least or the greatest text, in the order of the locale that the second argument names.
     InLocale(Extreme, Box<[Expr; 2]>),
     /// An aggregate of floats that does not depend on the order of rows. Infinities and NaN are added as in
     /// PostgreSQL. A finite float beyond [`MAX_SUMMED`] is an error, so that no order can overflow.
     Float(FloatAgg, Expr),
-    /// An aggregate of truth values or bits, of the argument's type; null for no rows.
+    /// An aggregate of truth values or bits. It has the argument's type, and is null if there are no rows.
     Bits(BitAgg, Expr),
-    /// The raw spread of integers or decimals, in two columns: N·Σx² − (Σx)² and N as Int64. The first is in text
-    /// form, since it is wider than any number here; its scale is twice the argument's. It is null for no rows, and
-    /// an error beyond 256 bits. PostgreSQL makes variance and standard deviation of both.
+    /// The raw spread of integers or decimals, in two columns: N·Σx² − (Σx)², and N as Int64. The first is text, since
+    /// it is wider than any number here; its scale is twice the argument's. It is null if there are no rows, and an
+    /// error beyond 256 bits. PostgreSQL computes variance and standard deviation from both.
     Spread(Expr),
     /// An aggregate of pairs (y, x) of floats, over the rows in which both are not null. Each is bounded, as for
-    /// [`Agg::Float`]. Never over distinct pairs.
+    /// [`Agg::Float`]. It is never computed over distinct pairs.
     Pair(PairAgg, Box<[Expr; 2]>),
-    /// A list aggregate; null for no rows. Except for arrays, only rows whose value is not null count. With DISTINCT
-    /// there is an order, and values that are equal in it are listed once.
+    /// A list aggregate; null if there are no rows. Except for arrays, only rows with a value other than null count.
+    /// With DISTINCT, there is an order, and values that are equal in it are listed once.
     Listed(Box<Listed>),
 }
 
@@ -51,7 +51,7 @@ pub enum Extreme {
     Max,
 }
 
-/// Covariance, correlation, and what a line through points (x, y) has.
+/// Covariance, correlation, and properties of the regression line through points (x, y).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PairAgg {
     Corr,
@@ -77,7 +77,7 @@ pub enum BitAgg {
     Xor,
 }
 
-/// Aggregates of floats that add them up; null for no rows.
+/// Sums and averages of floats; null if there are no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FloatAgg {
     Sum,
@@ -85,8 +85,8 @@ pub enum FloatAgg {
     Spread(Spread),
 }
 
-/// The bound of summed floats: the sum of squares stays finite for as many of them as there can be rows, in any
-/// order.
+/// The bound of summed floats. With it, the sum of squares stays finite for as many of them as there can be rows, in
+/// any order.
 pub const MAX_SUMMED: f64 = 1e130;
 
 /// An aggregate without its argument.
@@ -110,16 +110,16 @@ pub enum Aggregate {
 #[derive(Clone, Copy, Debug)]
 pub struct AggregateRow {
     pub name: &'static str,
-    /// The argument; empty: none.
+    /// The kinds of argument; empty if there is none.
     argument: &'static [Kind],
-    /// Its columns in the plan's output.
+    /// The types of its output columns.
     output: &'static [Rule],
     pub raises: &'static [FailureKind],
-    /// The result columns that are counts: zero and not null for no rows.
+    /// The result columns that are counts: they are zero and not null if there are no rows.
     pub counts: &'static [usize],
     /// Whether its last digits depend on the order of the rows.
     pub is_inexact: bool,
-    /// Whether it is the same if a value comes several times.
+    /// Whether duplicates do not change the result.
     pub ignores_duplicates: bool,
     /// Whether it may show in which order the rows came.
     pub shows_row_order: bool,
@@ -147,7 +147,7 @@ const ALL: &[Kind] = &[
     Kind::Bytes,
     Kind::Opaque,
 ];
-/// All but truth values.
+/// All kinds except truth values.
 const ORDERED: &[Kind] = ALL.split_at(1).1;
 const BIGINT: Rule = Rule::Is(Type::Int64);
 const NOT_A_SHARE: &[FailureKind] = &[FailureKind::PercentileOutOfRange];
@@ -198,7 +198,7 @@ impl Aggregate {
             Aggregate::Bits(BitAgg::And) => extreme("bit_and", &[Kind::Integer]),
             Aggregate::Bits(BitAgg::Or) => extreme("bit_or", &[Kind::Integer]),
             Aggregate::Bits(BitAgg::Xor) => row("bit_xor", &[Kind::Integer], &[Rule::Same], &[]),
-            // What these take says [`Listed::takes`].
+            // [`Listed::takes`] checks their arguments.
             Aggregate::Listed(Listing::Joined) => listed("string_agg", &[Rule::Same]),
             Aggregate::Listed(Listing::Array) => listed("array_agg", &[Rule::Is(Type::Opaque)]),
             Aggregate::Listed(Listing::Discrete) => row("percentile_disc", ALL, &[Rule::Same], NOT_A_SHARE),
@@ -207,7 +207,7 @@ impl Aggregate {
         }
     }
 
-    /// `None` if it takes another number of arguments than none or one, as is given.
+    /// The aggregate; `None` if it needs an argument and none is given, or the other way round.
     pub fn of(self, argument: Option<Expr>) -> Option<Agg> {
         Some(match (self, argument) {
             (Aggregate::CountStar, None) => Agg::CountStar,
@@ -234,7 +234,7 @@ const fn row(
     AggregateRow { name, argument, output, raises, counts, is_inexact, ignores_duplicates, shows_row_order }
 }
 
-/// One of the values, or what is made of them as a set.
+/// An aggregate that returns one of the values, or depends only on the set of values.
 const fn extreme(name: &'static str, argument: &'static [Kind]) -> AggregateRow {
     AggregateRow { ignores_duplicates: true, ..row(name, argument, &[Rule::Same], &[]) }
 }
@@ -252,7 +252,7 @@ impl AggregateRow {
         self.argument.contains(&argument.kind())
     }
 
-    /// The columns that it takes in the plan's output; the argument's type does not matter where there is none.
+    /// The types of its output columns. The type of the argument does not matter if there is none.
     pub fn output_types(self, argument: Type) -> impl Iterator<Item = Type> {
         self.output.iter().filter_map(move |rule| rule.apply(&[argument]))
     }
@@ -276,7 +276,7 @@ impl Agg {
         }
     }
 
-    /// The first argument, whose type the result's follows.
+    /// The first argument, which determines the type of the result.
     pub fn argument(&self) -> Option<&Expr> {
         self.arguments().first()
     }
@@ -301,7 +301,7 @@ impl Agg {
         }
     }
 
-    /// Whether it, or what it aggregates, can be an error.
+    /// Whether the aggregate, or an expression in it, can raise an error.
     pub fn can_raise(&self) -> bool {
         !self.aggregate().row().raises.is_empty() || self.arguments().iter().any(Expr::can_raise)
     }

@@ -1,5 +1,5 @@
-//! Inner joins of the same tables scan the same columns of them, in one order, even if each is asked for others: what
-//! computes the same then looks the same, and is found to be computed once.
+//! Makes inner joins of the same tables scan the same columns in the same order, even if each needs other ones. Equal
+//! subplans then look the same, and are found and computed once.
 //!
 //! ```text
 //!   SELECT part, sum(cost) FROM a JOIN b … GROUP BY part        a: part, cost, key     a: part, cost, key
@@ -13,12 +13,13 @@ use crate::algebra::rel::Rel;
 use crate::base::ops::ColumnId;
 use crate::base::types::Type;
 
-/// A column as the tables of a relation have it: its number in each of them, and its type.
+/// A column of a relation: its number in each of the relation's tables, and its type.
 type Column = (Vec<i16>, Type);
 
 impl Plan {
     pub fn scan_alike(&mut self) {
-        // By the tables of each relation that is joined; none where it is not a table of which the user may see all.
+        // Blocks by the tables of each joined relation. A relation has none if it is no table, or hides rows from the
+        // user.
         let mut blocks: BTreeMap<Vec<Vec<u32>>, Vec<Vec<u16>>> = BTreeMap::new();
         each_block(&self.root, false, &mut |joined| {
             let scanned = joined.iter().map(|rel| match rel {
@@ -37,7 +38,7 @@ impl Plan {
         }
     }
 
-    /// Has relations of the same tables read what any of them reads.
+    /// Makes relations of the same tables read all columns that any of them reads.
     fn align(&mut self, relations: &[u16]) {
         let mut union: Vec<Column> = Vec::new();
         for relation in relations {
@@ -125,7 +126,7 @@ mod tests {
         left.join(JoinKind::Inner, right, vec![Expr::Cmp { op: CmpOp::Eq, left: a.into(), right: b.into() }])
     }
 
-    /// Two joins of tables 7 and 8, which read other columns of the first.
+    /// Two joins of tables 7 and 8, which read different columns of the first.
     fn plan(second: u32) -> Plan {
         let [int, text] = [Type::Int64, Type::Text];
         Plan {

@@ -19,7 +19,7 @@ pub const MAX_DEPTH: usize = 100;
 pub const TOO_DEEP: &str = "nested too deeply";
 
 impl Plan {
-    /// The plan's first defect, for developers to read.
+    /// The first defect of the plan, as text for developers.
     pub fn check(&self) -> Result<(), String> {
         let mut checker = Checker { plan: self, made: vec![false; self.columns.len()], outer: Vec::new() };
         let visible = checker.rel(&self.root, MAX_DEPTH)?;

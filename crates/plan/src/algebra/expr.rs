@@ -1,7 +1,7 @@
 //! Expressions, with PostgreSQL's semantics.
 //!
-//! NULL: arithmetic, casts and comparisons are strict (a null operand gives null), and so are calls unless their row
-//! of the catalogue says otherwise; `And`, `Or`, `Not` follow three-valued logic. Overflow and division by zero are
+//! NULL: arithmetic, casts and comparisons are strict (a null operand gives null). So are calls, unless their row in
+//! the catalogue says otherwise. `And`, `Or`, `Not` follow three-valued logic. Overflow and division by zero are
 //! errors, never wrapped values or nulls.
 
 use serde::{Deserialize, Serialize};
@@ -20,25 +20,25 @@ pub enum Expr {
         ty: Type,
         value: Option<Literal>,
     },
-    /// `params[index]`: known when the query starts, constant while it runs.
+    /// `params[index]`: its value is known when the query starts, and constant while it runs.
     Param {
         index: u16,
     },
-    /// Both sides have the same [`Type`] variant, after [`Expr::Cast`] where PostgreSQL compares across types.
-    /// Decimals may differ in scale and width: values are compared. Floats compare as in PostgreSQL: -0 = 0, NaN
-    /// equals NaN and is greater than all else. Text by bytes.
+    /// Both sides have the same [`Type`] variant; the translator adds an [`Expr::Cast`] where PostgreSQL compares
+    /// across types. Decimals may differ in scale and width, since their values are compared. Floats are compared as in
+    /// PostgreSQL: -0 = 0, and NaN equals NaN and is greater than everything else. Text is compared by its bytes.
     Cmp {
         op: CmpOp,
         left: Box<Expr>,
         right: Box<Expr>,
     },
-    /// Arithmetic; the translator spells out the result type `ty`.
+    /// Arithmetic. The translator names the result type `ty`.
     ///
     /// - Integers: both operands are of type `ty`, checked.
     /// - Float64, Float32: IEEE. A result that becomes infinite (from finite operands) or zero (from non-zero operands,
     ///   for `*` and `/`) is an error, and so is division by zero.
-    /// - Decimals: `ty` is Decimal128. The scale is the larger one for `+` and `-`, the sum for `*`; there is no `/`
-    ///   and no `%`. A value beyond 38 digits is an error.
+    /// - Decimals: `ty` is Decimal128. The scale is the larger one for `+` and `-`, and the sum for `*`; there is no
+    /// `/` and no `%`. A value beyond 38 digits is an error.
     /// - Dates: Date + Int32 and Date - Int32 give Date; infinite stays infinite, leaving the range is an error.
     ///   Date - Date gives Int32; an infinite operand is an error.
     Arith {
@@ -50,10 +50,10 @@ pub enum Expr {
     /// Unary minus, checked.
     Neg(Box<Expr>),
     /// A cast that preserves the value: Int16 -> Int32 -> Int64, integers -> Decimal (scale 0 or more), Decimal ->
-    /// Decimal of no smaller scale (without room for the value: an error), integers -> Float64, Float32 -> Float64,
-    /// Name -> Text, Oid -> Int64, Date -> Timestamp (infinities map; out of range is an error).
+    /// Decimal of no smaller scale (an error if the value does not fit), integers -> Float64, Float32 -> Float64, Name
+    /// -> Text, Oid -> Int64, Date -> Timestamp (infinities stay infinite; out of range is an error).
     ///
-    /// Or a cast to the nearest real: integers and Float64 -> Float32, where leaving the range is an error.
+    /// Also a cast to the nearest real: integers and Float64 -> Float32, where leaving the range is an error.
     Cast {
         to: Type,
         arg: Box<Expr>,
@@ -67,19 +67,19 @@ pub enum Expr {
         arg: Box<Expr>,
         negated: bool,
     },
-    /// A function that is called by its name. `ty` is what its row of the catalogue gives for these arguments.
+    /// A call of a function by its name. `ty` is the result type in the catalogue for these arguments.
     Call {
         function: Named,
         ty: Type,
         args: Vec<Expr>,
     },
-    /// The value of the first branch, of at least one, whose condition is true, otherwise the last; all values are of
-    /// one type. Evaluated from top to bottom, and nothing that is not reached is.
+    /// The value of the first branch, of at least one, whose condition is true; otherwise the last value. All values
+    /// have one type. It is evaluated from top to bottom, and only as far as necessary.
     Case {
         branches: Vec<(Expr, Expr)>,
         otherwise: Box<Expr>,
     },
-    /// The first that is not null, of at least one, all of one type; those behind it are not evaluated.
+    /// The first argument that is not null, of at least one; all have one type. Arguments after it are not evaluated.
     Coalesce(Vec<Expr>),
 }
 
@@ -100,7 +100,7 @@ pub enum Literal {
 }
 
 impl Expr {
-    /// Its type, given those of the plan's columns and parameters.
+    /// The type of the expression, given the types of the plan's columns and parameters.
     pub fn ty(&self, columns: &[Type], params: &[Type]) -> Type {
         match self {
             Expr::Column { id } => columns[id.0 as usize],
@@ -139,7 +139,7 @@ impl Expr {
         Expr::Cmp { op: CmpOp::Eq, left: Box::new(left), right: Box::new(right) }
     }
 
-    /// The columns that it reads, each once.
+    /// The columns that the expression reads, each once.
     pub fn columns(&self) -> Vec<ColumnId> {
         let mut columns = Vec::new();
         self.visit(&mut |e| {
@@ -160,7 +160,7 @@ impl Expr {
         }
     }
 
-    /// Puts expressions in the place of columns, where there is one.
+    /// Replaces columns by expressions, if `with` returns one.
     pub fn replace_columns(&mut self, with: &impl Fn(ColumnId) -> Option<Expr>) {
         self.replace(&|expr: &Expr| match expr {
             Expr::Column { id } => with(*id),
@@ -168,7 +168,7 @@ impl Expr {
         });
     }
 
-    /// Puts expressions in the place of others, where there is one; what it consists of is not looked at then.
+    /// Replaces expressions by others, if `with` returns one. The parts of a replaced expression are not visited.
     pub fn replace(&mut self, with: &impl Fn(&Expr) -> Option<Expr>) {
         if let Some(expr) = with(self) {
             *self = expr;
@@ -194,19 +194,19 @@ impl Expr {
         }
     }
 
-    /// Levels of nesting; 1 for a column or a constant.
+    /// The levels of nesting; 1 for a column or a constant.
     pub fn depth(&self) -> usize {
         1 + self.children().into_iter().map(Expr::depth).max().unwrap_or(0)
     }
 
-    /// How many expressions it consists of.
+    /// The number of expressions that it consists of.
     pub fn size(&self) -> usize {
         let mut size = 0;
         self.visit(&mut |_| size += 1);
         size
     }
 
-    /// Whether evaluating it on some row can be an error.
+    /// Whether evaluating the expression on some row can raise an error.
     pub fn can_raise(&self) -> bool {
         let mut raises = false;
         self.visit(&mut |e| {
@@ -233,14 +233,14 @@ impl Expr {
     }
 }
 
-/// Whether it divides an integer by one that is known, and neither zero nor what overflows.
+/// Whether it divides an integer by a constant that is not zero, and cannot overflow.
 fn divides_by_number(op: ArithOp, divisor: &Expr) -> bool {
     let Expr::Literal { ty, value: Some(Literal::Int(number)) } = divisor else { return false };
     let divides = op == ArithOp::Mod || op == ArithOp::Div && *number != -1;
     divides && *number != 0 && ty.kind() == Kind::Integer
 }
 
-/// Whether a pattern is known not to end in an escape.
+/// Whether a pattern is known not to end in an escape character.
 fn has_an_end(pattern: Option<&Expr>) -> bool {
     let Some(Expr::Literal { value: Some(Literal::Text(text)), .. }) = pattern else { return false };
     let escapes = text.chars().rev().take_while(|character| *character == '\\').count();

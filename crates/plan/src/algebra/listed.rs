@@ -1,4 +1,4 @@
-//! Aggregates that look at all values of a group, in an order: lists of them, and what stands at a place of the list.
+//! Aggregates over all values of a group in an order: lists of the values, or the value at a certain place.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,19 +6,19 @@ use crate::algebra::expr::Expr;
 use crate::algebra::rel::SortKey;
 use crate::base::types::Type;
 
-/// The result of a group's values in their order. Rows that are equal in the order may come in any sequence, which is
-/// the same for all aggregates that order the same rows alike.
+/// The kind of a list aggregate. Rows that are equal in the order may come in any sequence, which is the same for all
+/// aggregates with the same order over the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Listing {
-    /// Texts or bytes, not null, behind one another; each but the first behind its row's delimiter.
+    /// The concatenated texts or byte strings that are not null. Each except the first comes after its row's delimiter.
     Joined,
-    /// An array of all, with the nulls.
+    /// An array of all values, with the nulls.
     Array,
-    /// The first value that is not before so great a share of those that are not null.
+    /// The first value, in the order of those that are not null, that has at least this share of them up to itself.
     Discrete,
-    /// The float or interval at this share of the way from the first to the last one.
+    /// The float or interval at this share of the way from the first value to the last.
     Continuous,
-    /// The most frequent value; of several the first.
+    /// The most frequent value; if there are several, the first.
     Mode,
 }
 
@@ -26,7 +26,7 @@ pub enum Listing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
     pub of: Listing,
-    /// The arguments, as many as [`Listing::arguments`] says, followed by the keys of the order.
+    /// The arguments, as many as [`Listing::arguments`] returns, followed by the keys of the order.
     pub arguments: Vec<Expr>,
     pub order: Vec<Direction>,
     /// The element of an array.
@@ -41,21 +41,21 @@ pub struct Direction {
     pub nulls_first: bool,
 }
 
-/// How PostgreSQL keeps the elements of an array.
+/// The form in which PostgreSQL stores the elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Element {
     pub oid: u32,
     /// The alignment of an element, in bytes.
     pub align: u8,
-    /// Its bytes; `None`: as many as it says itself.
+    /// The length of an element in bytes; `None` if it varies, and each element contains its own.
     pub length: Option<u16>,
-    /// Characters that a text is filled up to with blanks.
+    /// The number of characters to which a text is padded with blanks.
     pub padded: u32,
 }
 
 impl Listing {
-    /// The number of arguments. The first is the value. The second is the delimiter of [`Listing::Joined`], the share
-    /// of percentiles, which is the same for all rows, or whether the row belongs into an [`Listing::Array`].
+    /// The number of arguments. The first is the value. The second is the delimiter of [`Listing::Joined`], or the
+    /// share of percentiles, which is the same for all rows. For [`Listing::Array`], it is whether the row is listed.
     pub fn arguments(self) -> usize {
         match self {
             Listing::Joined | Listing::Array | Listing::Discrete | Listing::Continuous => 2,
@@ -93,7 +93,7 @@ impl Listed {
         self.arguments.split_at(self.of.arguments())
     }
 
-    /// The order, put together again.
+    /// The keys of the order with their expressions.
     pub fn sort_keys(&self) -> Vec<SortKey> {
         let with = |(expr, direction): (&Expr, &Direction)| {
             let Direction { locale, descending, nulls_first } = direction.clone();
@@ -102,7 +102,7 @@ impl Listed {
         self.parts().1.iter().zip(&self.order).map(with).collect()
     }
 
-    /// Whether it is well-formed with arguments of these types.
+    /// Whether the aggregate is well-formed with arguments of these types.
     pub fn takes(&self, arguments: &[Type], distinct: bool) -> bool {
         let Some((own, order)) = arguments.split_at_checked(self.of.arguments()) else { return false };
         let are_texts = |(ty, direction): (&Type, &Direction)| direction.locale.is_none() || ty.is_text();
@@ -111,7 +111,7 @@ impl Listed {
             && order.iter().zip(&self.order).all(are_texts)
             && self.element.is_some() == (self.of == Listing::Array)
             && self.element.is_none_or(|element| [1, 2, 4, 8].contains(&element.align))
-            // Those that are equal in the order are the same.
+            // Values that are equal in the order are the same value.
             && !(distinct && order.is_empty())
     }
 }

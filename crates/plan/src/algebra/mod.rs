@@ -5,12 +5,12 @@
 //! | `plan` | a whole plan, and the relations that it reads |
 //! | `rel` | relational operators |
 //! | `expr` | expressions |
-//! | `aggregates`, `listed` | aggregates; those that make lists |
+//! | `aggregates`, `listed` | aggregates; list aggregates |
 //! | `window` | window functions and their frames |
-//! | `unfold` | rows out of lists and documents |
-//! | `check` | whether a plan is well formed and typed |
-//! | `alike` | scans of one table made alike |
-//! | `twice` | whether an operator gives the same rows when it is computed again |
+//! | `unfold` | functions that make rows from lists and documents |
+//! | `check` | validation of a plan's form and types |
+//! | `alike` | makes scans of the same tables equal |
+//! | `twice` | tests whether an operator returns the same rows when it is computed again |
 
 pub mod aggregates;
 mod alike;

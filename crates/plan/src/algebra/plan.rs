@@ -1,4 +1,4 @@
-//! A whole plan: what it reads, its operators, what it returns.
+//! A whole plan: the relations that it reads, its operators, and its output.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,39 +9,39 @@ use crate::base::types::Type;
 /// A query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The relations that the plan reads; a table that is read twice stands here twice.
+    /// The relations that the plan reads. A table that is read twice appears twice.
     pub relations: Vec<Relation>,
     /// The types of all columns, by [`ColumnId`].
     pub columns: Vec<Type>,
-    /// Types of the parameters that expressions refer to by [`Expr::Param`]; their values travel with the request.
+    /// The types of the parameters, to which [`Expr::Param`] refers. Their values travel with the request.
     pub params: Vec<Type>,
     pub root: Rel,
-    /// The values that are returned for each of the root's rows, often plain columns. May be empty: then only the
+    /// The values that are returned for each of the root's rows, often plain columns. They may be empty; then only the
     /// number of rows counts.
     pub output: Vec<Expr>,
 }
 
-/// Rows that the query reads.
+/// A relation that the query reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Relation {
     pub source: Source,
     /// The types of the columns that the plan touches.
     pub columns: Vec<Type>,
-    /// Conditions that hold for the rows the user may see; the scan has them too. Estimates are based on these rows
-    /// only.
+    /// Conditions that hold for the rows that the user may see. The scan applies them, too. Estimates are based on
+    /// these rows only.
     pub visible_if: Vec<Expr>,
 }
 
 /// The source of a relation's rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Source {
-    /// Mirrored tables, the rows of one behind those of the other: a partitioned table is as many as it has partitions.
+    /// Mirrored tables, whose rows come one table after the other. A partitioned table has one for each partition.
     Tables {
         tables: Vec<Table>,
-        /// No row of one has the key of a row of another.
+        /// Whether no key of one table occurs in another.
         apart: bool,
     },
-    /// They come with the request: the backend has made them.
+    /// Rows that the backend has computed, and that come with the request.
     Sent,
 }
 
@@ -49,7 +49,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     pub relid: u32,
-    /// PostgreSQL's attribute number of each of the relation's columns.
+    /// PostgreSQL's attribute number for each of the relation's columns.
     pub attnums: Vec<i16>,
 }
 
@@ -61,7 +61,7 @@ pub struct RelationColumn {
 }
 
 impl Relation {
-    /// Rows of which the user may see all.
+    /// A relation of which the user may see all rows.
     pub fn new(source: Source, columns: Vec<Type>) -> Relation {
         Relation { source, columns, visible_if: Vec::new() }
     }
@@ -100,7 +100,7 @@ impl Plan {
         expr.ty(&self.columns, &self.params)
     }
 
-    /// Levels of the most deeply nested expression or operator.
+    /// The greatest depth of nesting in expressions and operators.
     pub fn depth(&self) -> usize {
         let mut deepest = self.root.depth();
         let mut look = |e: &Expr| deepest = deepest.max(e.depth());
@@ -114,7 +114,7 @@ impl Plan {
         self.output.iter().map(|e| self.type_of(e)).collect()
     }
 
-    /// The order of the result's rows, and the input of the root, all of whose rows it orders.
+    /// The order of the result's rows, if the root sorts them; with the root's input.
     pub fn order(&self) -> Option<(&[SortKey], &Rel)> {
         match &self.root {
             Rel::Top { input, keys, order, range } if keys.is_empty() && !order.is_empty() && range.is_all() => {
@@ -124,8 +124,8 @@ impl Plan {
         }
     }
 
-    /// Whether an expression can raise an error after rows were returned. Groups are complete before their first row
-    /// is returned, and so are sorted rows.
+    /// Whether an expression can raise an error after rows were returned. Groups and sorted rows are complete before
+    /// their first row is returned.
     pub fn may_fail_late(&self) -> bool {
         let raises = |rel: &Rel| rel.expressions().iter().any(|e| e.can_raise());
         if self.output.iter().any(Expr::can_raise) {
@@ -153,7 +153,7 @@ impl Plan {
         any
     }
 
-    /// Whether the result's rows are groups, or in an order, so that none comes before all rows were read.
+    /// Whether the result's rows are groups or sorted, so that none is returned before all rows were read.
     pub fn ends_with_groups(&self) -> bool {
         if self.order().is_some() {
             return true;
@@ -166,11 +166,11 @@ impl Plan {
     }
 }
 
-/// Whether an operator has read all rows when it gives the first one.
+/// Whether an operator has read all rows when it returns its first one.
 fn is_complete_first(rel: &Rel) -> bool {
     match rel {
         Rel::Aggregate { .. } | Rel::GroupingSets { .. } => true,
-        // All rows are among the first if there is no count.
+        // Without a count, all rows are among the first.
         Rel::Top { keys, order, range, .. } => {
             let counted = matches!(range.count, Some(Expr::Literal { value: Some(_), .. }));
             counted && !(keys.is_empty() && order.is_empty())

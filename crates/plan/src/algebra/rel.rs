@@ -1,4 +1,4 @@
-//! The relational algebra: what rows a plan asks for.
+//! The relational algebra of plans.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,45 +8,45 @@ use crate::algebra::unfold::Unfold;
 use crate::algebra::window::{Over, WindowCall};
 use crate::base::ops::ColumnId;
 
-/// An operator with all that is below it. Rows are a multiset; nothing is said about their order.
+/// An operator with all operators below it. Rows are a multiset, without an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Rel {
-    /// All rows of `relations[relation]`: a column for each of its columns.
+    /// All rows of `relations[relation]`, with a column for each of its columns.
     Scan { relation: u16, columns: Vec<ColumnId> },
     /// One row without columns.
     Row,
     /// Rows for which all conditions are true (not null, not false).
     Filter { input: Box<Rel>, conditions: Vec<Expr> },
-    /// The same rows with more columns, computed of the input's.
+    /// The same rows with more columns, which are computed from the input's columns.
     Map { input: Box<Rel>, computed: Vec<Computed> },
-    /// Pairs of rows; `conditions` may refer to both sides.
+    /// Pairs of rows; `conditions` may read both sides.
     Join { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
-    /// A join whose right side may read columns of the left one anywhere: it has the right side's rows for each left
-    /// row. Never [`JoinKind::Full`].
+    /// A join whose right side may read columns of the left side anywhere. It has the right side's rows for each left
+    /// row. Its kind is never [`JoinKind::Full`].
     Apply { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
     /// The rows of all inputs, one after the other.
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
-    /// A row for each group. Without keys all rows are one group, even if there are none.
+    /// A row for each group. Without keys, all rows are one group, which exists even without rows.
     Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
-    /// The groups of several sets of keys, one set's behind the other's.
+    /// The groups for several sets of keys, one set after the other.
     GroupingSets { input: Box<Rel>, grouping: Box<GroupingSets> },
-    /// The first rows in an order, as a multiset; with keys, the first of all rows that agree in them. Any of several
-    /// rows that are first by the order may be taken. At the root of a plan, all rows come out in their order.
+    /// The first rows in an order, as a multiset; with keys, the first of all rows that agree in them. If several rows
+    /// tie, any of them may be taken. At the root of a plan, all rows are returned in their order.
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
-    /// The same rows with what window functions make of the rows around them.
+    /// The same rows, with the columns of window functions.
     Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
-    /// Each row once for each element of a list that is computed of it.
+    /// Each row once for each element of a list that is computed from it.
     Unfold { input: Box<Rel>, unfold: Box<Unfold> },
 }
 
-/// The sets of [`Rel::GroupingSets`]: for each set the groups of [`Rel::Aggregate`] by its keys; all other keys are
-/// null.
+/// The sets of [`Rel::GroupingSets`]. For each set there are the groups of [`Rel::Aggregate`] by its keys; all other
+/// keys are null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupingSets {
     pub keys: Vec<Computed>,
-    /// Positions of keys.
+    /// The positions of each set's keys.
     pub sets: Vec<Vec<u16>>,
-    /// The number of the set from 0, an Int32.
+    /// The number of the set, from 0, as an Int32.
     pub number: ColumnId,
     pub aggregates: Vec<Aggregation>,
 }
@@ -58,31 +58,31 @@ impl GroupingSets {
     }
 }
 
-/// A key of an order. Null comes before or after all values. Values are ordered as [`Expr::Cmp`] compares them,
-/// except texts of a locale.
+/// A key of an order. Null comes before or after all values. Values are ordered as [`Expr::Cmp`] compares them, except
+/// texts in a locale's order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortKey {
     pub expr: Expr,
-    /// A locale of the C library that orders these texts; those that are equal to it are ordered by their bytes.
+    /// A locale of the C library that orders these texts. Texts that are equal in it are ordered by their bytes.
     pub locale: Option<String>,
     pub descending: bool,
     pub nulls_first: bool,
 }
 
 impl SortKey {
-    /// Nulls last, texts by their bytes.
+    /// An ascending key, with nulls last, and with texts ordered by their bytes.
     pub fn ascending(expr: Expr) -> SortKey {
         SortKey { expr, locale: None, descending: false, nulls_first: false }
     }
 }
 
-/// A range of an order: `count` rows after the first `offset`. Both are constants or parameters of type Int64. Null
-/// means no limit; a negative one is an error.
+/// A section of an order: `count` rows after the first `offset`. Both are constants or parameters of type Int64. Null
+/// means no limit; a negative number is an error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     pub offset: Option<Expr>,
     pub count: Option<Expr>,
-    /// And those that are equal to the last of them in the order.
+    /// Whether rows that are equal to the last one in the order are included.
     pub ties: bool,
 }
 
@@ -92,7 +92,7 @@ impl Range {
     }
 }
 
-/// An input of a union: what its rows give for each of the union's columns.
+/// An input of a union, with the expression for each of the union's columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     pub rel: Rel,
@@ -104,13 +104,13 @@ pub struct Part {
 pub enum JoinKind {
     /// Pairs for which all conditions are true.
     Inner,
-    /// The same, and each row of the left side that has no partner, with nulls.
+    /// These pairs, and each row of the left side without a partner, with nulls.
     Left,
-    /// The same, and those of the right side too.
+    /// The same, and each row of the right side without a partner, too.
     Full,
     /// Rows of the left side that have a partner, each once.
     Semi,
-    /// Rows of the left side that have none.
+    /// Rows of the left side that have no partner.
     Anti,
     /// Rows of the left side, each once, with one more column: whether it has a partner, true or false.
     Mark(ColumnId),
@@ -128,12 +128,12 @@ pub struct Computed {
 pub struct Aggregation {
     pub columns: Vec<ColumnId>,
     pub agg: Agg,
-    /// Over each value once.
+    /// Whether it takes each distinct value once.
     pub distinct: bool,
 }
 
 impl JoinKind {
-    /// Whether its rows have the columns of the right side.
+    /// Whether the joined rows have the columns of the right side.
     pub fn keeps_right(self) -> bool {
         matches!(self, JoinKind::Inner | JoinKind::Left | JoinKind::Full)
     }
@@ -151,7 +151,7 @@ impl Rel {
         }
     }
 
-    /// By one condition, which may be no more than true.
+    /// The rows that pass one condition, which may be the constant true.
     pub fn filter_by(self, condition: Expr) -> Rel {
         match condition {
             Expr::Literal { value: Some(Literal::Bool(true)), .. } => self,
@@ -216,7 +216,7 @@ impl Rel {
         }
     }
 
-    /// Whether it is a filter or an inner join: where these stand together their relations may be joined in any order.
+    /// Whether it is a filter or an inner join. The relations of adjacent ones may be joined in any order.
     pub fn is_block(&self) -> bool {
         matches!(self, Rel::Filter { .. } | Rel::Join { kind: JoinKind::Inner, .. })
     }

@@ -1,8 +1,8 @@
-//! Values that may differ if they are computed twice: sums of floats, lists of rows that are equal in their order,
-//! and values derived from these.
+//! Values that may differ if they are computed twice: sums of floats, lists of rows that are equal in their order, and
+//! values derived from these.
 //!
-//! The rows around a subquery may be computed once more, for the values that it reads. Both computations must give
-//! the same values, also when conditions above the subquery are moved down to these rows.
+//! The outer rows of a subquery may be computed a second time, for the values that it reads. Both computations must
+//! return the same values, even if conditions above the subquery are moved down to these rows.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ use crate::algebra::expr::Expr;
 use crate::algebra::rel::{JoinKind, Rel};
 use crate::base::ops::ColumnId;
 
-/// Whether a subquery depends on outer values or rows that may differ, or a condition does that may be moved down to
-/// these rows.
+/// Whether a subquery depends on outer values or rows that may differ. The same holds for conditions that may be moved
+/// down to these rows.
 pub fn may_differ(root: &Rel) -> bool {
     let mut differing = Differing { columns: HashSet::new(), beside: HashSet::new(), found: false };
     differing.rows(root);
@@ -22,7 +22,7 @@ pub fn may_differ(root: &Rel) -> bool {
 struct Differing {
     /// Columns whose values may differ.
     columns: HashSet<ColumnId>,
-    /// The differing columns in rows around a subquery, and columns derived from them.
+    /// The differing columns among outer rows of a subquery, and columns derived from them.
     beside: HashSet<ColumnId>,
     /// Whether something reads such that must not.
     found: bool,
@@ -67,7 +67,7 @@ impl Differing {
                 below
             }
             Rel::Join { kind, conditions, .. } => self.joined(*kind, below, conditions),
-            // A group is there or not by its keys alone.
+            // Only its keys decide whether a group exists.
             Rel::Aggregate { keys, aggregates, .. } if !keys.iter().any(|key| self.reads(&key.expr)) => {
                 for one in aggregates {
                     let reads = one.agg.arguments().iter().any(|e| self.reads(e));
@@ -85,8 +85,7 @@ impl Differing {
         }
     }
 
-    /// Whether ties of rows that are alike in their order are broken by values that may differ: all columns break
-    /// ties.
+    /// Whether values that may differ break ties between rows that are equal in their order: all columns break ties.
     fn has_ties_told_by(&self, rel: &Rel) -> bool {
         let input = match rel {
             Rel::Top { input, range, .. } if !range.ties && !range.is_all() => input,
@@ -138,7 +137,7 @@ mod tests {
         Rel::Scan { relation: 0, columns: columns.map(ColumnId).to_vec() }
     }
 
-    /// Groups by the second column, with a sum of the first one, which are floats.
+    /// Groups by the second column, with a sum of the first one; both are floats.
     fn groups() -> Rel {
         let sum = Agg::Float(FloatAgg::Sum, column(0));
         let aggregates = vec![Aggregation { columns: vec![ColumnId(3)], agg: sum, distinct: false }];
@@ -176,10 +175,10 @@ mod tests {
             Range { count: Some(Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) }), ..Range::default() };
         assert!(may_differ(&with_subquery_about(first(one.clone()), 2)));
         assert!(!may_differ(&with_subquery_about(first(Range { ties: true, ..one }), 2)));
-        // It may be moved down.
+        // The condition may be moved down.
         let above = |id| with_subquery_about(groups(), 2).filter(vec![Expr::equal(column(id), column(id))]);
         assert!(may_differ(&above(3)) && !may_differ(&above(2)));
-        // Nothing is computed twice for one that reads nothing around it.
+        // Nothing is computed twice for a subquery that reads no outer columns.
         assert!(!may_differ(&groups().filter(vec![less]).apply(JoinKind::Inner, scan([8, 9]), Vec::new())));
     }
 }

@@ -1,4 +1,4 @@
-//! Functions that make several rows of one: the elements of a list.
+//! Functions that make several rows from one: the elements of a list.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,19 +13,19 @@ use crate::functions::Document;
 pub struct Unfold {
     pub list: List,
     pub arguments: Vec<Expr>,
-    /// The element, and its number from 1, an Int64.
+    /// The column of the element; the next one, if any, is its number from 1, an Int64.
     pub column: ColumnId,
     pub number: Option<ColumnId>,
-    /// A row whose list has no elements is given once, with nulls.
+    /// Whether a row with an empty list is returned once, with nulls.
     pub outer: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum List {
-    /// Integers from the first argument up or down to the second one, in steps of the third, a constant that is not
-    /// zero.
+    /// The integers from the first argument up or down to the second one, in steps of the third, which is a constant
+    /// other than zero.
     Series,
-    /// The elements of an array of PostgreSQL's, with its nulls.
+    /// The elements of an array of PostgreSQL, with its nulls.
     Elements(Element),
     /// The elements of an array in a document, as documents or as texts.
     Documents(Document),
@@ -35,7 +35,7 @@ pub enum List {
 }
 
 impl List {
-    /// Whether it is one of elements of type `column` for arguments of these types.
+    /// Whether it makes elements of type `column` from arguments of these types.
     pub fn takes(self, arguments: &[Type], column: Type) -> bool {
         use Type::*;
         match (self, arguments) {
@@ -50,7 +50,7 @@ impl List {
         }
     }
 
-    /// Whether elements of arrays become values of this type.
+    /// Whether elements of arrays can have this type.
     pub fn has_elements(ty: Type) -> bool {
         use Type::*;
         matches!(

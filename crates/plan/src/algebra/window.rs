@@ -1,4 +1,4 @@
-//! Window functions: what they are; what rows they look at.
+//! Window functions, with their partitions, orders and frames.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,8 @@ use crate::algebra::rel::SortKey;
 use crate::base::ops::ColumnId;
 use crate::base::types::Type;
 
-/// The rows that window functions look at: those that agree in `partition`, in an order. Rows that are equal in the
-/// order are peers. `ties` decides which of them comes first; beyond that it is open.
+/// The rows of a window: those that agree in `partition`, in an order. Rows that are equal in the order are peers.
+/// `ties` decides which of them comes first; beyond that, their sequence is open.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Over {
     pub partition: Vec<Expr>,
@@ -34,22 +34,22 @@ impl Over {
 pub struct WindowCall {
     pub columns: Vec<ColumnId>,
     pub function: WindowFunction,
-    /// The frame, for functions that look at one.
+    /// The frame, for functions that use one.
     pub frame: Frame,
-    /// The edges of a frame of [`Unit::Values`]; others have none.
+    /// The edges of a frame of [`Unit::Values`]; other frames have none.
     pub reach: Option<Box<Reach>>,
 }
 
-/// The values at which a frame begins and ends, for the current row; in a descending order the other way round. All
-/// three are of one type; an edge is null if the current row's value is.
+/// The values at which a frame begins and ends, for the current row; in a descending order, they are exchanged. All
+/// three have one type. An edge is null if the current row's value is.
 ///
-/// Rows are visited one after the other, as in PostgreSQL: a frame's start and end only move on from the previous
-/// row's, until they reach the edge. If the edges go back, they stay.
+/// Rows are visited one after the other, as in PostgreSQL. The start and the end of a frame only move forward from
+/// those of the previous row, until they reach the edge. If an edge goes back, they stay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reach {
     /// The only key of the order, in the form of the edges.
     pub value: Expr,
-    /// The edges for the frame's first and last row, if its bounds ask for them.
+    /// The edges for the frame's first and last row, if its bounds need them.
     pub start: Option<Expr>,
     pub end: Option<Expr>,
 }
@@ -75,20 +75,20 @@ impl WindowCall {
 pub enum WindowFunction {
     /// Int64, from 1.
     RowNumber,
-    /// Int64: the number of the first peer.
+    /// Int64: the number of the row's first peer.
     Rank,
-    /// Int64: how many groups of peers there are up to this one.
+    /// Int64: the number of groups of peers up to this one.
     DenseRank,
     /// Float64: (rank - 1) / (rows - 1), 0 for a single row.
     PercentRank,
-    /// Float64: the rows up to the last peer, of all.
+    /// Float64: the share of rows up to the last peer.
     CumeDist,
     /// Int32, from 1: the number of the row's bucket. Buckets are as even as possible, the larger ones first. Their
-    /// number, at least one, is the argument's first value in the partition that is not null; rows before that one
-    /// get null.
+    /// number, at least one, is the first value of the argument in the partition that is not null; rows before it get
+    /// null.
     Ntile(Expr),
-    /// The value `by` rows further on, or back. Beyond the partition's end it is `otherwise`, of the current row, or
-    /// null. Null if `by` is null.
+    /// The value `by` rows ahead, or back. Beyond the end of the partition, it is the current row's `otherwise`, or
+    /// null. It is null if `by` is null.
     Shifted {
         value: Expr,
         by: Expr,
@@ -98,11 +98,11 @@ pub enum WindowFunction {
     /// The value of the frame's first row.
     First(Expr),
     Last(Expr),
-    /// The value of the frame's row with this number, from 1.
+    /// The value of the frame's row with the number in the second argument, from 1.
     Nth(Expr, Expr),
-    /// Over the frame. Sums of floats are made row by row, from the first one of the frame on.
+    /// An aggregate over the frame. Sums of floats are computed row by row, from the first row of the frame on.
     Aggregate(Agg),
-    /// The sum of reals over the frame, rounded to a real row by row.
+    /// The sum of reals over the frame, which is rounded to a real after each row.
     SumOfReals(Expr),
 }
 
@@ -119,7 +119,7 @@ pub struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     Rows,
-    /// Groups of peers; the current row stands for all of its own.
+    /// Groups of peers; the current row stands for its whole group.
     Groups,
     /// Values of the order; the current row stands for all of its peers.
     Values,
@@ -127,23 +127,23 @@ pub enum Unit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bound {
-    /// The partition's first row, or its last.
+    /// The first row of the partition, or its last.
     Unbounded,
     Preceding(u64),
     Current,
     Following(u64),
-    /// The edge that [`Reach`] gives, for [`Unit::Values`].
+    /// The edge in [`Reach`], for [`Unit::Values`].
     Edge,
 }
 
-/// Rows of the frame that are left out.
+/// Rows of the frame that are excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exclude {
     Nothing,
     Current,
     /// The current row and its peers.
     Group,
-    /// Its peers.
+    /// The current row's peers, but not the row itself.
     Ties,
 }
 
@@ -202,7 +202,7 @@ impl WindowFunction {
         }
     }
 
-    /// The types of its columns; `arguments` are those of its arguments. `None`: it takes no such.
+    /// The types of the function's columns, given those of its arguments. `None` if it does not take such arguments.
     pub fn types(&self, arguments: &[Type]) -> Option<Vec<Type>> {
         Some(match self {
             WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => vec![Type::Int64],
@@ -244,7 +244,7 @@ impl Agg {
     }
 }
 
-/// Whether these are numbers that rows, or groups of them, may be counted by.
+/// Whether these types are integers, by which rows or groups can be counted.
 fn are_counts(types: &[Type]) -> bool {
     types.iter().all(|ty| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64))
 }

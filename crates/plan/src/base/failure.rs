@@ -1,4 +1,4 @@
-//! Why a plan that was begun cannot be finished.
+//! The reasons why a plan that was started cannot be completed.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,12 @@ pub enum FailureKind {
     /// A date that no timestamp can say.
     TimestampOutOfRange,
     NegativeSquareRoot,
-    /// The beginning of a year, say, that begins before time does.
+    /// A date or time out of range, for example the beginning of a year before the first timestamp.
     NoTimestamp,
     IntervalOutOfRange,
     PatternEndsInEscape,
     NegativeSubstring,
-    /// The number of a field of a text, which counts from 1.
+    /// The number 0 for a field of a text; fields count from 1.
     FieldZero,
     /// A scalar subquery returned several rows.
     SeveralRows,
@@ -30,29 +30,29 @@ pub enum FailureKind {
     /// An argument of a window function.
     BucketsNotPositive,
     NthNotPositive,
-    /// A decimal beyond 38 digits: PostgreSQL would go on.
+    /// A decimal beyond 38 digits, which PostgreSQL could still hold.
     DecimalTooWide,
-    /// A float whose sum with others could be an overflow in one order of rows and not in another.
+    /// A float whose sum with others could overflow in one order of rows, and not in another.
     FloatTooLarge,
-    /// PostgreSQL's numeric can be infinite.
+    /// An infinite numeric, which the engine's decimals cannot hold.
     InfiniteDecimal,
-    /// An interval with more months or days than the engine's have.
+    /// An interval with more months or days than the engine's intervals can hold.
     IntervalTooLong,
-    /// A result that is no real number: the logarithm of zero, say.
+    /// A result that is no real number, for example the logarithm of zero.
     Undefined,
-    /// A text that is no value of a type, or one in another form than those that the engine reads.
+    /// A text that is no value of a type, or is written in a form that the engine does not read.
     TextUnread,
-    /// A setting wants values to be shown otherwise than the engine shows them.
+    /// A setting that asks for a style in which the engine cannot show values.
     UnknownStyle,
-    /// A code that is no character's.
+    /// A code that belongs to no character.
     NoCharacter,
-    /// A document that has no length, since it is no array.
+    /// A document that has no length because it is no array.
     NoArray,
-    /// Joins that subqueries would become.
+    /// Subqueries that would become too many joins.
     TooLarge,
-    /// `anker.mechanism = fork`: the forked process could not answer.
+    /// A forked process (`anker.mechanism = fork`) that could not answer.
     Forked,
-    /// Nothing is kept any more for what the query sees.
+    /// The snapshot of the query was given up.
     SnapshotGivenUp,
     OutOfMemory,
     Internal,

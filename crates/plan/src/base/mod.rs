@@ -1,4 +1,4 @@
-//! The ground: types, operators, kinds of failures.
+//! The ground floor: types, operators, and kinds of failures.
 
 pub mod failure;
 pub mod ops;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A column of the plan, whichever operator makes it: its place in [`crate::Plan::columns`], which has its type. No two
-/// operators make the same one.
+/// A column of the plan, whichever operator makes it. It is a place in [`crate::Plan::columns`], which contains its
+/// type. No two operators make the same column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ColumnId(pub u16);
 
@@ -18,7 +18,7 @@ pub enum CmpOp {
 }
 
 impl CmpOp {
-    /// With the sides exchanged.
+    /// The comparison with its sides exchanged.
     pub fn mirrored(self) -> CmpOp {
         match self {
             CmpOp::Lt => CmpOp::Gt,
@@ -35,9 +35,9 @@ pub enum ArithOp {
     Add,
     Sub,
     Mul,
-    /// Integers: truncates towards zero; the smallest value divided by -1 is an error.
+    /// Division. Integers are truncated towards zero; the smallest value divided by -1 is an error.
     Div,
-    /// Integers only; the sign of the dividend; x % -1 is 0.
+    /// The remainder, for integers only. It has the sign of the dividend; x % -1 is 0.
     Mod,
 }
 

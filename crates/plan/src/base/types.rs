@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::image::Image;
 
-/// A type of the mirror. The value domain and the order are those of the PostgreSQL type that it stands for.
+/// A type of the mirror. Its values and their order are those of the PostgreSQL type that it stands for.
 ///
 /// | type | PostgreSQL | stored as | travels as (Arrow) |
 /// |---|---|---|---|
@@ -29,11 +29,11 @@ use crate::values::image::Image;
 /// | `Bytes` | bytea | the bytes | `BinaryView` |
 /// | `Opaque` | any other | the bytes of a varlena without its length, or of the fixed length | `BinaryView` |
 ///
-/// Text is ordered by its bytes, which is right only for collation "C"; the translator asks for no other. Enums are
-/// ordered by their bits here, and opaque values and numerics are compared by their bytes. Numerics have the display
-/// scale at the end of their bytes: equal ones have the same bytes once they are `Trimmed`, which the translator
-/// ensures. Intervals are compared by their `Span`. PostgreSQL orders enums and opaque values otherwise, so the
-/// translator never compares opaque values, and enums only for equality.
+/// Text is ordered by its bytes, which is right only for collation "C"; the translator uses no other. Enums are ordered
+/// by their bits here, while PostgreSQL orders them otherwise, so the translator compares them only for equality.
+/// Opaque values and numerics are compared by their bytes. The translator never compares opaque values, whose order in
+/// PostgreSQL is another one. Numerics have their display scale at the end of their bytes: equal ones have the same
+/// bytes once they are `Trimmed`, which the translator ensures. Intervals are compared by their `Span`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
     Bool,
@@ -61,9 +61,9 @@ pub enum Type {
     Opaque,
 }
 
-/// Precision and scale of a numeric's type modifier; `None`: it has any digits.
+/// The precision and the scale in a numeric's type modifier; `None` if it may have any digits.
 pub fn numeric_modifier(modifier: i32) -> Option<(i32, i32)> {
-    /// Modifiers of types of variable length count from here.
+    /// The offset of modifiers for types of variable length.
     const FIRST: i32 = 4;
     (modifier >= FIRST).then(|| {
         let both = modifier - FIRST;
@@ -81,13 +81,13 @@ pub enum Physical {
     Int64,
     Float64,
     Int128,
-    /// UTF-8, of any length; what is stored in place is a view of 16 bytes.
+    /// UTF-8 of any length; a stored text has a view of 16 bytes.
     Text,
     /// The same for any bytes.
     Bytes,
 }
 
-/// Types that functions treat alike.
+/// Groups of types that functions treat alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Bool,
@@ -110,7 +110,7 @@ pub enum Kind {
     Opaque,
 }
 
-/// A value's form in PostgreSQL.
+/// The form of a value in PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// A byte, 0 or 1.
@@ -123,29 +123,29 @@ pub enum Stored {
     /// 32 bits of a double.
     Real,
     Float,
-    /// PostgreSQL's numeric, behind a length; scaled here, in 64 bits.
+    /// PostgreSQL's numeric, after a length; a scaled integer of 64 bits here.
     Scaled64 {
         scale: u8,
     },
-    /// The same in 128 bits.
+    /// PostgreSQL's numeric, after a length; a scaled integer of 128 bits here.
     Scaled128 {
         scale: u8,
     },
     Image(Image),
-    /// Bytes of fixed length, zeros behind them.
+    /// Bytes of a fixed length, filled up with zeros.
     Name,
-    /// Behind a length, with blanks up to a number of characters.
+    /// Bytes after a length, padded with blanks to a number of characters.
     Padded,
-    /// Behind a length.
+    /// Bytes after a length.
     Varlena,
-    /// Behind a length, or as long as all values of the SQL type.
+    /// Bytes after a length or, for a type of fixed length, without one.
     Kept,
-    /// Nothing in PostgreSQL is of the type.
+    /// PostgreSQL has no values of the type.
     Nowhere,
 }
 
 impl Type {
-    /// How values are stored, sent and computed with: all that knows about bytes goes by this.
+    /// The form in which values are stored, sent and computed. Everything that depends on bytes uses it.
     pub fn physical(self) -> Physical {
         match self {
             Type::Bool => Physical::Bit,
@@ -160,7 +160,7 @@ impl Type {
         }
     }
 
-    /// How PostgreSQL has the values: all that makes a value of a datum, or the opposite, goes by this.
+    /// The form in which PostgreSQL stores the values. Every conversion from or to datums uses it.
     pub fn stored(self) -> Stored {
         match self {
             Type::Bool => Stored::Bool,
@@ -183,7 +183,7 @@ impl Type {
         }
     }
 
-    /// Bytes of a value in its column; `None` for what takes one bit.
+    /// The bytes of a value in its column; `None` if a value takes one bit.
     pub fn slot_bytes(self) -> Option<usize> {
         match self.physical() {
             Physical::Bit => None,
@@ -194,7 +194,7 @@ impl Type {
         }
     }
 
-    /// The kind of values, by which functions take it.
+    /// The kind of the type, by which functions distinguish their operands.
     pub fn kind(self) -> Kind {
         match self {
             Type::Bool => Kind::Bool,
@@ -222,12 +222,12 @@ impl Type {
         self.kind() == Kind::Text
     }
 
-    /// Whether equal values may differ in their bits: -0 and 0, and all that is not a number.
+    /// Whether equal values may have different bits: -0 and 0, and all NaNs.
     pub fn is_float(self) -> bool {
         matches!(self, Type::Float32 | Type::Float64)
     }
 
-    /// Digits after the point; 0 for the integers.
+    /// The number of digits behind the point; 0 for integers.
     pub fn scale(self) -> u8 {
         match self {
             Type::Decimal64 { scale } | Type::Decimal128 { scale } => scale,
@@ -264,7 +264,7 @@ pub struct MirrorColumn {
     pub ty: Type,
 }
 
-/// How a row of a table is found again.
+/// The way in which a row of a table is identified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Identity {
     /// The columns of the replica identity index, as positions in [`TableLayout::columns`].
@@ -273,11 +273,11 @@ pub enum Identity {
     Full,
 }
 
-/// The mirror's layout of a table, with the fingerprint under which it holds.
+/// The mirror's layout of a table, with the fingerprint of the table's definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableLayout {
     pub relid: u32,
-    /// Hash of all that must not change while this layout is in use: see `src/layout.rs`.
+    /// A hash of everything that must not change while this layout is in use: see `src/layout.rs`.
     pub fingerprint: u64,
     /// In attribute order.
     pub columns: Vec<MirrorColumn>,

@@ -1,10 +1,10 @@
-//! Every function and aggregate of the plan, a row each: what it is called, what it takes, what it returns and what
-//! it can raise. Translator, validator, executor and the tests' interpreter all read these rows. Those of functions
-//! that are called by their name are in `named`, those of aggregates in `algebra::aggregates`.
+//! Every function and aggregate of the plan, one row for each: its name, operands, result and errors. Translator,
+//! validator, executor and the tests' interpreter all use these rows. The rows of functions that are called by their
+//! name are in `named`, those of aggregates in `algebra::aggregates`.
 //!
-//! Functions are strict unless their row says otherwise: a null operand gives null and never an error. Aggregates pass
-//! over nulls. Comparisons take two operands of one type (see [`Expr::Cmp`]); logic follows three values; neither
-//! raises anything.
+//! Functions are strict unless their row says otherwise: a null operand gives null and never an error. Aggregates
+//! ignore nulls. Comparisons take two operands of one type (see [`Expr::Cmp`]), and logic has three values; neither
+//! raises an error.
 
 mod named;
 
@@ -44,45 +44,45 @@ impl Takes {
 /// The operation of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// Both operands of the result's type.
+    /// Both operands have the result's type.
     Integer(ArithOp),
-    /// Rounded to a real.
+    /// The result is rounded to a real.
     Real(ArithOp),
     Float(ArithOp),
-    /// By scaled integers.
+    /// Computed with scaled integers.
     Decimal(ArithOp),
-    /// By PostgreSQL's own rules for digits.
+    /// Computed by PostgreSQL's own rules for digits.
     Numeric(ArithOp),
-    /// A date and a number of days: infinite dates stay what they are.
+    /// The sum of a date and a number of days. An infinite date stays infinite.
     DatePlusDays,
     DateMinusDays,
-    /// In days.
+    /// The difference in days.
     DateMinusDate,
     NegInteger,
-    /// Also for reals.
+    /// Also used for reals.
     NegFloat,
     NegDecimal,
     NegNumeric,
-    /// To a wider one.
+    /// A cast to a wider integer.
     IntegerToInteger,
-    /// To the nearest, as C does.
+    /// A cast to the nearest real, as in C.
     IntegerToReal,
     IntegerToFloat,
     RealToFloat,
     FloatToReal,
     OidToInteger,
     NameToText,
-    /// Integers and decimals, to no smaller scale.
+    /// A cast of integers and decimals to a decimal of no smaller scale.
     ToDecimal,
-    /// Integers and decimals, with the digits of their type.
+    /// A cast of integers and decimals to a numeric with the digits of their type.
     ToNumeric,
-    /// Rounded.
+    /// A cast with rounding.
     NumericToDecimal,
     DateToTimestamp,
     Named(Named),
 }
 
-/// Variance and its root; of a sample, null for less than two values.
+/// Variance or standard deviation; of a sample, null if there are fewer than two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Spread {
     VarPop,
@@ -91,25 +91,25 @@ pub enum Spread {
     StddevSamp,
 }
 
-/// A result's type, by the operands'.
+/// The rule for a result's type, given the operands' types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     Is(Type),
-    /// The type of all operands, which is the same.
+    /// The type of all operands, which must be the same.
     Same,
-    /// A Decimal128 of the operand's scale (a numeric or an interval, if the operand is one); of the larger scale; of
-    /// the sum of both scales.
+    /// A Decimal128 of the operand's scale (or a numeric or interval, if the operand is one). The next two have the
+    /// larger scale, and the sum of both scales.
     Wide,
     LargerScale,
     SumOfScales,
-    /// The sum of integers of up to 32 bits is a bigint, all others are decimals.
+    /// The type of a sum: a bigint for integers of up to 32 bits, otherwise a decimal.
     Total,
     /// The type of the last operand, whose value is ignored.
     Last,
     /// The type of the last operand. It has no more decimal places than the first one's type, and no fewer bytes, so
-    /// there is always room.
+    /// the result always fits.
     Coarser,
-    /// Said by the expression: a type of the call's kind, that holds all values of the operand.
+    /// The type that the expression names. It has the call's kind, and holds all values of the operand.
     Said,
 }
 
@@ -148,12 +148,12 @@ pub(crate) const fn named(
     row(name, Call::Named(named), operands, Function::Named(named), result, raises)
 }
 
-/// One that takes any number of operands of one kind, and passes over nulls.
+/// A function of any number of operands of one kind, which ignores nulls.
 pub(crate) const fn of_all(function: Named, name: &'static str, operands: &'static [Takes]) -> FunctionRow {
     FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Same, &[]) }
 }
 
-/// One that takes any number of texts and the name of a locale behind them, and passes over nulls.
+/// A function of any number of texts, followed by the name of a locale, which ignores nulls.
 pub(crate) const fn of_all_in_locale(
     function: Named,
     name: &'static str,
@@ -163,7 +163,7 @@ pub(crate) const fn of_all_in_locale(
     FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Is(result), &[]) }
 }
 
-/// A condition on a value and an array. With an empty array the result is known even for a null.
+/// A condition on a value and an array. With an empty array, the result is known even for a null.
 pub(crate) const fn of_array(function: Named, name: &'static str, operands: &'static [Takes]) -> FunctionRow {
     FunctionRow { strict: false, ..named(function, name, operands, Rule::Is(Type::Bool), &[]) }
 }
@@ -304,12 +304,12 @@ impl FunctionRow {
     }
 }
 
-/// The type of what a call returns; not for casts, which say it.
+/// The result type of a call. It does not apply to casts, which name theirs.
 pub fn result_type(call: Call, operands: &[Type]) -> Option<Type> {
     function(call, operands)?.result.apply(operands)
 }
 
-/// Whether there is such a cast. One to the same type does nothing, and is none.
+/// The cast between two types, if it exists. A cast to the same type does not count, since it does nothing.
 pub fn cast(from: Type, to: Type) -> Option<&'static FunctionRow> {
     let holds = match to.kind() {
         Kind::Integer if from.kind() == Kind::Oid => to == Type::Int64,
@@ -320,12 +320,12 @@ pub fn cast(from: Type, to: Type) -> Option<&'static FunctionRow> {
     function(Call::Cast(to.kind()), &[from]).filter(|_| holds)
 }
 
-/// Whether a call can be an error for operands of some type.
+/// Whether a call can raise an error for operands of some type.
 pub fn can_raise(call: Call) -> bool {
     FUNCTIONS.iter().chain(NAMED).any(|row| row.call == call && !row.raises.is_empty())
 }
 
-/// Whether a call of a null is null, whatever the types of its operands.
+/// Whether a call with a null operand is null, for all types of operands.
 pub fn is_strict(call: Call) -> bool {
     let mut rows = FUNCTIONS.iter().chain(NAMED).filter(|row| row.call == call).peekable();
     rows.peek().is_some() && rows.all(|row| row.strict)

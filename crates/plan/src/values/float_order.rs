@@ -1,12 +1,12 @@
 //! Floats in PostgreSQL's order as integers: 0 and -0 are one value, and every NaN is one value above infinity.
 
-/// One representative of all equal floats.
+/// One representative for all floats that are equal.
 pub fn canonical(value: f64) -> f64 {
     // Adding 0 turns -0 into 0 and changes nothing else.
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
-/// Greater for a greater float, equal for an equal one.
+/// An integer that is greater for a greater float, and equal for an equal one.
 pub fn rank(value: f64) -> i64 {
     place(canonical(value).to_bits() as i64)
 }
@@ -16,10 +16,11 @@ pub fn of_rank(rank: i64) -> f64 {
     f64::from_bits(place(rank) as u64)
 }
 
-/// The place of a float's bits in IEEE's total order, in which equal floats follow each other; its own inverse.
+/// The place of a float's bits in IEEE's total order, in which equal floats are adjacent. The function is its own
+/// inverse.
 #[inline]
 pub fn place(bits: i64) -> i64 {
-    // Of a negative number all bits but the sign.
+    // Flips all bits except the sign of a negative number.
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
@@ -30,7 +31,7 @@ pub fn ranks_between(low: i64, high: i64) -> (i64, i64) {
     }
     let [first, last] = [low, high].map(of_rank);
     match first.is_nan() && low < 0 {
-        // What is not a number, with a sign, stands before all others, and comes after them.
+        // NaNs with a sign come before all other bits, but their rank is after all others.
         true => (rank(f64::NEG_INFINITY), rank(f64::NAN)),
         false => (rank(first), rank(last)),
     }

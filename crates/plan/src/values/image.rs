@@ -1,26 +1,26 @@
-//! Values of fixed length that are numbers to the engine and bytes to PostgreSQL.
+//! Values of fixed length that are numbers for the engine, and bytes for PostgreSQL.
 
 use super::interval::Interval;
 
 /// The longest.
 pub const LONGEST: usize = 16;
 
-/// Microseconds.
+/// A second in microseconds.
 const SECOND: i64 = 1_000_000;
-/// The room for a zone below the time: more than there are seconds in two days, since those that `AT TIME ZONE` makes
-/// of intervals may be larger than any on earth. What is beyond has no number.
+/// The room for a zone below the time. It is more than the seconds of two days, because zones that `AT TIME ZONE` makes
+/// from intervals may be larger than any on earth. A zone beyond it has no number.
 const ZONES: i64 = 1 << 18;
 const ZONE_OFFSET: i64 = ZONES / 2;
 
-/// A kind of bytes. The order of the numbers is that of the values.
+/// A kind of bytes. The order of the numbers is the order of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
-    /// Big-endian, with the sign flipped.
+    /// A uuid: big-endian, with the sign flipped.
     Uuid,
     /// See [`Interval`].
     Interval,
     /// A time of day with a zone: microseconds since midnight, then seconds west of UTC. PostgreSQL orders by the time
-    /// in UTC, then by the zone. The number has them one behind the other.
+    /// in UTC, then by the zone, and the number consists of these two.
     TimeTz,
 }
 
@@ -48,7 +48,7 @@ impl std::ops::Deref for Bytes {
 }
 
 impl Image {
-    /// Bytes of a value.
+    /// The length of a value in bytes.
     pub const fn length(self) -> usize {
         match self {
             Image::Uuid | Image::Interval => 16,
@@ -56,7 +56,7 @@ impl Image {
         }
     }
 
-    /// Whether numbers need 128 bits; others have room in 64.
+    /// Whether the numbers need 128 bits; others fit 64.
     pub const fn is_wide(self) -> bool {
         match self {
             Image::Uuid | Image::Interval => true,
@@ -64,7 +64,7 @@ impl Image {
         }
     }
 
-    /// The number that bytes of this length stand for; `None`: it is beyond the engine's.
+    /// The number for bytes of this length; `None` if it is beyond the engine's range.
     #[inline]
     pub fn number(self, bytes: &[u8]) -> Option<i128> {
         match self {
@@ -86,7 +86,7 @@ impl Image {
             Image::Uuid => Bytes::new((number ^ i128::MIN).to_be_bytes()),
             Image::Interval => Bytes::new(Interval::of_number(number).stored()),
             Image::TimeTz => {
-                // Slots that hold nothing may have any bits.
+                // Null slots may have any bits.
                 let number = number as i64;
                 let zone = number.rem_euclid(ZONES) - ZONE_OFFSET;
                 let time = number.div_euclid(ZONES) - zone * SECOND;

@@ -1,8 +1,8 @@
-//! Values that the extension and the engine have to compute alike.
+//! Values that the extension and the engine must compute in the same way.
 //!
 //! | file | job |
 //! |---|---|
-//! | `image` | numbers here that are bytes of fixed length to PostgreSQL |
+//! | `image` | numbers of the engine that are bytes of fixed length in PostgreSQL |
 //! | `interval` | intervals as numbers of 128 bits |
 //! | `numeric` | scales of PostgreSQL's numeric |
 //! | `zone` | time zones as tables |

@@ -1,10 +1,11 @@
-//! PostgreSQL's stored numerics and scaled integers, in both directions.
+//! Conversion between PostgreSQL's stored numerics and scaled integers.
 //!
-//! Stored, behind the length header of a varlena: a header word (sign, display scale, weight) and base-10000 digits,
-//! most significant first, in the machine's byte order; digit `i` counts 10000^(weight - i). Digits that are zero at
-//! either end are not stored. 38 decimal digits always fit the short form of the header.
+//! The stored form, after the length of a varlena, is a header word (sign, display scale, weight) and base-10000
+//! digits. The most significant digit comes first, and each is in the machine's byte order; digit `i` counts
+//! 10000^(weight - i). Zero digits at either end are not stored. 38 decimal digits always fit the short form of the
+//! header.
 
-/// 10^38: what a Decimal128 can hold ends here.
+/// 10^38, which exceeds every Decimal128.
 const LIMIT_128: i128 = 10i128.pow(38);
 const LIMIT_64: i128 = 10i128.pow(18);
 
@@ -17,12 +18,12 @@ const SHORT_SCALE_SHIFT: u16 = 7;
 const SHORT_WEIGHT_SIGN: u16 = 0x0040;
 const SHORT_WEIGHT_MASK: u16 = 0x003F;
 
-/// Groups of four decimal digits that 39 of them can touch.
+/// The number of groups of four decimal digits that 39 digits can touch.
 const GROUPS: usize = 11;
 
-/// value * 10^scale, if it is finite, has no digits behind the scale, and at most 38 in all.
+/// value * 10^scale, if it is finite, has no further digits behind the scale, and at most 38 digits in total.
 ///
-/// `bytes`: a numeric's content, behind its length header.
+/// `bytes` is a numeric's content after its length.
 pub fn scaled(bytes: &[u8], scale: u8) -> Option<i128> {
     let word = |at: usize| bytes.get(at..at + 2).map(|b| u16::from_ne_bytes([b[0], b[1]]));
     let header = word(0)?;
@@ -36,7 +37,7 @@ pub fn scaled(bytes: &[u8], scale: u8) -> Option<i128> {
         sign => (sign == NEGATIVE, word(2)? as i16 as i32, bytes.get(4..)?),
     };
     let mut value: i128 = 0;
-    // Power of ten of the digit at hand, once the value is scaled.
+    // The power of ten of the current digit, once the value is scaled.
     let mut exponent = weight * 4 + scale as i32;
     for digit in digits.chunks_exact(2) {
         let digit = u16::from_ne_bytes([digit[0], digit[1]]) as i128;
@@ -108,7 +109,7 @@ macro_rules! splitter {
         /// Digits in base 10,000, right-aligned; returns the range without zeros at either end, and its weight.
         fn $name(mut rest: $int, scale: u8, digits: &mut [u16; GROUPS]) -> (usize, usize, i32) {
             let mut at = GROUPS;
-            // The last group behind the point may have less than four decimal digits: it is filled up with zeros.
+            // The last group behind the point may have fewer than four decimal digits, and is filled up with zeros.
             let odd = scale % 4;
             if odd != 0 {
                 let unit = (10 as $int).pow(odd as u32);

@@ -1,10 +1,10 @@
-//! Patterns by which `to_char` writes dates and times, as far as the engine writes them as PostgreSQL does.
+//! Patterns of `to_char` for dates and times, as far as the engine's text is the same as PostgreSQL's.
 
 /// A piece of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     Character(char),
-    /// A part of a point in time; without blanks and zeros before or after, if it is `bare`.
+    /// A part of a point in time; `bare` omits blanks and zeros around it.
     Part {
         part: Part,
         bare: bool,
@@ -13,7 +13,7 @@ pub enum Piece {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// So many last digits of the year, 1 to 4; four are the whole of it.
+    /// The last digits of the year, 1 to 4 of them; four stand for the whole year.
     Year(u8),
     IsoYear(u8),
     YearWithComma,
@@ -27,9 +27,9 @@ pub enum Part {
     IsoWeek,
     DayOfYear,
     Day,
-    /// From Sunday, 1.
+    /// The day of the week; 1 is Sunday.
     DayOfWeek,
-    /// From Monday, 1.
+    /// The day of the week; 1 is Monday.
     IsoDayOfWeek,
     DayName(Case),
     ShortDayName(Case),
@@ -41,7 +41,7 @@ pub enum Part {
     SecondOfDay,
     Millisecond,
     Microsecond,
-    /// So many digits behind the point.
+    /// A number of digits behind the point.
     Fraction(u8),
     /// AM or PM, with points or without.
     Half {
@@ -62,11 +62,12 @@ pub enum Case {
     Lower,
 }
 
-/// A word of a pattern, and its meaning if it is known here.
+/// A word of a pattern, and its meaning if it is supported here.
 type Word = (&'static str, Option<Part>);
 type Name = (&'static str, fn(Case) -> Part);
 
-/// PostgreSQL's words, of those that begin alike the longer ones first. All but names may be in small letters, too.
+/// PostgreSQL's words. If several begin alike, the longer ones come first. All except names may be in small letters,
+/// too.
 #[rustfmt::skip]
 const WORDS: &[Word] = &[
     ("YYYY", Some(Part::Year(4))), ("YYY", Some(Part::Year(3))), ("YY", Some(Part::Year(2))),
@@ -85,7 +86,7 @@ const WORDS: &[Word] = &[
     ("J", Some(Part::JulianDay)),
 ];
 
-/// Words whose letters say in which letters the value is written.
+/// Words whose own case is the case in which the value is written.
 #[rustfmt::skip]
 const NAMES: &[Name] = &[
     ("MONTH", Part::MonthName), ("MON", Part::ShortMonthName), ("DAY", Part::DayName), ("DY", Part::ShortDayName),
@@ -95,7 +96,7 @@ const NAMES: &[Name] = &[
     ("AD", |case| Part::Era { case, points: false }), ("BC", |case| Part::Era { case, points: false }),
 ];
 
-/// `None`: there is something in it that is not known here.
+/// The parts of a pattern; `None` if something in it is not supported here.
 pub fn parse(pattern: &str) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut rest = pattern;
@@ -112,7 +113,7 @@ pub fn parse(pattern: &str) -> Option<Vec<Piece>> {
         match word(at) {
             Some((length, part)) => {
                 rest = &at[length..];
-                // An ordinal number, or one that is spelled out.
+                // An ordinal number, or a number that is spelled out.
                 if ["TH", "th", "SP"].iter().any(|suffix| rest.starts_with(suffix)) {
                     return None;
                 }
@@ -128,7 +129,7 @@ pub fn parse(pattern: &str) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-/// Takes what stands up to the closing quote; what is left behind it.
+/// Takes the text up to the closing quote, and returns the rest after it.
 fn literal<'a>(quoted: &'a str, pieces: &mut Vec<Piece>) -> &'a str {
     let mut characters = quoted.chars();
     while let Some(character) = characters.next() {
@@ -142,13 +143,13 @@ fn literal<'a>(quoted: &'a str, pieces: &mut Vec<Piece>) -> &'a str {
     characters.as_str()
 }
 
-/// The word that a pattern begins with: its length, and what it means.
+/// The word at the beginning of a pattern: its length and its meaning.
 fn word(pattern: &str) -> Option<(usize, Option<Part>)> {
     for (name, part) in NAMES {
         let begin = pattern.get(..name.len()).unwrap_or_default();
         let lower = name.to_ascii_lowercase();
         let capital = format!("{}{}", &name[..1], &lower[1..]);
-        // Only of the names of months and days there is a form with one capital letter.
+        // Only names of months and days have a form with one capital letter.
         let has_capital = matches!(*name, "MONTH" | "MON" | "DAY" | "DY");
         let case = match begin {
             _ if begin == *name => Case::Upper,
@@ -158,7 +159,7 @@ fn word(pattern: &str) -> Option<(usize, Option<Part>)> {
         };
         return Some((name.len(), Some(part(case))));
     }
-    // Behind the others, as it begins like some of them.
+    // This word comes last, because others begin with it.
     let words = WORDS.iter().copied().chain([("D", Some(Part::DayOfWeek))]);
     for (name, part) in words {
         let begin = pattern.get(..name.len()).unwrap_or_default();

@@ -1,13 +1,13 @@
-//! Texts in the order of their bytes as integers, as far as their first bytes tell.
+//! Texts as integers in the order of their bytes, as far as their first bytes decide.
 
-/// Bytes that count.
+/// The number of bytes that count.
 pub const LENGTH: usize = 15;
 
-/// Bits for how many bytes of a text count: less than [`LENGTH`] only if there are no more.
+/// The number of bits for how many bytes of a text count. These are fewer than [`LENGTH`] only if the text has no more.
 const LENGTH_BITS: u32 = 4;
 
-/// A number for a text that is never negative. It is not greater for a lesser text, and equal only for texts with a
-/// common beginning.
+/// The place of a text, a number that is never negative. It is not greater for a lesser text, and equal only for texts
+/// with a common beginning.
 #[inline]
 pub fn place(text: &[u8]) -> i128 {
     if let Some(first) = text.first_chunk() {
@@ -16,12 +16,12 @@ pub fn place(text: &[u8]) -> i128 {
     padded(text, 0, text.len().min(LENGTH))
 }
 
-/// The greatest place of the texts that begin so.
+/// The greatest place of a text with this beginning.
 pub fn last_place(start: &[u8]) -> i128 {
     padded(start, u8::MAX, LENGTH)
 }
 
-/// bytes, and behind them `padding` | length
+/// The bytes, then `padding` | the length
 #[inline]
 fn padded(text: &[u8], padding: u8, length: usize) -> i128 {
     let counted = text.len().min(LENGTH);
@@ -31,7 +31,7 @@ fn padded(text: &[u8], padding: u8, length: usize) -> i128 {
     i128::from_be_bytes(bytes) << LENGTH_BITS | length as i128
 }
 
-/// How the texts of a place begin, and whether they may be longer than this.
+/// The beginning of the texts with a place, and whether they may be longer.
 pub fn start(place: i128) -> (Vec<u8>, bool) {
     let length = (place as usize % (1 << LENGTH_BITS)).min(LENGTH);
     let bytes = (place >> LENGTH_BITS).to_be_bytes();
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(place(b"0123456789abcdeX"), place(b"0123456789abcde"));
         assert_eq!(place(b"0123456789abcdeXY"), padded(b"0123456789abcde", 0, LENGTH));
         assert_eq!(place(&[0xff; 40]), last_place(&[]));
-        // Bytes may end in zeros.
+        // Byte strings may end in zeros.
         assert!(place(b"") < place(b"\0") && place(b"a") < place(b"a\0") && place(b"a\0") < place(b"a\0\0"));
         assert!(place(b"a\0\0") < place(b"a\x01") && place(b"") >= 0);
         assert!(place(&[u8::MAX; 20]) > place("\u{10ffff}".as_bytes()));

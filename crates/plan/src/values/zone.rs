@@ -1,8 +1,8 @@
-//! Time zones: when their offset from UTC changes, and to what.
+//! Time zones: the times at which their offset from UTC changes, with the new offsets.
 //!
-//! A zone travels as the text of a parameter. The backend makes it by asking PostgreSQL, and every answer here is
-//! PostgreSQL's. This includes local times that the clocks skip or show twice, times before the first change, and
-//! times so far ahead that only rules are left.
+//! A zone travels as the text of a parameter. The backend makes it by asking PostgreSQL, so that every answer here is
+//! PostgreSQL's. This includes local times that the clocks skip or show twice, times before the first change, and times
+//! so far ahead that only rules apply.
 //!
 //! Times are seconds since 2000-01-01, offsets seconds east of UTC.
 
@@ -21,13 +21,13 @@ const LARGEST_OFFSET: i32 = 1 << 24;
 pub struct Zone {
     /// The offset before the first change.
     pub first: i32,
-    /// The offset by which local times from before the first change are read.
+    /// The offset by which local times before the first change are read.
     pub first_local: i32,
-    /// Each change, and the offset from then on; some leave it as it is.
+    /// Each change, with the offset from then on; it may be the same as before.
     pub changes: Vec<(i64, i32)>,
-    /// Whether times before the first change are like those one or more cycles later.
+    /// Whether times before the first change repeat those of later cycles.
     pub repeats_back: bool,
-    /// Whether times from the last change on are like those one or more cycles earlier.
+    /// Whether times from the last change on repeat those of earlier cycles.
     pub repeats_ahead: bool,
 }
 
@@ -110,7 +110,7 @@ struct Span {
     from: i64,
     until: i64,
     offset: i32,
-    /// By which local times are read.
+    /// The offset by which local times are read.
     local: i32,
     /// The offset behind it.
     after: i32,
@@ -121,7 +121,7 @@ impl Span {
     const NEVER: Span = Span { until: i64::MIN, ..Span::EVER };
 }
 
-/// Looks a zone's offsets up: times that follow each other are often near each other.
+/// Looks up a zone's offsets. Consecutive times are often near each other.
 pub struct Clock<'a> {
     zone: &'a Zone,
     last: Cell<Span>,
@@ -147,10 +147,10 @@ impl<'a> Clock<'a> {
         self.span(at).offset.into()
     }
 
-    /// The offset by which a local time is read. One that is passed over is read as if the clocks had not been changed
-    /// yet, one that comes twice as its second coming.
+    /// The offset by which a local time is read. A time that the clocks skip is read as if they had not been changed
+    /// yet; a time that comes twice is the second one.
     pub fn offset_of_local(&self, local: i64) -> i64 {
-        // Only the next change behind the day before is looked at, even if another follows.
+        // Only the next change after the previous day counts, even if another one follows.
         let Span { until, local: before, after, .. } = self.span(local - DAY);
         let (before, after) = (i64::from(before), i64::from(after));
         if until == i64::MAX {
@@ -173,7 +173,7 @@ impl<'a> Clock<'a> {
 mod tests {
     use super::*;
 
-    /// An hour ahead of UTC, two from 1000 to 2,000,000.
+    /// A zone one hour ahead of UTC, and two hours from 1000 to 2,000,000.
     fn summer() -> Zone {
         Zone { first: 3600, first_local: 3000, changes: vec![(1000, 7200), (2_000_000, 3600)], ..Zone::default() }
     }

@@ -9,7 +9,7 @@ use crate::functions::{Field, Named};
 impl Words<'_> {
     pub(super) fn call(&self, function: Named, args: &[Expr], text: &mut Text) {
         use Named::*;
-        // A zone that is the session's is said by nothing in the query.
+        // The query does not mention the session's own zone.
         let args = match args.split_last() {
             Some((Expr::Param { index }, others))
                 if function.takes_zone() && self.names.parameter(*index).is_none() =>
@@ -20,10 +20,10 @@ impl Words<'_> {
         };
         let Some(first) = args.first() else { return self.listed(name(function), args, text) };
         match (function, args) {
-            // What only makes one form of the other.
+            // Functions that only change the form of a value.
             (FromStored | ToStored | Trimmed | ShownWith | Comparable | ComparableIn | CharToText, _)
             | (Spread(_) | Span | IntervalOfStored, _) => self.write(first, text),
-            // With the locale.
+            // The last argument is the locale.
             (UpperIn, _) => self.listed("upper", &args[..1], text),
             (LowerIn, _) => self.listed("lower", &args[..1], text),
             (GreatestIn, _) => self.listed("greatest", &args[..args.len() - 1], text),

@@ -1,6 +1,6 @@
-//! Expressions in words, for EXPLAIN: close to the SQL that they come from, with names that the caller knows.
+//! Expressions in words, for EXPLAIN. They are close to the SQL of the query, with names that the caller supplies.
 //!
-//! The text shows the query, and nothing of the rows. Casts that keep a value are not shown.
+//! The text shows the query, but nothing of the rows. Casts that preserve a value are not shown.
 
 mod functions;
 
@@ -20,7 +20,7 @@ use crate::functions::Named;
 
 /// A text that comes to this is cut off.
 const LONGEST: usize = 2000;
-/// Columns that are computed of others that are computed, and so on, are not followed further than this.
+/// The greatest depth to which columns that are computed from other computed columns are followed.
 const DEEPEST: usize = 200;
 /// Stands for text that is left out.
 const MORE: &str = "...";
@@ -28,18 +28,18 @@ const MORE: &str = "...";
 /// The meaning of a plan's column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Meaning {
-    /// The column of a relation at this place; a relation may be scanned several times.
+    /// The column at this place of a relation; a relation may be scanned several times.
     Column {
         scan: Scan,
         at: u16,
     },
     Computed(Expr),
-    /// The column of a union at this place, from 1, and its meaning in the first input.
+    /// The column at this place of a union, from 1, with its meaning in the first input.
     Union {
         number: u16,
         first: Expr,
     },
-    /// The part that it is of several: see [`Agg::Avg`] and [`Agg::Spread`].
+    /// The number of the aggregate's column, if it has several: see [`Agg::Avg`] and [`Agg::Spread`].
     Aggregate {
         aggregation: Aggregation,
         part: u8,
@@ -48,18 +48,18 @@ pub enum Meaning {
         function: WindowFunction,
         part: u8,
     },
-    /// An element of a row's list, or its number.
+    /// An element of a row's list, or the element's number.
     Element {
         unfold: Unfold,
         of_number: bool,
     },
     /// Whether a row has a partner.
     Mark,
-    /// By which set of keys it is grouped.
+    /// The number of the grouping set.
     GroupingSet,
 }
 
-/// A scan of a relation, by its number from 0 among those of the same one.
+/// A scan, by its number, from 0, among the scans of the same relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Scan {
     pub number: u16,
@@ -122,13 +122,13 @@ fn parts(aggregation: &Aggregation) -> impl Iterator<Item = (ColumnId, Meaning)>
 pub trait Names {
     /// The column of a scan at this place.
     fn column(&self, scan: Scan, at: u16) -> String;
-    /// The query's text in the place of a parameter; `None` if it is the session's.
+    /// The text of a parameter in the query; `None` if it is a setting of the session.
     fn parameter(&self, index: u16) -> Option<String>;
     /// A constant that is neither a number, nor a text, nor a truth value.
     fn constant(&self, ty: Type, value: &Literal) -> String;
 }
 
-/// Puts the expressions of one plan in words.
+/// Expresses the expressions of one plan in words.
 pub struct Words<'a> {
     meanings: HashMap<ColumnId, &'a Meaning>,
     names: &'a dyn Names,
@@ -160,7 +160,7 @@ impl<'a> Words<'a> {
         self.written(|text| self.write(expr, text))
     }
 
-    /// All of them hold.
+    /// Conditions that must all hold.
     pub fn conditions(&self, all: &[Expr]) -> String {
         match all {
             [one] => self.expression(one),
@@ -168,8 +168,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The keys of a join. Where null equals null, that is two of them: whether the values are equal, with constants
-    /// for nulls, and whether both are null.
+    /// The keys of a join. If null equals null, that takes two of them: one tests whether the values, with constants
+    /// for nulls, are equal, and one whether both are null.
     pub fn equalities(&self, keys: &[(Expr, Expr)]) -> String {
         let values: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, value_or_constant)).collect();
         let nulls: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, tested_for_null)).collect();
@@ -191,7 +191,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// Nothing of the locale: the query has the name of a collation, if any.
+    /// A sort key, without its locale: the query has at most the name of a collation.
     pub fn sort_key(&self, key: &SortKey) -> String {
         let nulls = match (key.descending, key.nulls_first) {
             (true, true) | (false, false) => "",
@@ -311,7 +311,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Texts that a locale orders are compared by a function, whose answer is compared with zero.
+    /// A comparison of texts in a locale's order, which compares the answer of a function with zero.
     fn comparison(&self, op: CmpOp, left: &Expr, right: &Expr, text: &mut Text) {
         let word = match op {
             CmpOp::Eq => " = ",
@@ -363,13 +363,13 @@ impl<'a> Words<'a> {
         let name = match agg {
             Agg::CountStar => return text.push("count(*)"),
             Agg::Listed(listed) => return self.write_listed(listed, agg.aggregate().row().name, distinct, text),
-            // PostgreSQL makes variance and standard deviation of it.
+            // PostgreSQL computes variance and standard deviation from it.
             Agg::Spread(_) => "variance",
             Agg::InLocale(..) => agg.aggregate().row().name.trim_end_matches(" in a locale"),
             agg => agg.aggregate().row().name,
         };
         let arguments = match agg {
-            // The other one is the locale.
+            // The other argument is the locale.
             Agg::InLocale(_, pair) => &pair[..1],
             agg => agg.arguments(),
         };
@@ -462,7 +462,7 @@ fn both(key: &(Expr, Expr), part: fn(&Expr) -> Option<&Expr>) -> Option<(&Expr, 
     part(&key.0).zip(part(&key.1))
 }
 
-/// The operand of a key that has a constant in place of null.
+/// The operand of a key that replaces null by a constant.
 fn value_or_constant(expr: &Expr) -> Option<&Expr> {
     let Expr::Coalesce(args) = expr else { return None };
     match &args[..] {
@@ -487,7 +487,7 @@ pub fn decimal(unscaled: i128, scale: u8) -> String {
     if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
-/// A text as a constant of SQL, cut off if it is long.
+/// A text as a constant in SQL, cut off if it is long.
 fn quoted(text: &str) -> String {
     let end = text.char_indices().nth(LONGEST / 4).map_or(text.len(), |(end, _)| end);
     let more = if end < text.len() { MORE } else { "" };

@@ -3,7 +3,7 @@ use crate::algebra::listed::Element;
 use crate::algebra::rel::{Computed, Range};
 use crate::functions::Field;
 
-/// Names for tests: columns are letters, parameters numbered, except one that is the session's.
+/// Names for tests: columns are letters, and parameters are numbered, except for one that belongs to the session.
 struct Letters;
 
 impl Names for Letters {
@@ -41,7 +41,7 @@ fn call(function: Named, args: Vec<Expr>) -> Expr {
     Expr::Call { function, ty: Type::Text, args }
 }
 
-/// `t` has the columns 0 to 3, whose sums are 4 (with its count 5), and twice the first is 6.
+/// `t` has the columns 0 to 3. Their sums are column 4 (with its count 5), and column 6 is twice the first one.
 fn columns() -> Vec<(ColumnId, Meaning)> {
     let scan = Rel::Scan { relation: 0, columns: (0..4).map(ColumnId).collect() };
     let twice = Expr::Arith { op: ArithOp::Mul, ty: Type::Int32, left: Box::new(column(0)), right: Box::new(int(2)) };
@@ -154,7 +154,7 @@ fn unions_are_called_as_their_first_part() {
     assert_eq!(words.expression(&cmp(CmpOp::Eq, column(1), column(2))), "(t.a = column2)");
 }
 
-/// Each column is twice the one before: written out, the last one would have no end.
+/// Each column is twice the one before, so that the last one, written out, would be extremely long.
 #[test]
 fn what_is_too_long_is_cut_off() {
     let mut rel = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };

@@ -1,4 +1,4 @@
-//! The functions that a plan calls by their name; what each takes and gives is in `rows`.
+//! The functions that a plan calls by their name. Their operands and results are in `rows`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,43 +8,44 @@ mod rows;
 
 pub(crate) use rows::NAMED;
 
-/// A function, whatever its operands are.
+/// A named function; it may have rows for several types of operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Named {
     /// The first of the equal ones.
     Greatest,
     Least,
-    /// In the order of the locale of the C library that the last text names.
+    /// GREATEST, in the order of the locale that the last text names.
     GreatestIn,
     LeastIn,
-    /// By PostgreSQL's rules for deterministic collations, with `\` as escape.
+    /// LIKE by PostgreSQL's rules for deterministic collations, with `\` as escape.
     Like,
-    /// A regular expression that [`crate::values::regular::parse`] knows, with [`crate::values::regular::Letters`]
-    /// behind it.
+    /// Matching by a regular expression that [`crate::values::regular::parse`] understands, followed by
+    /// [`crate::values::regular::Letters`].
     Matches,
-    /// The same, whatever the letters' case.
+    /// The same, ignoring the case of letters.
     MatchesAnyCase,
-    /// The part of an expression's first match in a text that is asked for
-    /// ([`crate::values::regular::Parsed::captured`]); null if there is no match.
+    /// The wanted part of an expression's first match in a text ([`crate::values::regular::Parsed::captured`]); null if
+    /// there is no match.
     MatchedPart,
-    /// The text with the first match replaced by the text behind the expression, or all of them.
+    /// The text with the first match of the expression replaced by the third operand; the next one replaces all
+    /// matches.
     ReplacedMatch,
     ReplacedMatches,
     StartsWith,
-    /// In characters.
+    /// The length in characters.
     Length,
     OctetLength,
-    /// The code of its first character, 0 if there is none.
+    /// The code of the first character; 0 for an empty text.
     Ascii,
-    /// From a position on, as long as is said if that is said.
+    /// The part from a position on, with a length if one is given.
     Substring,
     Left,
     Right,
-    /// The place of the second text in the first, from 1; 0 if there is none.
+    /// The place of the second text in the first, from 1; 0 if it does not occur.
     Position,
     Concat,
     Replace,
-    /// Blanks, or the characters of the second text.
+    /// Removes blanks, or the characters of the second text.
     Trim,
     TrimLeft,
     TrimRight,
@@ -53,32 +54,32 @@ pub enum Named {
     Repeat,
     Reverse,
     SplitPart,
-    /// ASCII only, as collation "C" has it.
+    /// Capital letters by ASCII's rules, as in collation "C".
     Upper,
     Lower,
-    /// Changes each character, in the C library's locale that the second text names.
+    /// Changes the case of each character, in the locale that the second text names.
     UpperIn,
     LowerIn,
-    /// Below, at or above zero: how the first text compares with the second, in the C library's locale that the third
-    /// names.
+    /// Compares two texts in the locale that the third names; the result is below, at or above zero.
     CompareIn,
-    /// A char(n) without its trailing blanks.
+    /// A char(n) as text, without its trailing blanks.
     CharToText,
-    /// Capital letters where words begin, elsewhere small ones. Letters are those of `Upper` and `Lower`; words
-    /// consist of ASCII's letters and digits.
+    /// Capital letters at the beginnings of words, and small ones elsewhere. Letters are those of `Upper` and `Lower`;
+    /// words consist of ASCII's letters and digits.
     Initcap,
-    /// The same in the locale of the C library that the second text names.
+    /// The same in the locale that the second text names.
     InitcapIn,
-    /// With each character of the second text replaced by the one at its place in the third, or left out.
+    /// Replaces each character of the second text by the character at its place in the third, or removes it.
     Translate,
     /// The character of a code.
     Chr,
-    /// The checksum, in small hexadecimal digits.
+    /// The checksum in small hexadecimal digits.
     Md5,
     Abs,
-    /// -1, 0, 1; of NaN 0.
+    /// -1, 0 or 1; 0 for NaN.
     Sign,
-    /// Floats: to the nearest, even where two are as near. Decimals: away from zero where two are.
+    /// Rounding to the nearest number. If two are equally near, floats round to the even one, and decimals away from
+    /// zero.
     Round,
     Ceil,
     Floor,
@@ -86,7 +87,7 @@ pub enum Named {
     Sqrt,
     Exp,
     Ln,
-    /// To the base of the first operand, or of ten.
+    /// The logarithm to the base of the first operand, or to base ten.
     Log,
     Power,
     Cbrt,
@@ -100,112 +101,113 @@ pub enum Named {
     Atan2,
     Radians,
     Degrees,
-    /// A float moved by another one, infinite beyond all floats. If opposite infinities leave the result open, it is
-    /// the lowest or the highest value.
+    /// A float moved down by another one; beyond all floats it is infinite. If opposite infinities leave the result
+    /// open, it is the lowest value; for the next one, the highest.
     MovedDown,
     MovedUp,
     BitAnd,
     BitOr,
     BitXor,
     BitNot,
-    /// By a number of bits modulo the type's, 32 for smallint.
+    /// A shift by a number of bits modulo the type's; 32 for smallint.
     ShiftLeft,
     ShiftRight,
-    /// Rounded as by `Round`.
+    /// A cast to smallint, rounded as by `Round`.
     ToInt16,
     ToInt32,
     ToInt64,
-    /// To the nearest.
+    /// A cast to the nearest float.
     ToFloat,
     /// Whether it is not zero.
     ToBool,
-    /// How many rows a subquery has that is a value: an error if there are several.
+    /// The number of rows in a subquery that is used as a value; an error if there are several.
     OnlyRow,
-    /// A sum by a count, to the digit that PostgreSQL rounds to.
+    /// The quotient of a sum and a count, to the digit to which PostgreSQL rounds.
     Average,
-    /// Variance or standard deviation of what [`crate::Agg::Spread`] gives, and twice the scale of its argument.
+    /// Variance or standard deviation from the columns of [`crate::Agg::Spread`], and twice the scale of its argument.
     Spread(Spread),
-    /// A numeric of PostgreSQL's own bytes, and back.
+    /// A numeric from PostgreSQL's stored form; the next one is the reverse.
     FromStored,
     ToStored,
-    /// With no more digits than it takes: equal ones get equal bytes.
+    /// A numeric without trailing zeros behind the point, so that equal ones have equal bytes.
     Trimmed,
     /// A decimal that shows this many digits.
     ShownWith,
-    /// Rounded as numeric(precision, scale), whose type modifier it is given, wants it.
+    /// Rounded as numeric(precision, scale) rounds, given its type modifier.
     Fitted,
-    /// Without what is behind the point of the quotient.
+    /// The integer part of the quotient.
     WholeQuotient,
-    /// As it is shown.
+    /// The value as text, as PostgreSQL shows it.
     ToText,
-    /// The same for values whose text depends on a setting; its value is the second operand. It is DateStyle or
-    /// IntervalStyle, of which the engine knows values that begin with `ISO` and with `postgres`, or
-    /// `extra_float_digits`.
+    /// As `ToText`, for values whose text depends on a setting, which is the second operand. The setting is
+    /// `extra_float_digits`, or a DateStyle or IntervalStyle. The engine knows values of these that begin with `ISO` or
+    /// `postgres`.
     ToTextBy,
-    /// The same of a zone's time.
+    /// As `ToText`, for a time in a zone.
     ToTextIn,
-    /// From a text, or from a float with the digits that are certain.
+    /// A numeric from a text, or from a float with the digits that are certain.
     ToNumeric,
-    /// From a text in the form of ISO 8601. Other forms are an error, which PostgreSQL need not raise.
+    /// A date from a text in the form of ISO 8601. Other forms are an error, which PostgreSQL need not raise.
     ReadDate,
     ReadTimestamp,
     ReadTimestampIn,
     ReadUuid,
-    /// As a decimal. At the ends of time, fields that grow with time are infinite, which no decimal is; the others
-    /// are null.
+    /// A field as a decimal. For infinite times, fields that grow with time would be infinite, which no decimal can be;
+    /// other fields are null.
     Extract(Field),
-    /// As a float, which can be infinite.
+    /// A field as a float, which can be infinite.
     DatePart(Field),
     DateTrunc(Field),
     TimestampToDate,
-    /// The time of the day; null at the ends of time.
+    /// The time of day; null for infinite times.
     TimestampToTime,
     /// Seconds since 1970 as a point in time.
     FromEpoch,
-    /// The local time of a zone, to take parts of. At the ends it may lie beyond the timestamps.
+    /// The local time of a zone, from which fields are taken. At the ends, it may lie beyond the timestamps.
     LocalTime,
     /// The same as a timestamp.
     ToTimestamp,
-    /// From a zone's date or time.
+    /// A point in time from a zone's date or time.
     ToTimestampTz,
-    /// A date as a point in time to be compared: what lies beyond the timestamps is between them and infinity.
+    /// A date as a point in time for comparisons. Dates beyond all timestamps lie between these and infinity.
     Comparable,
-    /// A zone's date or time, likewise.
+    /// As `Comparable`, for a date or time of a zone.
     ComparableIn,
-    /// In seconds east of UTC, null at the ends of time.
+    /// The offset of a zone in seconds east of UTC; null for infinite times.
     ZoneOffset,
     DateTruncIn(Field),
-    /// By months, days, and time, in this order. A day that its month does not have is its last one.
+    /// A point in time moved by months, days and time, in this order. If the month has no such day, its last day is
+    /// taken.
     PlusInterval,
     MinusInterval,
-    /// Months and days are a zone's.
+    /// As `PlusInterval`, with the months and days of a zone.
     PlusIntervalIn,
     MinusIntervalIn,
-    /// The beginning of a time's bin: bins have a width in microseconds and an origin.
+    /// The beginning of a time's bin. Bins have a width in microseconds and an origin.
     DateBin,
     MakeDate,
-    /// The span that an interval is compared by, in seconds.
+    /// The span in seconds by which an interval is compared.
     Span,
-    /// An interval of PostgreSQL's own bytes.
+    /// An interval from PostgreSQL's stored form.
     IntervalOfStored,
-    /// Days, and the time besides.
+    /// The difference of points in time: days, and the remaining time.
     Between,
     BetweenTimes,
-    /// Round the clock.
+    /// A time of day moved around the clock.
     TimePlusInterval,
     TimeMinusInterval,
     IntervalSum,
     IntervalDifference,
     IntervalNegated,
-    /// Remainders of months and days carry over to days and time.
+    /// An interval times a number. Fractions of months and days carry over to days and time.
     IntervalTimes,
     IntervalBy,
-    /// 24 hours become a day, 30 days a month.
+    /// Turns 24 hours into a day; the next one, 30 days into a month.
     JustifyHours,
     JustifyDays,
     JustifyInterval,
     MakeInterval,
-    /// Years, months, days and time as the calendar counts them.
+    /// The difference in years, months, days and time, as the calendar counts them.
     Age,
     AgeIn,
     /// A part of a document, named by the second operand; null if there is none. It is the member of an object, the
@@ -213,7 +215,7 @@ pub enum Named {
     Member(Document),
     Element(Document),
     Step(Document),
-    /// The same as text: a string as what it says, and null for null.
+    /// The same as text: the content of a string, and null for null.
     MemberText(Document),
     ElementText(Document),
     StepText(Document),
@@ -227,19 +229,20 @@ pub enum Named {
     HasKey,
     /// The number that a jsonb is.
     NumberOf,
-    /// Functions of PostgreSQL's arrays: the length of a dimension, the number of elements, and whether a value is
-    /// one of them. The array is followed by the elements' alignment and their length in bytes, or -1.
+    /// Functions of PostgreSQL's arrays: the length of a dimension, the number of elements, and whether a value is one
+    /// of them. After the array, the operands are the elements' alignment, and their length in bytes or -1.
     DimensionOf,
     Cardinality,
     IsElement,
-    /// The element at a place. Further operands are the elements' alignment, their length in bytes, and a value of
+    /// The element with a number. Further operands are the elements' alignment, their length in bytes, and a value of
     /// their type.
     ElementAt,
-    /// The place of an enum's value, from 0, among all: an array of PostgreSQL's.
+    /// The place of an enum's value, from 0, in PostgreSQL's array of all values.
     Rank,
-    /// The label of an enum's value. The array is followed by all labels as one text, and their separator.
+    /// The label of an enum's value. After the array, the operands are all labels as one text, and their separator.
     Label,
-    /// By a pattern that [`crate::values::pattern`] knows; null at the ends of time, and for an empty pattern.
+    /// The text of a time by a pattern that [`crate::values::pattern`] knows; null for infinite times, and for an empty
+    /// pattern.
     ToChar,
 }
 
@@ -273,13 +276,13 @@ impl Named {
 /// The stored form of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Document {
-    /// The text.
+    /// The type json, which is stored as text.
     Json,
-    /// A tree.
+    /// The type jsonb, which is stored as a tree.
     Jsonb,
 }
 
-/// A part of a point in time. Years count from 1, and from -1 back.
+/// A field of a point in time. Years count from 1, and backwards from -1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Field {
     Millennium,
@@ -293,17 +296,17 @@ pub enum Field {
     Week,
     Day,
     DayOfYear,
-    /// From Sunday, 0.
+    /// The day of the week; 0 is Sunday.
     DayOfWeek,
-    /// From Monday, 1.
+    /// The day of the week; 1 is Monday.
     IsoDayOfWeek,
     Hour,
     Minute,
-    /// With what is behind the point, as the next two.
+    /// The second with its fraction; the next two have it, too.
     Second,
     Milliseconds,
     Microseconds,
-    /// In seconds since 1970.
+    /// The seconds since 1970.
     Epoch,
     /// The Julian day.
     Julian,

@@ -89,7 +89,7 @@ const NO_STYLE: &[FailureKind] = &[FailureKind::UnknownStyle];
 const NO_ARRAY: &[FailureKind] = &[FailureKind::NoArray];
 const NO_CHARACTER: &[FailureKind] = &[FailureKind::NoCharacter];
 const SPLIT: &[FailureKind] = &[FailureKind::FieldZero];
-/// Results are held to what the memory of the engine can bear; PostgreSQL's limit is far beyond.
+/// Results are limited by the memory of the engine; PostgreSQL's own limit is far higher.
 const TOO_LONG: &[FailureKind] = &[FailureKind::OutOfMemory];
 
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! Those that say no more than a pattern of LIKE does.
+//! Regular expressions that are equivalent to a pattern of LIKE.
 
 /// The LIKE pattern that matches the same texts. It is known for plain characters, `.` and `.*`, and the anchors at
 /// the ends; `None` for other expressions.
@@ -17,7 +17,7 @@ pub fn as_like(expression: &str) -> Option<String> {
         match character {
             '.' if characters.next_if_eq(&'*').is_some() => {
                 like.push('%');
-                // `.*?` and `.**` say something else, or nothing.
+                // `.*?` and `.**` mean something else, or nothing.
                 if characters.peek().is_some_and(|next| "?*+{".contains(*next)) {
                     return None;
                 }

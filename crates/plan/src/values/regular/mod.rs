@@ -1,8 +1,8 @@
-//! Regular expressions in PostgreSQL's dialect, as far as their matching depends on nothing but the text.
+//! Regular expressions in PostgreSQL's dialect, as far as their matching depends only on the text.
 //!
-//! Other expressions run on the heap: back references, look-ahead and look-behind, word boundaries, options other
-//! than that of case. Whether a text matches does not depend on how much a quantifier takes, so `*?` is read as `*`.
-//! The place of the match is known only for quantifiers that take as much as they can.
+//! Other expressions run on the heap: back references, look-ahead and look-behind, word boundaries, and options other
+//! than that for case. Whether a text matches does not depend on how much a quantifier takes, so `*?` is treated as
+//! `*`. The place of the match is known only for quantifiers that take as much as possible.
 
 mod like;
 mod parse;
@@ -15,7 +15,7 @@ pub use parse::parse;
 pub enum Regular {
     Empty,
     One(Set),
-    /// The text's ends.
+    /// The beginning of the text; the next one is its end.
     Start,
     End,
     Sequence(Vec<Regular>),
@@ -25,21 +25,21 @@ pub enum Regular {
     Repeated {
         what: Box<Regular>,
         least: u32,
-        /// `None`: as often as it goes.
+        /// The greatest number of repetitions; `None` if there is no limit.
         most: Option<u32>,
     },
 }
 
-/// Characters.
+/// A set of characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
-    /// All but these.
+    /// Whether it contains all characters except these.
     pub negated: bool,
     pub ranges: Vec<(char, char)>,
     pub classes: Vec<Class>,
 }
 
-/// Characters of a kind, which those of the C library's names are by its locale.
+/// A class of characters. The named ones depend on the locale of the C library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Alpha,
@@ -81,16 +81,16 @@ impl Class {
     }
 }
 
-/// The rule by which characters are letters and have a case: an operand of the functions that match.
+/// The rule by which characters are letters and have a case. It is an operand of matching functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letters {
-    /// A locale of the C library; `None`: ASCII's letters are all.
+    /// A locale of the C library; `None` if only ASCII's letters are letters.
     pub locale: Option<String>,
-    /// ASCII's letters have the case that they have in ASCII, whatever the locale.
+    /// Whether ASCII's letters change their case by ASCII's rules, whatever the locale.
     pub ascii: bool,
 }
 
-/// No locale is called so.
+/// A prefix that no locale's name has.
 const OF_DATABASE: &str = "database:";
 
 impl Letters {
@@ -108,16 +108,16 @@ impl Letters {
     }
 }
 
-/// An expression, and whether its small and capital letters are the same.
+/// A parsed expression, and whether it ignores the case of letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed {
     pub regular: Regular,
     pub any_case: bool,
-    /// Something in it takes as little as it can.
+    /// Whether something in it takes as little as possible.
     pub is_lazy: bool,
 }
 
-/// The wanted part of a match: without this many characters in front and behind.
+/// The wanted part of a match: the match without this many characters at its beginning and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
     pub in_front: usize,
@@ -125,8 +125,8 @@ pub struct Captured {
 }
 
 impl Parsed {
-    /// The part that the only parentheses remember, or all of the match if there are none. The expression's match
-    /// must be the longest one. `None`: the part's place does not follow from the match's place.
+    /// The part that the only parentheses capture, or the whole match if there are none. The expression must match as
+    /// much as possible. `None` if the part's place does not follow from the place of the match.
     pub fn captured(&self) -> Option<Captured> {
         if self.is_lazy {
             return None;
@@ -150,7 +150,7 @@ impl Parsed {
 }
 
 impl Regular {
-    /// How many parentheses remember something.
+    /// The number of capturing parentheses.
     fn captures(&self) -> usize {
         match self {
             Regular::Empty | Regular::One(_) | Regular::Start | Regular::End => 0,
@@ -160,7 +160,7 @@ impl Regular {
         }
     }
 
-    /// How many characters all its matches have, if they have equally many.
+    /// The number of characters in its matches, if it is the same for all of them.
     fn length(&self) -> Option<usize> {
         match self {
             Regular::Empty | Regular::Start | Regular::End => Some(0),
@@ -179,7 +179,7 @@ impl Regular {
         }
     }
 
-    /// How many characters it consists of once all that is repeated is written down so often.
+    /// The number of characters in the expression, with all repetitions written out.
     pub fn size(&self) -> usize {
         match self {
             Regular::Empty | Regular::One(_) | Regular::Start | Regular::End => 1,

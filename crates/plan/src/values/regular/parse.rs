@@ -1,19 +1,20 @@
-//! Reads an expression, as PostgreSQL does unless it is told otherwise ("advanced", and no newline ends a line).
+//! Parses an expression as PostgreSQL does by default ("advanced" syntax, and newlines are ordinary characters).
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use super::{Class, Parsed, Regular, Set};
 
-/// As often as PostgreSQL repeats something.
+/// The greatest number of repetitions in PostgreSQL.
 const MOST_REPEATED: u32 = 255;
-/// Expressions with more characters take long.
+/// Expressions with more characters would take long.
 const MOST_CHARACTERS: usize = 2000;
 const DEEPEST: usize = 50;
-/// The longest range whose characters are each looked up in the other case.
+/// The longest range whose characters are looked up one by one in the other case.
 const MOST_WITH_CASES: u32 = 1000;
 
-/// `None`: it says more than is understood here, or is none. `any_case`: unless it says otherwise itself.
+/// The expression; `None` if it is invalid, or not supported here. `any_case` ignores case, unless the expression says
+/// otherwise.
 pub fn parse(expression: &str, any_case: bool) -> Option<Parsed> {
     if expression.starts_with("***") {
         return None;
@@ -46,7 +47,7 @@ impl Parser<'_> {
         self.rest.next_if_eq(&wanted).is_some()
     }
 
-    /// Branches up to the end, or to what closes them.
+    /// Parses branches up to the end, or up to the closing parenthesis.
     fn either(&mut self, depth: usize) -> Option<Regular> {
         if depth > DEEPEST {
             return None;
@@ -73,7 +74,7 @@ impl Parser<'_> {
         })
     }
 
-    /// An atom, and how often.
+    /// Parses an atom with its quantifier.
     fn piece(&mut self, depth: usize) -> Option<Regular> {
         let what = self.atom(depth)?;
         let (least, most) = match self.rest.peek() {
@@ -115,7 +116,7 @@ impl Parser<'_> {
     fn repeated(&mut self, what: Regular, least: u32, most: Option<u32>) -> Option<Regular> {
         self.is_lazy |= self.takes('?');
         let is_repeated_again = matches!(self.rest.peek(), Some('*' | '+' | '?' | '{'));
-        // An end of the text is not repeated.
+        // An anchor is not repeated.
         if is_repeated_again || matches!(what, Regular::Start | Regular::End) {
             return None;
         }
@@ -135,7 +136,7 @@ impl Parser<'_> {
                 }
                 match inner {
                     inner if remembers => Regular::Captured(Box::new(inner)),
-                    // A group in parentheses is repeated as a whole, even an end of the text.
+                    // A group in parentheses is repeated as a whole, even if it is an anchor.
                     end @ (Regular::Start | Regular::End) => Regular::Sequence(vec![end]),
                     inner => inner,
                 }
@@ -173,7 +174,7 @@ impl Parser<'_> {
             let member = self.member(is_first)?;
             is_first = false;
             let first = match member {
-                // No range begins with one: behind it a `-` is the last character.
+                // No range begins with a class, so a `-` after it is the last character.
                 Member::Class(class) => {
                     set.classes.push(self.in_any_case(class));
                     continue;
@@ -189,7 +190,7 @@ impl Parser<'_> {
             self.rest.next();
             let Member::One(last) = self.member(false)? else { return None };
             let length = u32::from(last).checked_sub(first.into())?;
-            // A range of one character is not told from that character, which is another thing in any case.
+            // A range of one character looks like that character here, but they differ if case is ignored.
             if self.any_case && (length == 0 || length > MOST_WITH_CASES) {
                 return None;
             }
@@ -212,7 +213,7 @@ impl Parser<'_> {
                     }
                     Member::Class(Class::named(&name)?)
                 }
-                // Collating elements, and what is equivalent to one.
+                // Collating elements and equivalence classes are not supported.
                 Some('.' | '=') => return None,
                 _ => Member::One('['),
             },
@@ -239,7 +240,7 @@ fn one(character: char) -> Set {
     Set { negated: false, ranges: vec![(character, character)], classes: Vec::new() }
 }
 
-/// Letters and digits behind a backslash mean something else; these are understood.
+/// The character that an escape stands for. Most letters and digits after a backslash have other meanings.
 fn escaped_character(escaped: char) -> Option<char> {
     Some(match escaped {
         'n' => '\n',
