@@ -1,8 +1,8 @@
-//! Admission of queries: as many run at once as there are places (`anker.max_queries`), and the others wait.
+//! Admission of queries. As many run at once as there are places (`anker.max_queries`), and the others wait.
 //!
-//! A free place goes to the user who has the fewest; among equals to the query that came first. One more place,
-//! beyond the limit, is for users who have none: where one user's long queries hold all others, somebody else's need
-//! not wait for their end. Nobody waits longer than its request allows; the heap answers then.
+//! A free place goes to the user with the fewest places; among equals, to the query that came first. One additional
+//! place is for users who have none: if one user's long queries hold all others, another user need not wait for their
+//! end. Nobody waits longer than the request allows; then the heap answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use parking_lot::Mutex;
 use protocol::request::Refusal;
 use tokio::sync::oneshot;
 
-/// Queries that may be open at once, each with a thread, a connection and what it holds for its client. Cursors that
-/// nobody reads are such queries, too.
+/// The number of queries that may be open at once. Each has a thread, a connection, and memory for its client. Cursors
+/// that nobody reads are open queries, too.
 pub const MAX_OPEN_QUERIES: usize = 400;
-/// Open queries of one user.
+/// The number of queries that one user may have open.
 const MAX_OPEN_OF_USER: usize = 350;
 
-/// The server's number of a user.
+/// The oid of a user.
 pub type User = u32;
 
-/// The queries that are open, whether they run, wait or are not read.
+/// The open queries: they run, wait, or are not read.
 #[derive(Default)]
 pub struct OpenQueries(Mutex<Counts>);
 
-/// An open query, until it is dropped.
+/// An open query, which ends when this is dropped.
 pub struct Open<'a> {
     all: &'a OpenQueries,
     user: User,
@@ -81,7 +81,7 @@ impl Counts {
 /// Hands out places.
 pub struct Admission(Mutex<Queue<oneshot::Sender<Place>>>);
 
-/// The right to run, until it is dropped.
+/// The permission to run, which ends when this is dropped.
 pub struct Place {
     admission: Arc<Admission>,
     user: User,
@@ -92,7 +92,7 @@ impl Admission {
         Admission(Mutex::new(Queue::new(places)))
     }
 
-    /// A place as soon as it is this query's turn. Who drops the receiver does not wait any more.
+    /// Requests a place, which is sent when it is this query's turn. A query that drops the receiver no longer waits.
     pub fn ask(self: &Arc<Admission>, user: User) -> oneshot::Receiver<Place> {
         let (turn, place) = oneshot::channel();
         self.0.lock().wait(user, turn);
@@ -108,7 +108,7 @@ impl Admission {
                 queue.admit()
             };
             let Some((user, turn)) = next else { return };
-            // Without the lock: a place that nobody takes any more is given back at once.
+            // The lock is not held here: if nobody takes the place any more, it is returned at once.
             let _ = turn.send(Place { admission: self.clone(), user });
         }
     }
@@ -121,7 +121,8 @@ impl Drop for Place {
     }
 }
 
-/// Queries that run, and those that wait, in order of arrival. `W` is how a waiting one is told.
+/// The running queries, and the waiting ones in the order of their arrival. `W` is the means to tell a waiting query
+/// that it may run.
 struct Queue<W> {
     places: usize,
     running: Counts,
@@ -141,7 +142,7 @@ impl<W> Queue<W> {
         self.waiting.retain(|(_, waiter)| !is_gone(waiter));
     }
 
-    /// Has the next one run that may, if there is one.
+    /// Admits the next query that may run, if there is one.
     fn admit(&mut self) -> Option<(User, W)> {
         let counts = self.waiting.iter().map(|(user, _)| self.running.of(*user)).enumerate();
         let (next, running) = counts.min_by_key(|&(_, running)| running)?;
@@ -154,7 +155,7 @@ impl<W> Queue<W> {
         Some((user, waiter))
     }
 
-    /// One that has run gives its place back.
+    /// Returns the place of a query that has run.
     fn leave(&mut self, user: User) {
         self.running.remove(user);
     }
@@ -168,7 +169,7 @@ mod tests {
     const BOB: User = 2;
     const EVE: User = 3;
 
-    /// Users of the queries that are admitted, and their numbers, until nobody is.
+    /// Admits queries as long as possible, and returns their users and numbers.
     fn admitted(queue: &mut Queue<u32>) -> Vec<(User, u32)> {
         std::iter::from_fn(|| queue.admit()).collect()
     }
@@ -193,11 +194,11 @@ mod tests {
         queue.wait(BOB, 10);
         queue.wait(BOB, 11);
         queue.wait(EVE, 20);
-        // One more than there are, and no more.
+        // There is one additional place, and no more.
         assert_eq!(admitted(&mut queue), [(BOB, 10)]);
         queue.leave(ANN);
         assert_eq!(admitted(&mut queue), [(EVE, 20)]);
-        // All have one: there is no extra place for anybody.
+        // All users have a place, so nobody gets the additional one.
         assert_eq!((queue.running.all, admitted(&mut queue)), (3, vec![]));
         queue.leave(EVE);
         assert_eq!(admitted(&mut queue), []);
@@ -215,7 +216,7 @@ mod tests {
         queue.wait(BOB, 11);
         queue.leave(ANN);
         assert_eq!(admitted(&mut queue), [(BOB, 11)]);
-        // Equals: in order of arrival.
+        // Among equals, the order of arrival decides.
         queue.wait(BOB, 12);
         queue.leave(BOB);
         queue.leave(ANN);
@@ -267,7 +268,7 @@ mod tests {
         drop(gone);
         drop(first);
         let second = taken.await.unwrap();
-        // Dropped with the place in it.
+        // The receiver is dropped with the place in it.
         let unread = admission.ask(ANN);
         drop(second);
         drop(unread);

@@ -1,4 +1,4 @@
-//! The changes of a transaction that is not yet complete, table by table.
+//! The changes of a transaction that is not complete yet, divided by table.
 
 use std::collections::{HashMap, TryReserveError};
 
@@ -7,20 +7,20 @@ use colstore::TableChanges;
 #[derive(Default)]
 pub struct ByTable {
     tables: Vec<TableChanges>,
-    /// Index of each table in `tables`, by relid.
+    /// The place of each table in `tables`, by its relid.
     places: HashMap<u32, usize>,
-    /// The table that was named last: the next change is often one of the same.
+    /// The last table: the next change often belongs to the same one.
     current: usize,
     bytes: usize,
 }
 
 impl ByTable {
-    /// Bytes of all tables together.
+    /// The bytes of all tables together.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Makes `relid` the current table and reserves `bytes` for its next changes; an error means that there is no
+    /// Makes `relid` the current table, and reserves `bytes` for its next changes. An error means that there is no
     /// memory.
     pub fn turn_to(&mut self, relid: u32, bytes: usize) -> Result<(), TryReserveError> {
         if self.tables.get(self.current).is_none_or(|table| table.relid != relid) {
@@ -41,7 +41,7 @@ impl ByTable {
         }
     }
 
-    /// In the order in which the tables were first changed.
+    /// The changes by table, in the order in which the tables were first changed.
     pub fn into_tables(self) -> Vec<TableChanges> {
         self.tables
     }

@@ -1,4 +1,5 @@
-//! The control channel to the worker that owns this process: events go out, its end is our end.
+//! The control channel to the worker that owns this process. Events are sent on it, and this process ends when the
+//! channel does.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,8 +9,7 @@ use std::thread;
 
 use protocol::control::ToWorker;
 
-/// A socket of packets that is connected once and for all. (std has no name for SOCK_SEQPACKET; of a datagram socket it
-/// uses the same calls.)
+/// A connected packet socket. (std has no type for SOCK_SEQPACKET, but makes the same calls for a datagram socket.)
 pub struct Control {
     socket: UnixDatagram,
 }
@@ -27,15 +27,16 @@ impl Control {
         self.socket.send(&message.encode()).map(|_| ())
     }
 
-    /// Sends the last message, and waits for the worker's end: it shall read this before it sees ours.
+    /// Sends the last message, and waits for the worker's end, so that the worker reads the message before it sees the
+    /// engine's end.
     pub fn end_with(&self, message: &ToWorker) -> ! {
-        // A worker that is gone needs no word.
+        // If the worker is gone, it needs no message.
         let _ = self.send(message);
         watch(&self.socket)
     }
 
-    /// Starts to send what the queue gets, from a thread of its own so that a slow worker holds up nobody, and to watch
-    /// for the worker's end.
+    /// Starts sending the messages of the queue, in a thread of its own, so that a slow worker holds nobody up. Another
+    /// thread watches for the worker's end.
     pub fn start(self) -> io::Result<Sender<ToWorker>> {
         let (events, queue) = channel();
         let watched = self.socket.try_clone()?;
@@ -47,14 +48,14 @@ impl Control {
     fn send_all(&self, queue: &Receiver<ToWorker>) {
         for event in queue {
             if self.send(&event).is_err() {
-                // The watcher sees the same end and exits.
+                // The watcher sees the same end, and exits.
                 return;
             }
         }
     }
 }
 
-/// Nothing comes on this channel but its end.
+/// Waits for the end of the channel, on which nothing is received.
 fn watch(socket: &UnixDatagram) -> ! {
     let mut packet = [0; 64];
     loop {

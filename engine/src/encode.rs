@@ -1,7 +1,7 @@
-//! A query's batches as pieces of an Arrow IPC stream.
+//! Encodes a query's batches as pieces of an Arrow IPC stream.
 //!
-//! The first rows are sent as soon as they are there: a client waits for them to know that the engine can answer. After
-//! that small batches share a piece, and wide ones are cut: whoever holds a piece holds whole messages, of about
+//! The first rows are sent as soon as they exist, since a client waits for them to know that the engine can answer.
+//! After that, small batches share a piece, and wide ones are cut. A piece consists of whole messages, of about
 //! [`MESSAGE_BYTES`] each unless a single row is longer.
 
 use std::sync::Arc;
@@ -13,18 +13,17 @@ use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatc
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Schema};
 
-/// A piece is sent when it is this long, or when so much time has passed since the last one.
+/// A piece is sent when it has this length, or when enough time has passed since the last one.
 const PIECE_BYTES: usize = 128 << 10;
 const PIECE_TIME: Duration = Duration::from_millis(20);
-/// Batches are cut at about this length, to be easy on everybody's memory: hundreds of cursors that nobody reads hold
-/// some of them each.
+/// Batches are cut at about this length, to save memory: hundreds of cursors that nobody reads hold some pieces each.
 pub const MESSAGE_BYTES: usize = 128 << 10;
-/// The factor by which text buffers may exceed the referenced bytes before they are copied.
+/// A text buffer is copied if it exceeds the referenced bytes by this factor.
 const TEXT_SLACK: usize = 2;
 
 pub struct Encoder {
     writer: StreamWriter<Vec<u8>>,
-    /// When the last piece with rows was cut.
+    /// The time at which the last piece with rows was cut.
     last: Option<Instant>,
     rows: u64,
 }
@@ -34,12 +33,12 @@ impl Encoder {
         Ok(Encoder { writer: StreamWriter::try_new(Vec::new(), schema)?, last: None, rows: 0 })
     }
 
-    /// Rows encoded so far.
+    /// The number of rows encoded so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Takes a slice of a batch and returns the bytes to send now, often none.
+    /// Encodes a slice of a batch, and returns the bytes to send now, which are often none.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Option<Vec<u8>>, ArrowError> {
         if batch.num_rows() == 0 {
             return Ok(None);
@@ -54,7 +53,7 @@ impl Encoder {
         Ok(Some(std::mem::take(self.writer.get_mut())))
     }
 
-    /// The rest, and the end of the stream.
+    /// The remaining bytes, with the end of the stream.
     pub fn finish(&mut self) -> Result<Vec<u8>, ArrowError> {
         self.writer.finish()?;
         Ok(std::mem::take(self.writer.get_mut()))
@@ -87,12 +86,12 @@ pub fn slices(batch: &RecordBatch) -> impl Iterator<Item = (RecordBatch, usize)>
 /// Approximate widths of a batch's rows.
 struct Widths<'a> {
     whole: usize,
-    /// Bytes in every row: numbers, null bits, the views of texts.
+    /// The bytes of every row: numbers, null bits, and the views of texts.
     fixed: usize,
     texts: Vec<Views<'a>>,
 }
 
-/// A column of text or bytes, and its views.
+/// A column of texts or bytes, with its views.
 type Views<'a> = (&'a dyn Array, &'a [u128]);
 
 impl Widths<'_> {
@@ -112,14 +111,14 @@ impl Widths<'_> {
     }
 
     fn row(&self, row: usize) -> usize {
-        // The low half of a view is its length; a null's view may hold anything.
+        // The low half of a view is its length, but the view of a null may hold anything.
         let length = |(column, views): &Views<'_>| if column.is_null(row) { 0 } else { views[row] as u32 as usize };
         self.fixed + self.texts.iter().map(length).sum::<usize>()
     }
 }
 
-/// A copy of the batch that holds only the text bytes it refers to. Arrow writes the buffers of a text column whole.
-/// A filtered column in shared memory usually refers to a few bytes of them.
+/// A copy of the batch that holds only the text bytes to which it refers. Arrow writes all buffers of a text column,
+/// and a filtered column in shared memory usually refers to only a few of their bytes.
 fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns: Vec<ArrayRef> = batch.columns().iter().map(compact_column).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -1,4 +1,4 @@
-//! Queries of an engine that forks (`anker.mechanism = fork`), as HyPer's do.
+//! Queries of an engine that forks (`anker.mechanism = fork`), in the way of HyPer.
 //!
 //! ```text
 //!   connection's thread                        writer                   child
@@ -9,8 +9,8 @@
 //!   the rest of the plan, over the groups <--------------------------
 //! ```
 //!
-//! The writer forks between two transactions, so the child finds the store whole. Right after that the parent drops
-//! the views of S and writes in place again: the child has its own copy of everything.
+//! The writer forks between two transactions, so that the child finds a consistent store. Right after that, the parent
+//! drops the views of S and writes in place again, since the child has its own copy of everything.
 
 use std::sync::Arc;
 
@@ -31,14 +31,14 @@ pub struct Task {
     _memory: Reservation,
 }
 
-/// Why a request is not answered.
+/// The reason why a request is not answered.
 pub enum Unplanned {
     Refused(Refusal),
     Failed(Failure),
 }
 
 impl Task {
-    /// `None`: the query has a snapshot of columns, as with every other mechanism.
+    /// The fork plan of a query. `None` if the query gets a snapshot of columns, as with every other mechanism.
     pub fn of(shared: &Shared, request: &QueryRequest) -> Result<Option<Task>, Unplanned> {
         if !shared.forks || request.verifies {
             return Ok(None);
@@ -52,7 +52,7 @@ impl Task {
         Fork { work: Box::new(self.forking.work()), reply_bytes: self.forking.reply_bytes() }
     }
 
-    /// Has the child do its part of the query. `scanned` is the number of rows that this part reads.
+    /// Makes the child do its part of the query. `scanned` is the number of rows that this part reads.
     pub fn answer(
         self,
         peer: &mut Peer,
@@ -63,7 +63,7 @@ impl Task {
         let asked = child.clone();
         let mut asking = shared.runtime.spawn_blocking(move || asked.ask());
         let attended = peer.attend(&mut asking);
-        // Whether it has answered or nobody wants its answer any more.
+        // The child has answered, or nobody needs its answer any more.
         child.end();
         let answer = match attended {
             Ok(answer) => answer,
@@ -72,7 +72,7 @@ impl Task {
                 return Err(gone);
             }
         };
-        // The last of it: the process is waited for, and its memory is free.
+        // With the last reference, the process is reaped, and its memory freed.
         drop(child);
         let reply = match answer {
             Ok(Ok(reply)) => reply,
@@ -93,7 +93,7 @@ impl Task {
     }
 }
 
-/// For EXPLAIN, and the memory until there is nothing more to say.
+/// The figures for EXPLAIN, with the memory that is held until they are complete.
 pub struct Told {
     task: Task,
     groups: u64,
@@ -102,7 +102,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// The whole plan, of what became of the rest.
+    /// The whole plan, given that of the rest.
     pub fn whole(&self, rest: EnginePlan) -> EnginePlan {
         self.task.forking.told(rest, self.groups, self.passed, self.scanned)
     }

@@ -1,5 +1,6 @@
-//! Requests, and rows that come along with them. Long ones are read when there is memory for them, out of what all
-//! queries share. Where there is none they are read past, so that the connection goes on and the client hears why.
+//! Requests, and rows that come with them. Long ones are read when there is memory for them, out of the memory that all
+//! queries share. If there is none, their bytes are skipped, so that the connection continues and the client learns
+//! why.
 
 use olap::{Reservation, Runtime};
 use protocol::frame;
@@ -8,14 +9,14 @@ use protocol::{ProtocolError, Result};
 
 use crate::peer::Peer;
 
-/// A request up to this length is taken as it is. Most are a few kilobytes.
+/// A request up to this length is read without a reservation. Most have a few kilobytes.
 const SHORT: usize = 16 << 10;
-/// A decoded request takes so many times its length, with the plans that are made of it.
+/// A decoded request, with the plans that are made from it, takes this many times its length.
 const DECODED: usize = 16;
-/// Rows are there in two forms at once: as bytes and decoded, or decoded and as arrays.
+/// Rows exist in two forms at once: as bytes and decoded, or decoded and as arrays.
 const FORMS: usize = 2;
 
-/// Rows that came along with a request, and the memory for them.
+/// Rows that came with a request, and the memory for them.
 #[derive(Default)]
 pub struct Sent {
     pub relations: Vec<SentRows>,
@@ -24,12 +25,12 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Rows that others answer for.
+    /// Rows whose memory is counted elsewhere.
     pub fn of(relations: Vec<SentRows>) -> Sent {
         Sent { relations, ..Sent::default() }
     }
 
-    /// The rows, to be put into arrays, and their memory.
+    /// The rows, which will become arrays, and their memory.
     pub fn into_parts(self) -> (Vec<SentRows>, SentRoom) {
         (self.relations, SentRoom { memory: self.memory, room: self.room })
     }
@@ -42,7 +43,7 @@ pub struct SentRoom {
 }
 
 impl SentRoom {
-    /// There are arrays of the rows now, and nothing else.
+    /// Called when the rows exist only as arrays.
     pub fn settle(&mut self) {
         if let Some(room) = &mut self.room {
             room.shrink_to(self.memory);
@@ -50,7 +51,7 @@ impl SentRoom {
     }
 }
 
-/// A request of this length, and the memory for it while it is answered.
+/// Reads a request of this length, and reserves memory until it is answered.
 pub fn request(
     peer: &mut Peer,
     olap: &Runtime,
@@ -66,7 +67,7 @@ pub fn request(
     Ok(Ok((frame::parse(&peer.payload(length)?)?, room)))
 }
 
-/// Rows of this length, for the request behind them.
+/// Reads rows of this length, for the request that follows.
 pub fn sent(peer: &mut Peer, olap: &Runtime, length: usize) -> Result<std::result::Result<Sent, Failure>> {
     let Some(length) = length.checked_sub(SENT_HEAD) else { return Err(ProtocolError::Truncated) };
     let memory = u64::from_le_bytes(peer.bytes()?);

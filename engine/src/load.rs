@@ -1,4 +1,4 @@
-//! A load: a loader's rows, passed on to the writer as fast as it takes them.
+//! Loads: a loader's rows are passed on to the writer as fast as it takes them.
 
 use std::io;
 use std::sync::mpsc::channel;
@@ -12,12 +12,12 @@ use crate::peer::Peer;
 use crate::shared::Shared;
 use crate::writer::{LoadStep, WriterHandle};
 
-/// Answers a request to load. An error means that the connection is of no use any more.
+/// Answers a request to load. An error means that the connection can no longer be used.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<()> {
     let (relid, generation) = (request.relid, request.generation);
     let (reply, begun) = oneshot::channel();
     shared.writer.load(LoadStep::Begin { request, reply });
-    // From here on: a loader that is gone before the answer leaves a load that has begun, or is about to.
+    // From here on, the load has begun or is about to begin, even if the loader is gone before the answer.
     let mut load = Load { relid, generation, writer: &shared.writer, over: false };
     if let Err(refusal) = peer.verdict(begun)? {
         load.over = true;
@@ -33,7 +33,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
     }
 }
 
-/// A load under way. The store hears of its end, however it comes.
+/// A load in progress. The store is told of its end in any case.
 struct Load<'a> {
     relid: u32,
     generation: u64,
@@ -42,7 +42,7 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Passes on all rows. A refusal comes with whether the loader has sent its last frame.
+    /// Passes on all rows. A refusal says whether the loader has sent its last frame.
     fn receive(mut self, peer: &mut Peer) -> Result<std::result::Result<(), (Refusal, bool)>> {
         let (relid, generation) = (self.relid, self.generation);
         let (refused, refusal) = channel();
@@ -65,7 +65,7 @@ impl Load<'_> {
         let (reply, ended) = oneshot::channel();
         self.writer.load(LoadStep::End { relid, generation, rows, reply });
         let end = peer.verdict(ended)?;
-        // Steps are taken in order: a refusal of any rows is here by now.
+        // Steps are processed in order, so the refusal of any rows has arrived by now.
         match refusal.try_recv().map_or(end, Err) {
             Ok(()) => {
                 self.over = true;
@@ -84,7 +84,7 @@ impl Drop for Load<'_> {
     }
 }
 
-/// Reads on after a refusal: a loader that sends before it reads must not be cut off from the answer.
+/// Reads on after a refusal. A loader that sends before it reads must still receive the answer.
 fn discard(peer: &mut Peer) -> Result<()> {
     let mut payload = Vec::new();
     loop {

@@ -1,13 +1,13 @@
-//! One line to the server log, for what an administrator should know.
+//! Writes lines for administrators to the server's log.
 
 use std::io::Write;
 
 pub fn line(message: std::fmt::Arguments<'_>) {
-    // Not `eprintln`, which panics when nobody listens any more.
+    // `eprintln` would panic if nobody reads the stream any more.
     let _ = std::io::stderr().write_all(format!("pg_anker engine: {message}\n").as_bytes());
 }
 
-/// Panics are one line, too.
+/// Makes each panic one line in the log.
 pub fn panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

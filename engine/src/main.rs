@@ -1,7 +1,7 @@
-//! `pg_anker_engine`: the process that holds a database's columnar mirror and runs queries on it.
+//! `pg_anker_engine` is the process that holds a database's columnar mirror, and runs queries on it.
 //!
-//! Started and owned by the capture worker, and good for nothing without it: descriptors and settings come by the
-//! environment (`protocol::env`), the change stream by the ring; when the worker is gone the engine is, too.
+//! The capture worker starts and owns it. Descriptors and settings come through the environment (`protocol::env`), and
+//! the change stream through the ring. When the worker ends, the engine ends, too.
 //!
 //! ```text
 //!   ring ==> writer (main thread), owns the store   <--- connections (a thread each) <==> unix socket
@@ -51,17 +51,18 @@ use writer::Writer;
 
 fn main() {
     log::panics();
-    // A panic of the writer leaves the store in an unknown state, and one of the setup no engine at all.
+    // A panic of the writer leaves the store in an unknown state; after a panic of the setup, there is no engine.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Err(error)) => log::line(format_args!("{error}")),
         Ok(Ok(error)) => log::line(format_args!("{error}")),
         Err(_) => {}
     }
-    // The worker sees the end and starts a new engine. No destructors: other threads still use what they would destroy.
+    // The worker sees the end and starts a new engine. Destructors must not run, because other threads still use the
+    // values.
     std::process::exit(1);
 }
 
-/// Returns when the engine cannot go on.
+/// Runs the engine. Returns when it cannot continue.
 fn run() -> Result<StreamError, Box<dyn Error>> {
     let control = Control::new(process::inherit(env::CONTROL_FD)?);
     process::settle(control.socket())?;
@@ -89,7 +90,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     });
     let stats = Arc::new(Stats::default());
 
-    // First of all messages, by the same queue as the events.
+    // This is the first message. It goes through the same queue as the events.
     let events = control.start()?;
     events.send(ToWorker::Hello { version: protocol::VERSION, pid: std::process::id() })?;
     let (writer, handle) = Writer::new(ring, &settings, mechanism, events, stats.clone());
@@ -110,7 +111,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     Ok(writer.run())
 }
 
-/// How queries get their snapshots.
+/// The way in which queries get their snapshots.
 struct Snapshots {
     /// The mechanism of the columns' snapshots.
     mechanism: Mechanism,
@@ -118,10 +119,10 @@ struct Snapshots {
     forks: bool,
 }
 
-/// By the setting; or why that cannot be done here.
+/// The choice by the setting; an error if it does not work here.
 fn snapshots(name: &str) -> Result<Snapshots, String> {
     if name == FORK.text() {
-        // Without snapshots that live on, these columns are written in place: all copies are the kernel's.
+        // No column snapshot lives on here, so these columns are written in place, and all copies are the kernel's.
         return Ok(Snapshots { mechanism: Mechanism::Epochs, forks: true });
     }
     let mechanism = match name.parse() {

@@ -1,4 +1,4 @@
-//! The other end of a connection: frames out, and whether anybody is still there.
+//! The other end of a connection: sends frames to it, and checks whether it is still there.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -15,9 +15,9 @@ use protocol::request::Refusal;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-/// A peer that takes nothing for so long is stalled.
+/// A peer that takes nothing for this long is stalled.
 const STALL: Duration = Duration::from_millis(100);
-/// How often a waiting thread looks whether its client is still there.
+/// The interval at which a waiting thread checks whether its client is still there.
 const HANG_UP_CHECK: Duration = Duration::from_millis(20);
 
 /// The client closed the connection, or cannot be reached.
@@ -40,7 +40,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Refuses strangers: the socket is for the server's own user.
+    /// A connection; connections of other users than the server's own are refused.
     pub fn new(stream: UnixStream) -> io::Result<Peer> {
         if crate::process::peer(&stream)?.uid != crate::process::user() {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "connection of another user"));
@@ -54,12 +54,12 @@ impl Peer {
         frame::read(&mut self.stream, payload)
     }
 
-    /// Kind and length of the next frame; `None` at a clean end.
+    /// The kind and the length of the next frame; `None` at a clean end.
     pub fn header(&mut self) -> protocol::Result<Option<(Kind, usize)>> {
         frame::read_header(&mut self.stream)
     }
 
-    /// The rest of a frame of this length, which there is memory for.
+    /// The rest of a frame of this length, for which there is memory.
     pub fn payload(&mut self, length: usize) -> protocol::Result<Vec<u8>> {
         let mut payload = Vec::new();
         payload.try_reserve_exact(length).map_err(|_| ProtocolError::NoMemory(length))?;
@@ -74,12 +74,12 @@ impl Peer {
         Ok(bytes)
     }
 
-    /// Passes over the rest of a frame.
+    /// Skips the rest of a frame.
     pub fn skip(&mut self, length: usize) -> protocol::Result<()> {
         frame::skip_payload(&mut self.stream, length)
     }
 
-    /// Waits for the beginning of a frame, or the end; false if the time was over first.
+    /// Waits for the beginning of a frame, or the end; false if the time runs out first.
     pub fn speaks_within(&self, limit: Duration) -> bool {
         crate::process::readable(&self.stream, limit)
     }
@@ -88,13 +88,13 @@ impl Peer {
         self.write(&mut [IoSlice::new(&frame::encode(kind, message))], || ())
     }
 
-    /// Sends bytes as they are; `stalled` is called whenever the peer does not take them for a while.
+    /// Sends bytes without changes. `stalled` is called whenever the peer does not take them for a while.
     pub fn send_raw(&mut self, kind: Kind, payload: &[u8], stalled: impl FnMut()) -> io::Result<()> {
         let header = frame::encode_header(kind, payload.len());
         self.write(&mut [IoSlice::new(&header), IoSlice::new(payload)], stalled)
     }
 
-    /// Sends payloads of [`Kind::Arrow`] and a message behind them, at once.
+    /// Sends payloads of [`Kind::Arrow`], followed by a message, together.
     pub fn send_rest<'a, T: Serialize>(
         &mut self,
         pieces: impl Iterator<Item = &'a [u8]>,
@@ -112,21 +112,21 @@ impl Peer {
         self.send(Kind::Refused, refusal)
     }
 
-    /// Waits for something as long as the client is there, and tells it that we are.
+    /// Waits for a future as long as the client is there, and shows the client that the engine is alive.
     ///
-    /// The clock is this thread's own: that of the query threads stands still while all of them compute.
+    /// The clock is this thread's own, because that of the query threads stands still while all of them compute.
     pub fn attend<F: Future>(&mut self, wanted: F) -> Result<F::Output, Gone> {
         self.attend_counting(wanted, || ())
     }
 
-    /// `taken` is called for every sign of life behind which the client had read all there was: it waits, too. One that
-    /// does not leaves the next unread.
+    /// As `attend`. `taken` is called for every sign of life after which the client had read everything, since such a
+    /// client is waiting, too. A client that does not read gets no further signs.
     pub fn attend_counting<F: Future>(&mut self, wanted: F, taken: impl FnMut()) -> Result<F::Output, Gone> {
-        // A wait without a limit does not end before.
+        // A wait without a limit ends only with the value.
         self.wait(wanted, None, taken).map(|value| value.expect("what was waited for"))
     }
 
-    /// Waits no longer than that.
+    /// As `attend`, but waits no longer than `limit`.
     pub fn attend_for<F: Future>(&mut self, limit: Duration, wanted: F) -> Result<Option<F::Output>, Gone> {
         self.wait(wanted, Some(limit), || ())
     }
@@ -164,13 +164,14 @@ impl Peer {
         }
     }
 
-    /// Waits for the writer's decision. Without an answer the writer is gone, and soon the process.
+    /// Waits for the writer's decision. Without an answer, the writer is gone, and the process will end soon.
     pub fn verdict<T>(&mut self, reply: oneshot::Receiver<Result<T, Refusal>>) -> io::Result<Result<T, Refusal>> {
         let answer = self.attend(reply).map_err(io::Error::from)?;
         answer.map_err(|_| ErrorKind::ConnectionAborted.into())
     }
 
-    /// A client that does not read, an open cursor, finds enough to read when it comes back.
+    /// Shows that the engine is alive. A client that does not read, such as an open cursor, has enough to read when it
+    /// comes back.
     fn tell_alive(&mut self) -> io::Result<()> {
         if crate::process::writable(&self.stream) {
             self.send_raw(Kind::Alive, &[], || ())?;
@@ -192,7 +193,7 @@ impl Peer {
     }
 }
 
-/// Work that a connection's own thread does while its client waits.
+/// Work of a connection's own thread while its client waits.
 pub struct Work {
     told: Instant,
 }
@@ -202,8 +203,8 @@ impl Work {
         Work { told: Instant::now() }
     }
 
-    /// Called between two pieces of work: fails if the client is gone, and sends a sign of life to a client that
-    /// waits for long.
+    /// Called between two pieces of work. It fails if the client is gone, and sends a sign of life to a client that has
+    /// waited for long.
     pub fn goes_on(&mut self, peer: &mut Peer) -> io::Result<()> {
         if crate::process::hung_up(&peer.stream) {
             return Err(Gone.into());

@@ -1,4 +1,4 @@
-//! Operating system calls about this process and its peers.
+//! System calls that concern this process and its peers.
 
 #![allow(unsafe_code)]
 
@@ -6,20 +6,20 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// How readily the kernel should pick this process when memory runs out: well before any part of the server (0).
+/// The score by which the kernel chooses this process when memory runs out, well before any part of the server (0).
 const OOM_SCORE_ADJ: &str = "800";
 
-/// Turns the process that the worker exec'ed into one that stands alone: signals as a fresh process has them, files
-/// for its owner only, and dead when its parent is.
+/// Makes the process that the worker has exec'ed independent: it has the signals of a fresh process, creates files for
+/// its owner only, and dies with its parent.
 ///
-/// `control` is the socketpair that the parent made: the kernel noted in it who that was.
+/// `control` is the socketpair that the parent has made. In it, the kernel has recorded who the parent was.
 pub fn settle(control: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: sets a flag of this process.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // The parent may have died before the flag was set; then we already belong to somebody else.
-    // SAFETY: has no preconditions.
+    // The parent may have died before the flag was set; this process then has another parent. SAFETY: has no
+    // preconditions.
     if unsafe { libc::getppid() } != peer(control)?.pid {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the worker that started this process is gone"));
     }
@@ -27,14 +27,14 @@ pub fn settle(control: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: sets the mask of this process.
     unsafe { libc::umask(0o077) };
     raise_descriptor_limit();
-    // Only a preference: in a container it may be forbidden.
+    // This is only a preference, which may be forbidden in a container.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
     Ok(())
 }
 
-/// A PostgreSQL process blocks and ignores signals of its own choice, and exec keeps both.
+/// Resets signals: PostgreSQL processes block and ignore some, and exec keeps both.
 ///
-/// SIGINT and SIGHUP stay ignored: a cancel of the worker reaches its whole process group, and means the worker.
+/// SIGINT and SIGHUP stay ignored: a cancel of the worker reaches its whole process group, but is meant for the worker.
 fn reset_signals() {
     for signal in 1..=libc::SIGRTMAX() {
         let ignored = matches!(signal, libc::SIGPIPE | libc::SIGINT | libc::SIGHUP);
@@ -70,7 +70,7 @@ pub fn inherit(variable: &str) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Credentials of the process at the other end of a unix socket.
+/// The credentials of the process at the other end of a unix socket.
 pub fn peer(socket: &impl AsRawFd) -> io::Result<libc::ucred> {
     let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -103,12 +103,12 @@ pub fn writable(socket: &impl AsRawFd) -> bool {
     happened(socket, libc::POLLOUT, Duration::ZERO) & libc::POLLOUT != 0
 }
 
-/// Waits until a socket has something to read, or its other end was closed; false if the time was over first.
+/// Waits until a socket has something to read, or its other end was closed; false if the time runs out first.
 pub fn readable(socket: &impl AsRawFd, limit: Duration) -> bool {
     happened(socket, libc::POLLIN, limit) != 0
 }
 
-/// Whether the other end of a socket has read all that was sent.
+/// Whether the other end of a socket has read everything that was sent.
 pub fn all_read(socket: &impl AsRawFd) -> bool {
     let mut unread: libc::c_int = 0;
     // SAFETY: the kernel writes a number; an error leaves what is there.
@@ -121,20 +121,21 @@ fn happened(socket: &impl AsRawFd, events: libc::c_short, limit: Duration) -> li
     if unsafe { libc::poll(&raw mut poll, 1, limit.as_millis() as libc::c_int) } == 1 { poll.revents } else { 0 }
 }
 
-/// How far threads stand back behind others when processors are short.
+/// The nice value by which threads yield to others when processors are short.
 #[derive(Clone, Copy)]
 pub struct Urgency(Option<libc::c_int>);
 
 impl Urgency {
-    /// So many steps behind the calling thread, whose value has to be that of the process still; 0: nothing is done.
+    /// A value of `steps` above that of the calling thread, which must still be the process's own; with 0, nothing
+    /// changes.
     pub fn behind(steps: u32) -> Urgency {
         // SAFETY: has no preconditions, and does not fail for oneself.
         let own = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
         Urgency((steps > 0).then(|| own + steps as libc::c_int))
     }
 
-    /// Sets the calling thread's nice value, for good: a thread may not raise its priority again. A new thread
-    /// inherits the value of its maker, so calling this again changes nothing.
+    /// Sets the calling thread's nice value for good: a thread may not raise its priority again. A new thread inherits
+    /// the value of its maker, so calling this again changes nothing.
     pub fn take(self) {
         if let Some(nice) = self.0 {
             // SAFETY: has no preconditions. On Linux it is the thread's own value, and what fails changes nothing.
@@ -143,7 +144,7 @@ impl Urgency {
     }
 }
 
-/// Lets this process open as many files as it may: every open cursor of the server is a connection.
+/// Allows this process as many open files as possible, because every open cursor of the server is a connection.
 fn raise_descriptor_limit() {
     // SAFETY: reads and writes a plain structure; a failure changes nothing, and connections beyond are refused.
     unsafe {

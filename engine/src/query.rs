@@ -1,4 +1,4 @@
-//! One query: bind its snapshot, queue for a place, run, stream the result.
+//! Answers a query: binds its snapshot, queues for a place, runs it, and streams the result.
 //!
 //! ```text
 //!   connection's thread                      writer            query threads
@@ -11,14 +11,15 @@
 //! ```
 //!
 //! The end of the result and Done are sent together, and the first rows wait a moment for the rest. So a small result
-//! arrives whole or not at all. If this process is lost or a value raises an error before that, the heap can answer.
+//! arrives completely or not at all. If this process is lost before that, or a value raises an error, the heap can
+//! answer.
 //!
-//! Where the mirror lacks memory for what is written beside a snapshot, the query's lease on it may be revoked. The
-//! query then ends, and the heap answers unless rows are with the client.
+//! If the mirror lacks memory for old values beside a snapshot, the query's lease on the snapshot may be revoked. The
+//! query then ends, and the heap answers, unless the client already has rows.
 //!
-//! A client cancels by closing the connection; this thread looks for that whenever it waits. A client that does not
-//! read its result loses its place. So open cursors do not starve other queries, and cursors of one session do not
-//! wait for each other.
+//! A client cancels by closing the connection, which this thread checks whenever it waits. A client that does not read
+//! its result loses its place. So open cursors do not starve other queries, and cursors of one session do not wait for
+//! each other.
 
 use std::io;
 use std::sync::Arc;
@@ -48,21 +49,21 @@ use crate::writer::{Bound, Command, Fork, ServeRequest, Tables};
 
 /// How long the first rows wait for the end of the result.
 const MOMENT: Duration = Duration::from_millis(1);
-/// Pieces of a result that may wait for the client behind the one that is being sent.
+/// The number of pieces of a result that may wait for the client after the one that is being sent.
 const PIECES_AHEAD: usize = 1;
-/// A longer row, with what Arrow says about it, could not be sent in one frame.
+/// A longer row, with Arrow's metadata, could not be sent in one frame.
 const LONGEST_ROW: usize = frame::MAX_PAYLOAD - (16 << 20);
-/// Expressions nested deeper are refused: everybody walks them recursively.
+/// Expressions with deeper nesting are refused, because they are processed recursively.
 const DEEPEST_EXPRESSION: usize = 256;
-/// A wait that outlasts everything and overflows no clock.
+/// A wait that is practically infinite, but does not overflow a clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Whole messages of the result.
 struct Piece {
     bytes: Vec<u8>,
-    /// Nothing comes behind it.
+    /// Whether it is the last piece.
     is_last: bool,
-    /// Memory for a long row, given back when the piece was sent.
+    /// The memory for a long row, which is released after the piece was sent.
     _memory: Option<Reservation>,
 }
 
@@ -78,7 +79,7 @@ pub struct Snapshotted {
 }
 
 impl Snapshotted {
-    /// Takes back changes that the snapshot does not see, if that is yet to be done.
+    /// Takes back the changes that the snapshot does not see, unless that was done before.
     fn of(Bound { tables, waited, snapshot }: Bound) -> Result<Snapshotted, Refusal> {
         let start = Instant::now();
         Ok(match tables {
@@ -96,7 +97,7 @@ impl Snapshotted {
     }
 }
 
-/// How a request ends for a client that is still there.
+/// The end of a request, for a client that is still there.
 enum End {
     Done(Last, Done),
     Failed(Failure),
@@ -109,14 +110,14 @@ struct Last {
     _room: Reservation,
 }
 
-/// Answers a request that there was no memory for.
+/// Answers a request for which there was no memory.
 pub fn fail(peer: &mut Peer, shared: &Shared, failure: &Failure) -> io::Result<()> {
     shared.stats.begin();
     shared.stats.end(Outcome::Failed);
     peer.send(Kind::Failed, failure)
 }
 
-/// Answers a request. An error means that the connection is of no use any more.
+/// Answers a request. An error means that the connection can no longer be used.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest, sent: Sent) -> io::Result<()> {
     shared.stats.begin();
     let open = shared.open_queries.open(request.user);
@@ -124,7 +125,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest, sent: Sen
         Ok(_) => run(peer, shared, request, sent),
         Err(refusal) => Ok(End::Refused(refusal.clone())),
     };
-    // Counted first: who has the answer finds it counted.
+    // The query is counted first, so that the count includes it once the client has the answer.
     shared.stats.end(match &end {
         Ok(End::Done(..)) => Outcome::Served,
         Ok(End::Failed(_)) => Outcome::Failed,
@@ -203,7 +204,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
         cancellation.cancel();
         job.abort();
     }
-    // Aborted or not: when the job has ended its views are released.
+    // When the job has ended, aborted or not, its views are released.
     let ended = shared.runtime.block_on(&mut job);
     let pieces = relayed?;
     Ok(match ended {
@@ -225,7 +226,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
     })
 }
 
-/// A place among the queries that run, or why there is none in time.
+/// A place among the running queries, or the reason why there is none in time.
 fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest, lease: &Lease) -> Result<Result<Place, End>, Gone> {
     let (revoke, revoked) = oneshot::channel();
     lease.when_revoked(move || _ = revoke.send(()));
@@ -237,12 +238,12 @@ fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest, lease: &Lease
     })
 }
 
-/// How long a request waits for the mirror, and for its turn.
+/// The time that a request waits for the mirror, and for its turn.
 fn patience(request: &QueryRequest) -> Duration {
     Duration::from_millis(request.max_wait_ms).min(LONGEST_WAIT)
 }
 
-/// Has the writer bind the request to its column snapshot, or fork for it.
+/// Makes the writer bind the request to its column snapshot, or fork for it.
 pub fn bind(
     peer: &mut Peer,
     shared: &Shared,
@@ -266,12 +267,12 @@ pub fn bind(
         fork,
         reply,
     }));
-    // Without an answer the writer is gone, and soon the process.
+    // Without an answer, the writer is gone, and the process will end soon.
     let bound = peer.attend(answer)?.map_err(|_| Gone)?;
     Ok(bound.and_then(Snapshotted::of))
 }
 
-/// Passes the result on to the client as it comes, except its end, which is returned.
+/// Passes the result on to the client as it comes, except for its end, which is returned.
 fn relay(
     peer: &mut Peer,
     mut result: mpsc::Receiver<Piece>,
@@ -290,7 +291,7 @@ fn relay(
         match next {
             Some(Some(piece)) if piece.is_last => return Ok(first.into_iter().chain([piece]).collect()),
             Some(Some(piece)) if !begun => (begun, first) = (true, Some(piece)),
-            // Without an end it has failed.
+            // Without its end, the result has failed.
             Some(None) => return Ok(Vec::new()),
             more => {
                 for piece in first.take().into_iter().chain(more.flatten()) {
@@ -301,7 +302,7 @@ fn relay(
     }
 }
 
-/// The tables that the store is asked for, if the request makes sense.
+/// The tables that the request needs from the store, if the request is valid.
 fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
     let plan = &request.plan;
     if request.fingerprints.len() != plan.tables().count() {
@@ -325,7 +326,7 @@ fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
     Ok(tables.collect())
 }
 
-/// The optimizer's, unless the request is for another.
+/// The optimizer's join order, unless the request asks for a random one.
 pub fn join_order(random: Option<u64>) -> JoinOrder {
     random.map_or(JoinOrder::Cheapest, JoinOrder::Random)
 }
@@ -339,7 +340,8 @@ struct Work {
     manner: Manner,
 }
 
-/// Runs the plan and encodes its result; returns the number of rows and, if it is observed, what became of it.
+/// Runs the plan and encodes its result. Returns the number of rows and, if the query is observed, the measured
+/// figures.
 async fn execute(
     olap: Arc<Runtime>,
     Work { plan, params, tables, sent, manner }: Work,
@@ -360,7 +362,8 @@ async fn execute(
             if length > LONGEST_ROW {
                 return Err(too_long(length));
             }
-            // First where it goes to, then memory: who waits for a client that does not read holds no more.
+            // A slot in the queue comes first, and memory second, so that a query whose client does not read holds no
+            // memory.
             let Ok(slot) = pieces.reserve().await else {
                 // Nobody receives: the query was cancelled.
                 return Ok((encoder.rows(), None));
@@ -377,7 +380,7 @@ async fn execute(
     }
     let bytes = encoder.finish().map_err(encoding)?;
     let _ = pieces.send(Piece { bytes, is_last: true, _memory: None }).await;
-    // What did not have to be read to its end counts no more.
+    // Batches that were not read to their end no longer count.
     drop(batches);
     Ok((encoder.rows(), observation.and_then(|observation| observation.plan(true))))
 }

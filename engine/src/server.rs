@@ -1,8 +1,8 @@
-//! The unix socket: a thread for each connection, requests one after the other.
+//! The unix socket. Each connection has a thread, which answers its requests one after the other.
 //!
-//! A connection that has its answer waits a little for the next request, since a new connection with a new thread
-//! takes longer than a short query. Meanwhile it counts only as idle. Idle connections have a limit of their own, so
-//! they are in nobody's way; a client whose connection was closed connects again.
+//! A connection whose request was answered waits a little for the next one, since a new connection with a new thread
+//! takes longer than a short query. Meanwhile, it counts only as idle. Idle connections have a limit of their own, so
+//! they are in nobody's way. A client whose connection was closed connects again.
 
 use std::fs;
 use std::io;
@@ -24,11 +24,12 @@ use crate::shared::{STACK, Shared};
 use crate::writer::Command;
 use crate::{explain, incoming, load, log, query, survey};
 
-/// Pause after a failed accept, which is a lack of descriptors or memory, and between two lines in the log about it.
+/// The pause after a failed accept, which means a lack of descriptors or memory; then, the pause between two log lines
+/// about it.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 
-/// Listens at `path`, in place of an engine that is gone.
+/// Listens at `path`, replacing the socket of an engine that is gone.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {
         Ok(stale) if stale.file_type().is_socket() => fs::remove_file(path)?,
@@ -41,13 +42,13 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Accepts connections, for ever, in a thread of its own.
+/// Accepts connections forever, in a thread of its own.
 pub fn start(listener: UnixListener, shared: Arc<Shared>) -> io::Result<()> {
     thread::Builder::new().name("anker accept".into()).spawn(move || {
         let mut complained: Option<Instant> = None;
         loop {
             let error = match listener.accept() {
-                // One client's failure is no reason to let the next one wait.
+                // The failure of one client must not delay the next one.
                 Ok((stream, _)) => connect(stream, shared.clone()).err(),
                 Err(error) => {
                     thread::sleep(ACCEPT_PAUSE);
@@ -72,7 +73,7 @@ fn connect(stream: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
     };
     thread::Builder::new().name("anker client".into()).stack_size(STACK).spawn(move || {
         match converse(&mut peer, &shared, place) {
-            // A client may go at any time.
+            // A client may leave at any time.
             Ok(()) | Err(ProtocolError::Io(_)) => {}
             Err(error) => {
                 let _ = peer.refuse(&Refusal::Protocol { what: error.to_string() });
@@ -92,7 +93,7 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
     if frame::parse::<Hello>(&payload)?.version != protocol::VERSION {
         return Ok(peer.refuse(&Refusal::Version { engine: protocol::VERSION })?);
     }
-    // Rows for the next request, or why they were not read.
+    // Rows for the next request, or the reason why they were not read.
     let mut sent = Ok(Sent::default());
     while let Some((kind, length)) = peer.header()? {
         match kind {
@@ -120,7 +121,7 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
 fn answer(peer: &mut Peer, shared: &Shared, request: Request, sent: Sent) -> Result<()> {
     match request {
         Request::Query(request) => {
-            // Not before: what a loader waits for is not put off.
+            // The priority is lowered only here, so that loaders do not have to wait longer.
             shared.urgency.take();
             query::answer(peer, shared, *request, sent)?;
         }
@@ -135,7 +136,7 @@ fn answer(peer: &mut Peer, shared: &Shared, request: Request, sent: Sent) -> Res
 fn status(peer: &mut Peer, shared: &Shared) -> Result<()> {
     let (reply, answer) = oneshot::channel();
     shared.writer.command(Command::Status(reply));
-    // Without an answer the writer is gone, and soon the process.
+    // Without an answer, the writer is gone, and the process will end soon.
     let writer = answer.blocking_recv().map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted))?;
     let store = writer.store;
     let mut status = Status {

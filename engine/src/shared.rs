@@ -14,12 +14,13 @@ use crate::process::Urgency;
 use crate::stats::Stats;
 use crate::writer::WriterHandle;
 
-/// Stack of every thread that walks expressions: decoding and planning are recursive.
+/// The stack of every thread that processes expressions, since decoding and planning are recursive.
 pub const STACK: usize = 16 << 20;
-/// Connections beyond those of open queries: loaders, views, and queries that have to be told that there are too many.
+/// The number of connections beyond open queries: loaders, views, and queries that have to be refused because there are
+/// too many.
 const MORE_CONNECTIONS: usize = 100;
 const MAX_CONNECTIONS: usize = MAX_OPEN_QUERIES + MORE_CONNECTIONS;
-/// Connections that may wait for another request, and for how long.
+/// The number of connections that may wait for another request; then, for how long.
 const MAX_IDLE: usize = 200;
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -28,12 +29,12 @@ pub struct Shared {
     pub settings: Settings,
     /// The mechanism of the columns' snapshots.
     pub mechanism: &'static str,
-    /// Queries fork the engine instead of taking column snapshots.
+    /// Whether queries fork the engine instead of taking column snapshots.
     pub forks: bool,
     pub writer: WriterHandle,
     pub olap: Arc<olap::Runtime>,
     pub runtime: tokio::runtime::Runtime,
-    /// Queries that may run at once; the others queue here.
+    /// Admits the queries that may run at once; the others queue here.
     pub admission: Arc<Admission>,
     pub open_queries: OpenQueries,
     pub connections: Connections,
@@ -62,17 +63,17 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// A place for one that has something to do, if the client need not be told that there are too many.
+    /// A place for a connection with a request. If there are too many, the client is told so.
     pub fn admit(&self, peer: &mut Peer) -> Option<OwnedSemaphorePermit> {
         let place = self.busy.clone().try_acquire_owned().ok();
         if place.is_none() {
-            // A client that is gone again needs no answer.
+            // A client that has left again needs no answer.
             let _ = peer.refuse(&Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
         }
         place
     }
 
-    /// Waits for another request; `None`: there will be none.
+    /// Waits for another request; `None` if there will be none.
     pub fn rest(&self, peer: &mut Peer, place: OwnedSemaphorePermit) -> Option<OwnedSemaphorePermit> {
         let idle = self.idle.try_acquire().ok()?;
         drop(place);
@@ -108,16 +109,16 @@ mod tests {
                 thread::yield_now();
             }
             let place = connections.admit(&mut other).expect("the place of the one that rests");
-            // Too many are idle.
+            // Too many connections are idle.
             assert!(connections.rest(&mut other, place).is_none());
             let _place = connections.admit(&mut other).expect("its place again");
-            // Who comes back is told like everybody else.
+            // A client that comes back gets the same answer as everybody else.
             frame::write(&mut client, Kind::Request, &Request::Status).unwrap();
             assert!(!resting.join().unwrap());
             assert_eq!(frame::read(&mut client, &mut payload).unwrap(), Some(Kind::Refused));
         });
         assert_eq!((connections.busy.available_permits(), connections.idle.available_permits()), (1, 1));
-        // One that says something keeps its connection, one that hangs up or is silent does not.
+        // A client that sends something keeps its connection; one that hangs up or stays silent does not.
         let place = connections.admit(&mut other).unwrap();
         frame::write(&mut other_client, Kind::Request, &Request::Status).unwrap();
         let place = connections.rest(&mut other, place).expect("a place for the next request");

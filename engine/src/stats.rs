@@ -1,4 +1,4 @@
-//! Request figures that `anker.engine` shows: counters, and the last values of two delays.
+//! Figures about requests that `anker.engine` shows: counters, and the latest values of two delays.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use colstore::ApplyDelays;
 use parking_lot::Mutex;
 use protocol::request::Status;
 
-/// Values kept of each delay.
+/// The number of values that are kept of each delay.
 const RECENT: usize = 4096;
 
 #[derive(Default)]
@@ -21,14 +21,14 @@ pub struct Stats {
     request_to_ready_us: Mutex<VecDeque<u64>>,
 }
 
-/// Under one lock, so that the last values belong to the last transactions of those that are counted.
+/// All under one lock, so that the latest values belong to the latest of the counted transactions.
 #[derive(Default)]
 struct Applied {
     transactions: u64,
     delays_us: VecDeque<u64>,
 }
 
-/// How a query ended.
+/// The outcome of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Served,
@@ -38,7 +38,7 @@ pub enum Outcome {
 }
 
 impl Stats {
-    /// A query is under way until [`Stats::end`].
+    /// Begins a query, which ends with [`Stats::end`].
     pub fn begin(&self) {
         self.running.fetch_add(1, Relaxed);
     }
@@ -67,7 +67,7 @@ impl Stats {
         push(&mut self.request_to_ready_us.lock(), &[delay_us]);
     }
 
-    /// Fills in this side's part.
+    /// Adds these figures to the status.
     pub fn report(&self, status: &mut Status) {
         status.queries_running = self.running.load(Relaxed);
         status.queries_served = self.served.load(Relaxed);

@@ -1,4 +1,4 @@
-//! From bytes of the ring to whole transactions.
+//! Assembles the bytes of the ring into whole transactions.
 //!
 //! ```text
 //!   ring -> input: messages, the last one perhaps cut
@@ -7,11 +7,11 @@
 //!           transaction.changes: those of wanted tables, by table, until Commit -> Sink::transaction
 //! ```
 //!
-//! A row change is told by its first bytes, so a change of an unwanted table is skipped without being held, and one of
-//! a wanted table is copied once. A transaction that outgrows the memory limit costs the tables that it changes, and
-//! only these: their changes so far are dropped, the others' go on.
+//! The first bytes tell a row change. So a change of an unwanted table is skipped without being stored, and a change of
+//! a wanted table is copied once. If a transaction exceeds the memory limit, only the tables that it changes are given
+//! up. Their changes so far are dropped; other tables are not affected.
 //!
-//! A message that cannot be understood is the end of the engine: what it said is lost, so nothing behind it is exact.
+//! A message that cannot be understood ends the engine: its content is lost, so nothing after it would be exact.
 
 use colstore::Sink;
 use protocol::ProtocolError;
@@ -20,11 +20,11 @@ use protocol::ring::Consumer;
 
 use crate::by_table::ByTable;
 
-/// Bytes taken from the ring at once; requests and loads get their turn in between.
+/// The number of bytes that are taken from the ring at once. Requests and loads get their turn in between.
 const TURN: usize = 1 << 20;
-/// Changes beyond this are asked for room, in steps of this.
+/// Above this size, room for changes is requested, in steps of this size.
 const ROOM_STEP: usize = 1 << 20;
-/// No message but a row change is nearly as long as this.
+/// All messages except row changes are far shorter than this.
 const LONGEST_MESSAGE: usize = 64 << 20;
 const LENGTH: usize = 4;
 
@@ -39,43 +39,43 @@ pub enum StreamError {
 #[derive(Default)]
 pub struct Stream {
     input: Vec<u8>,
-    /// How much of `input` is done with.
+    /// The part of `input` that was processed.
     at: usize,
     transaction: Option<OpenTransaction>,
-    /// The row change that goes on in the next bytes.
+    /// The row change that continues in the next bytes.
     change: Option<RestOfChange>,
     position: u64,
-    /// The last turn ended early: whole messages are left in `input`.
+    /// Whether the last turn ended early, so that `input` contains whole messages.
     paused: bool,
 }
 
-/// A transaction that has begun and not committed.
+/// A transaction that has begun but not committed.
 struct OpenTransaction {
     xid: u64,
     /// Changes of wanted tables, as they came.
     changes: ByTable,
-    /// Up to here there is room.
+    /// The size up to which there is room.
     room: usize,
 }
 
-/// The rest of a row change's frame.
+/// The remaining part of a row change's frame.
 struct RestOfChange {
     remaining: usize,
     keep: bool,
 }
 
 impl Stream {
-    /// Every transaction committed below this LSN has been handed on.
+    /// Every transaction that committed below this LSN has been passed on.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Whether everything was handed on that had come as the ring's first `bytes` bytes.
+    /// Whether everything in the ring's first `bytes` bytes has been passed on.
     pub fn has_handled(&self, ring: &Consumer, bytes: u64) -> bool {
         ring.taken() - (self.input.len() - self.at) as u64 >= bytes
     }
 
-    /// Passes on what is in the ring, up to a limit, and stops early at `pause_at` if a query waits for that
+    /// Passes on the content of the ring, up to a limit, and stops early at `pause_at` if a query waits for that
     /// position. Returns whether there was anything.
     pub fn turn(
         &mut self,
@@ -93,7 +93,7 @@ impl Stream {
         Ok(self.input.len() - self.at < before)
     }
 
-    /// Hands on what `input` holds; returns whether it paused before the end of that.
+    /// Passes on the content of `input`; returns whether it paused before its end.
     fn advance(&mut self, sink: &mut impl Sink, pause_at: Option<u64>) -> Result<bool, StreamError> {
         loop {
             if let Some(change) = &mut self.change {
@@ -115,7 +115,7 @@ impl Stream {
             if length >= CHANGE_HEAD && message.len() < CHANGE_HEAD {
                 return Ok(false);
             }
-            // A message that is shorter than a change's head is no change.
+            // A message that is shorter than the head of a change is no change.
             let head = message.first_chunk().filter(|_| length >= CHANGE_HEAD);
             if let Some(relid) = head.and_then(|head| changed_table(*head)) {
                 let transaction = self.transaction.as_mut().ok_or(StreamError::Order("a change without begin"))?;
@@ -137,7 +137,7 @@ impl Stream {
         }
     }
 
-    /// Everything but row changes.
+    /// Handles all messages except row changes.
     fn handle(
         message: StreamMessage<'_>,
         transaction: &mut Option<OpenTransaction>,
@@ -175,14 +175,14 @@ impl Stream {
 }
 
 impl OpenTransaction {
-    /// Makes sure that `bytes` more of this table can be held, or gives up the tables of this transaction.
+    /// Makes sure that `bytes` more of this table can be stored, or gives up the tables of this transaction.
     fn make_room(&mut self, sink: &mut impl Sink, relid: u32, bytes: usize) -> bool {
         let needed = self.changes.bytes() + bytes;
         let allocated = self.changes.turn_to(relid, bytes);
         if needed > self.room || allocated.is_err() {
             let room = needed + ROOM_STEP;
             if (needed > ROOM_STEP && !sink.has_room(room)) || allocated.is_err() {
-                // All that was held is about these tables.
+                // All stored changes concern these tables.
                 for table in std::mem::take(&mut self.changes).into_tables() {
                     sink.give_up(table.relid, needed);
                 }

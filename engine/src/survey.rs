@@ -11,7 +11,7 @@ use crate::peer::{Peer, Work};
 use crate::shared::Shared;
 use crate::writer::Command;
 
-/// Answers a request. An error means that the connection is of no use any more.
+/// Answers a request. An error means that the connection can no longer be used.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: SurveyRequest) -> Result<()> {
     let by_chunk = request.by_chunk;
     let (reply, survey) = oneshot::channel();
@@ -21,7 +21,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: SurveyRequest) -> Resul
         Err(refusal) => return Ok(peer.refuse(&refusal)?),
     };
     let found = if by_chunk { chunks(peer, &survey)? } else { columns(peer, &survey)? };
-    // Not for as long as a client takes to read what was found.
+    // The snapshot must not be held while the client reads the answer.
     drop(survey);
     match found {
         Ok(found) => peer.send(Kind::Survey, &found)?,

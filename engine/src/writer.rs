@@ -1,4 +1,4 @@
-//! The writer: the one thread that owns the store.
+//! The writer: the only thread that owns the store.
 //!
 //! ```text
 //!   each turn:  some of the ring, up to where a request waits -> store
@@ -8,7 +8,7 @@
 //!   nothing to do: tidy, then sleep until the ring or another thread wakes us
 //! ```
 //!
-//! So a request waits for its L, for at most one piece of a load, and never for a backlog beyond its L.
+//! So a request waits for its L, and for at most one piece of a load, but never for a backlog beyond its L.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -26,9 +26,9 @@ use tokio::sync::oneshot;
 use crate::stats::Stats;
 use crate::stream::{Stream, StreamError};
 
-/// Pieces of loads that may wait; a loader that is faster is held up.
+/// The number of pieces of loads that may wait; a faster loader is held up.
 const LOAD_QUEUE: usize = 4;
-/// The longest sleep: nothing depends on it, it only bounds what a lost wake-up could cost.
+/// The longest sleep. Nothing depends on it, but it limits the cost of a lost wake-up.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// Requests of other threads to the writer.
@@ -41,14 +41,14 @@ pub enum Command {
 pub struct ServeRequest {
     pub snapshot: Snapshot,
     pub tables: Vec<TableRequest>,
-    /// Not before the stream has reached this position.
+    /// The position that the stream must have reached before.
     pub lsn: u64,
     pub arrived: Instant,
     pub deadline: Instant,
     pub lease: Arc<Lease>,
-    /// A child is wanted, and not the views.
+    /// Given if a child is wanted, and not views.
     pub fork: Option<Fork>,
-    /// Closed if the asker is gone.
+    /// Closed if the asking thread is gone.
     pub reply: oneshot::Sender<Result<Bound, Refusal>>,
 }
 
@@ -70,7 +70,7 @@ pub struct WriterStatus {
     pub lsn: u64,
 }
 
-/// Steps of a load, in the order of its connection.
+/// The steps of a load, in the order of its connection.
 pub enum LoadStep {
     Begin { request: LoadRequest, reply: oneshot::Sender<Result<(), Refusal>> },
     Rows { relid: u32, generation: u64, rows: Vec<u8>, refused: Sender<Refusal> },
@@ -84,7 +84,7 @@ struct Beginning {
     ring_bytes: u64,
 }
 
-/// How other threads reach the writer. Sending fails only when the process is about to end.
+/// The interface of the writer for other threads. Sending fails only when the process is about to end.
 #[derive(Clone)]
 pub struct WriterHandle {
     commands: Sender<Command>,
@@ -99,7 +99,7 @@ impl WriterHandle {
         }
     }
 
-    /// Waits while the writer has enough to load.
+    /// Passes on a step of a load. Waits while the writer has enough steps.
     pub fn load(&self, step: LoadStep) {
         if self.loads.send(step).is_ok() {
             self.waker.wake();
@@ -113,9 +113,9 @@ pub struct Writer {
     store: Store,
     commands: Receiver<Command>,
     loads: Receiver<LoadStep>,
-    /// A load that waits for what the ring held when it came, its table's Watch most likely.
+    /// A load that waits for the bytes that were in the ring when it came, which probably contain its table's Watch.
     beginning: Option<Beginning>,
-    /// Requests whose L was not reached yet, in order of arrival.
+    /// Requests whose L was not reached yet, in the order of their arrival.
     waiting: Vec<ServeRequest>,
     events: Sender<ToWorker>,
     stats: Arc<Stats>,
@@ -151,10 +151,10 @@ impl Writer {
         (writer, handle)
     }
 
-    /// Returns only when the stream cannot be followed any more.
+    /// Runs the writer. Returns only when the stream cannot be followed any more.
     pub fn run(mut self) -> StreamError {
         loop {
-            // Taken before looking for work, so that no wake-up is missed in between.
+            // The ticket is taken before looking for work, so that no wake-up in between is missed.
             let ticket = self.ring.ticket();
             match self.turn() {
                 Ok(true) => {}
@@ -165,7 +165,7 @@ impl Writer {
         }
     }
 
-    /// A bounded amount of each kind of work; returns whether there may be more.
+    /// Does a bounded amount of each kind of work. Returns whether there may be more.
     fn turn(&mut self) -> Result<bool, StreamError> {
         let next = self.waiting.iter().map(|r| r.lsn).min();
         let mut busy = self.stream.turn(&mut self.ring, &mut self.store, next)?;
@@ -177,7 +177,7 @@ impl Writer {
                 }
                 Command::Status(reply) => {
                     self.note_applied();
-                    // An asker who is gone needs no answer, here and below.
+                    // Here and below, an asking thread that is gone needs no answer.
                     let _ = reply.send(WriterStatus { store: self.store.status(), lsn: self.stream.position() });
                 }
             }
@@ -186,7 +186,7 @@ impl Writer {
         self.store.settle_forks();
         busy |= self.load();
         for event in self.store.take_events() {
-            // Without a receiver the process is about to end.
+            // Without a receiver, the process is about to end.
             let _ = self.events.send(event);
         }
         self.note_applied();
@@ -202,7 +202,7 @@ impl Writer {
         self.waiting.iter().map(|r| r.deadline.saturating_duration_since(now)).fold(LONGEST_SLEEP, Duration::min)
     }
 
-    /// Answers the requests that can be answered now, in order of arrival.
+    /// Answers the requests that can be answered now, in the order of their arrival.
     fn serve_waiting(&mut self) {
         let reached = self.stream.position();
         let due = |r: &mut ServeRequest| r.reply.is_closed() || r.lsn <= reached || r.deadline <= Instant::now();
@@ -238,7 +238,7 @@ impl Writer {
             }
             LoadStep::Rows { relid, generation, rows, refused } => {
                 if let Err(refusal) = store.load_rows(relid, generation, &rows) {
-                    // At once, so that no later step of this load can succeed.
+                    // The abort comes at once, so that no later step of this load can succeed.
                     store.load_abort(relid, generation);
                     let _ = refused.send(refusal);
                 }
@@ -261,7 +261,7 @@ pub enum Tables {
 }
 
 /// Binds a query to its tables. Bound views that are dropped before this returns do not hold up the writer. A child
-/// has to find the tables as S sees them, so changes that S does not see are taken back before the fork.
+/// must find the tables as S sees them, so changes that S does not see are taken back before the fork.
 fn bind(
     store: &mut Store,
     snapshot: &Snapshot,

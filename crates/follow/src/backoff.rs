@@ -14,14 +14,14 @@ impl Backoff {
         Backoff { first, longest, next: first }
     }
 
-    /// How long to wait after one more failure.
+    /// The time to wait after one more failure.
     pub fn failed(&mut self) -> Duration {
         let delay = self.next;
         self.next = (delay * 2).min(self.longest);
         delay
     }
 
-    /// All is well again: the next failure counts as the first.
+    /// Called after a success: the next failure counts as the first.
     pub fn reset(&mut self) {
         self.next = self.first;
     }

@@ -1,4 +1,4 @@
-//! The restart state of a database's capture worker: when the next one may start.
+//! The restart state of a database's capture worker: the time at which the next one may start.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use crate::Backoff;
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// A worker that lived so long starts with a short delay again.
+/// A worker that has lived this long starts with a short delay again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
 /// How a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It had done all that there was to do.
+    /// The worker had completed all its work.
     Done,
     Failed,
 }
@@ -20,7 +20,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct Course {
     backoff: Backoff,
-    /// When the worker that runs, or the last one, was started.
+    /// The start time of the present or last worker.
     started: Instant,
     not_before: Instant,
 }
@@ -30,7 +30,7 @@ impl Course {
         Course { backoff: Backoff::new(FIRST_DELAY, LONGEST_DELAY), started: now, not_before: now }
     }
 
-    /// How long until a worker may be started.
+    /// The time until a worker may be started.
     pub fn wait(&self, now: Instant) -> Duration {
         self.not_before.saturating_duration_since(now)
     }
@@ -39,7 +39,7 @@ impl Course {
         self.started = now;
     }
 
-    /// The worker has ended, or could not be started.
+    /// Called when the worker has ended, or could not be started.
     pub fn ended(&mut self, now: Instant, end: End) {
         if end == End::Done || now.saturating_duration_since(self.started) >= HEALTHY_AFTER {
             self.backoff.reset();

@@ -1,7 +1,7 @@
-//! Decisions of the launcher and the capture worker, without PostgreSQL: states, and when to try again.
+//! Decisions of the launcher and the capture worker, without PostgreSQL: states, and times of further attempts.
 //!
-//! The extension asks what is due, does it, and reports the outcome. The caller passes the time in, so tests need not
-//! wait.
+//! The extension asks what is due, does it, and reports the result. The caller passes the time in, so that tests need
+//! not wait.
 
 mod backoff;
 mod course;

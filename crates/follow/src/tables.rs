@@ -1,4 +1,4 @@
-//! The mirrored tables of a database: which are followed, since when, and what is due for the others.
+//! The mirrored tables of a database: which of them are followed, since when, and what is due for the others.
 //!
 //! ```text
 //!   registered --watched--> load due -> loading -> live
@@ -8,37 +8,39 @@
 //!        `--unsupported--> looked at again when DDL touches it
 //! ```
 //!
-//! `E` is what encodes the rows of a table that is watched.
+//! `E` is the encoder for the rows of a watched table.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crate::Backoff;
 
-/// After loads that came to nothing.
+/// The delays after loads that failed.
 const LOAD_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
-/// After faults.
+/// The delays after faults.
 const FAULT_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
-/// After the memory limit was hit.
+/// The delays after the memory limit was reached.
 const MEMORY_DELAYS: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(240));
-/// After a row that was too long: it may be gone by then.
+/// The delays after a row that was too long, and may be gone later.
 const WIDE_DELAYS: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(3600));
-/// A table that was live for so long counts as sound.
+/// A table that was live for this long counts as sound.
 const SOUND_AFTER: Duration = Duration::from_secs(60);
-/// A look is asked for by a note in the stream, which arrives within moments; if it does not, it is asked for again.
+/// A note in the stream requests a look, and arrives within moments. If it does not, it is written again after this
+/// time.
 const LOOK_RETRY: Duration = Duration::from_secs(10);
-/// Between two looks for room.
+/// The time between two looks for room.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Tables<E> {
     tables: HashMap<u32, Table<E>>,
-    /// Loads to be started, and tables to be looked at again. A table is in one of them at most, as its `due` says.
+    /// The loads that are due, by time; the next field holds the tables that are to be looked at again. A table is in
+    /// at most one of them, as its `due` says.
     loads: BTreeSet<(Instant, u32)>,
     looks: BTreeSet<(Instant, u32)>,
     without_room: BTreeSet<u32>,
     look_for_room: Option<Instant>,
-    /// Unregistered before the list was read.
+    /// Tables that were unregistered before the list was read.
     removed: HashSet<u32>,
     list_read: bool,
     held: bool,
@@ -59,9 +61,9 @@ struct Table<E> {
 #[derive(Debug)]
 enum Phase<E> {
     Watched(Box<Watched<E>>),
-    /// Given up for now.
+    /// The table was given up for now.
     Unwatched,
-    /// There is no place for its state.
+    /// Shared memory has no place for the table's state.
     WithoutRoom,
     Unsupported,
 }
@@ -92,18 +94,18 @@ pub struct LoadOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recheck {
     Nothing,
-    /// To start anew unless its fingerprint is still this.
+    /// The table must start anew unless it still has this fingerprint.
     UnlessStill(u64),
-    /// To look whether it can be mirrored now.
+    /// The table must be looked at, because it may be possible to mirror it now.
     Always,
 }
 
-/// Why a table was given up.
+/// The reason why a table was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The engine found something that cannot be.
     Fault,
-    /// It does not fit into the engine's memory.
+    /// The table does not fit into the engine's memory.
     Memory,
     /// A row is too long.
     Wide,
@@ -127,14 +129,14 @@ impl<E> Default for Tables<E> {
 impl<E> Tables<E> {
     // -- the list of tables ------------------------------------------------------------------------------------------
 
-    /// Whether the table is new, and so to be watched.
+    /// Registers a table. Returns whether it is new, so that it has to be watched.
     pub fn register(&mut self, relid: u32) -> bool {
         self.removed.remove(&relid);
         !self.tables.contains_key(&relid)
     }
 
-    /// Takes the list as a snapshot had it, and returns the tables to register. News from the stream meanwhile take
-    /// precedence.
+    /// Takes over the list as a snapshot saw it, and returns the tables to register. Changes that the stream has
+    /// brought meanwhile take precedence.
     pub fn list_was_read(&mut self, relids: &[u32]) -> Vec<u32> {
         if std::mem::replace(&mut self.list_read, true) {
             return Vec::new();
@@ -148,7 +150,7 @@ impl<E> Tables<E> {
         self.list_read
     }
 
-    /// Nothing is mirrored (any more).
+    /// Whether nothing is mirrored, or nothing any more.
     pub fn is_empty(&self) -> bool {
         self.list_read && self.tables.is_empty()
     }
@@ -166,7 +168,7 @@ impl<E> Tables<E> {
         self.tables.keys().copied()
     }
 
-    /// The table is in the list no more. Returns whether it was watched.
+    /// Removes a table that is no longer in the list. Returns whether it was watched.
     pub fn unregister(&mut self, relid: u32) -> bool {
         if !self.list_read {
             self.removed.insert(relid);
@@ -198,13 +200,13 @@ impl<E> Tables<E> {
         self.tables.get(&relid).is_some_and(|table| table.followed)
     }
 
-    /// The number of the mirror that is followed, if one is.
+    /// The generation of the table's mirror, if it is followed.
     pub fn generation(&self, relid: u32) -> Option<u64> {
         let table = self.tables.get(&relid)?;
         matches!(table.phase, Phase::Watched(_)).then_some(table.generation)
     }
 
-    /// The load that a loader has been told to do and that has not come to an end.
+    /// The load that a loader was told to do, and that has not ended yet.
     pub fn loading(&self, relid: u32) -> Option<LoadOrder> {
         let table = self.tables.get(&relid)?;
         match &table.phase {
@@ -220,7 +222,7 @@ impl<E> Tables<E> {
         matches!(self.tables.get(&relid).map(|t| &t.phase), Some(Phase::Unwatched | Phase::WithoutRoom))
     }
 
-    /// The table is followed from here on; its load is due then.
+    /// Records that the table is followed from here on. Its load is then due.
     pub fn watched(&mut self, relid: u32, generation: u64, fingerprint: u64, encoder: E, load_from: Instant) {
         let watched = Watched { fingerprint, load: Load::Due, failed_loads: LOAD_DELAYS, encoder };
         self.enter(relid, generation, Phase::Watched(Box::new(watched)));
@@ -254,14 +256,14 @@ impl<E> Tables<E> {
         table.phase = phase;
     }
 
-    /// The table is not watched any more, and nothing is due for it. Returns whether it was watched.
+    /// Stops watching a table; nothing is due for it any more. Returns whether it was watched.
     pub fn retire(&mut self, relid: u32) -> bool {
         self.forget_due(relid);
         let Some(table) = self.tables.get_mut(&relid) else { return false };
         matches!(std::mem::replace(&mut table.phase, Phase::Unwatched), Phase::Watched(_))
     }
 
-    /// The table is given up: returns for how long, and whether it was watched at all.
+    /// Gives a table up. Returns for how long, and whether it was watched at all.
     pub fn broken(&mut self, relid: u32, generation: u64, cause: Cause, now: Instant) -> Option<Duration> {
         let table = self.tables.get_mut(&relid).filter(|t| t.generation == generation)?;
         let Phase::Watched(watched) = &table.phase else { return None };
@@ -282,7 +284,7 @@ impl<E> Tables<E> {
 
     // -- loading -----------------------------------------------------------------------------------------------------
 
-    /// How many loads are due; counted up to `most`.
+    /// The number of due loads, counted up to `most`.
     pub fn due_loads(&self, now: Instant, most: usize) -> usize {
         due(&self.loads, now).take(most).count()
     }
@@ -301,7 +303,8 @@ impl<E> Tables<E> {
         orders
     }
 
-    /// The engine says that the table serves queries. Returns whether this is the table's mirror of now.
+    /// Called when the engine reports that the table serves queries. Returns whether this is the table's present
+    /// mirror.
     pub fn live(&mut self, relid: u32, generation: u64, now: Instant) -> bool {
         let table = self.tables.get_mut(&relid).filter(|t| t.generation == generation);
         let Some(Phase::Watched(watched)) = table.map(|t| &mut t.phase) else { return false };
@@ -310,8 +313,8 @@ impl<E> Tables<E> {
         true
     }
 
-    /// The loader that had this order is gone. If the table is not live by now the load is to be done again: at once if
-    /// the loader has not tried it.
+    /// Called when the loader with this order has ended. If the table is not live by now, the load has to be repeated;
+    /// at once, if the loader did not try it.
     pub fn load_ended(&mut self, order: LoadOrder, tried: bool, now: Instant) {
         let Some(table) = self.tables.get_mut(&order.relid).filter(|t| t.generation == order.generation) else {
             return;
@@ -327,8 +330,8 @@ impl<E> Tables<E> {
 
     // -- what is due -------------------------------------------------------------------------------------------------
 
-    /// Tables that are due for another look, which the caller has to request now. `room` returns how many more tables
-    /// can be taken.
+    /// Takes the tables that are due for another look, which the caller has to request now. `room` returns the number
+    /// of further tables that can be taken.
     pub fn take_due_looks(&mut self, now: Instant, room: impl FnOnce() -> usize) -> Vec<u32> {
         let mut looks: Vec<u32> = due(&self.looks, now).collect();
         if self.look_for_room.is_some_and(|at| at <= now) {
@@ -342,7 +345,7 @@ impl<E> Tables<E> {
         looks
     }
 
-    /// When something is due next.
+    /// The time at which something is due next.
     pub fn next(&self, may_load: bool) -> Option<Instant> {
         let load = self.loads.first().filter(|_| may_load).map(|(at, _)| *at);
         let look = self.looks.first().map(|(at, _)| *at);

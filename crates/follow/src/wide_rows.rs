@@ -1,8 +1,8 @@
-//! Rows that are too wide to be followed, told from the WAL before decoding puts them together.
+//! Recognises rows that are too wide to be followed, in the WAL, before decoding assembles them.
 //!
 //! PostgreSQL logs the long values of a row first, in chunks, and then the row with pointers to them (TOAST). Decoding
-//! keeps the chunks in memory until the row comes. It then gives every value as much memory as it has bytes when
-//! decompressed, whatever table the row is of, before it asks anybody. So whoever feeds it asks here:
+//! keeps the chunks in memory until the row comes. Then it allocates the decompressed length for every value, for rows
+//! of any table, before it calls anybody. So the capture worker asks here first:
 //!
 //! ```text
 //!   chunk, chunk, …  within the limit: decoded; beyond it: kept from decoding
@@ -11,9 +11,11 @@
 
 use std::collections::HashMap;
 
-/// A pointer begins with a byte that tells it from other values, and one that says that it leads to a TOAST table.
+/// The first two bytes of a pointer. One distinguishes it from other values; the other says that it leads to a TOAST
+/// table.
 const POINTER: [u8; 2] = [if cfg!(target_endian = "big") { 0x80 } else { 0x01 }, 18];
-/// Behind them: the size of the value when decompressed, its size as it is stored, its id, the TOAST table.
+/// The whole pointer. After these bytes come the decompressed size of the value, its stored size, its id, and the TOAST
+/// table.
 const POINTER_BYTES: usize = 2 + 4 * 4;
 const RAW_SIZE_AT: usize = 2;
 const VALUE_AT: usize = 10;
@@ -24,9 +26,9 @@ const NO_VALUE: [u8; 4] = [0; 4];
 pub struct WideRows {
     /// The most bytes of a row.
     pub limit: u64,
-    /// By transaction (or subtransaction): the chunks whose row has not come yet.
+    /// For each transaction (or subtransaction), the chunks whose row has not come yet.
     pending: HashMap<u32, Pending>,
-    /// Where rows beyond the limit were logged, with their transactions.
+    /// The positions at which rows beyond the limit were logged, with their transactions.
     found: HashMap<u64, u32>,
 }
 
@@ -41,7 +43,7 @@ impl WideRows {
         WideRows { limit, pending: HashMap::new(), found: HashMap::new() }
     }
 
-    /// A chunk of a value was logged. Returns whether decoding may have it.
+    /// Called for a chunk of a value. Returns whether decoding may receive it.
     pub fn chunk(&mut self, xid: u32, value: u32, bytes: usize) -> bool {
         let pending = self.pending.entry(xid).or_default();
         if pending.values.last() != Some(&value) {
@@ -56,7 +58,8 @@ impl WideRows {
         !self.pending.is_empty() && self.pending.contains_key(&xid)
     }
 
-    /// Rows were logged at `lsn`, in these bytes. The `last` ones end what the chunks so far are for.
+    /// Called for rows that were logged at `lsn`, with their bytes. After the `last` rows, the chunks so far are no
+    /// longer needed.
     pub fn rows(&mut self, xid: u32, lsn: u64, rows: &mut [u8], last: bool) {
         let Some(pending) = self.pending.get(&xid) else { return };
         let pointers: Vec<usize> = pointers(rows, &pending.values).collect();
@@ -72,21 +75,21 @@ impl WideRows {
         }
     }
 
-    /// Whether what was logged at `lsn` is beyond the limit.
+    /// Whether the rows that were logged at `lsn` are beyond the limit.
     pub fn are_at(&self, lsn: u64) -> bool {
         !self.found.is_empty() && self.found.contains_key(&lsn)
     }
 
-    /// All earlier transactions have ended, and were followed to their end.
+    /// Called when all earlier transactions have ended and were followed to their end.
     pub fn oldest_running(&mut self, oldest: u32) {
-        // Transaction ids go round.
+        // Transaction ids wrap around.
         let runs = |xid: u32| xid.wrapping_sub(oldest) as i32 >= 0;
         self.pending.retain(|&xid, _| runs(xid));
         self.found.retain(|_, &mut xid| runs(xid));
     }
 }
 
-/// Where pointers to one of the values are.
+/// The positions of pointers to one of the values.
 fn pointers<'a>(rows: &'a [u8], values: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
     let places = rows.windows(POINTER_BYTES).enumerate().filter(|(_, bytes)| bytes.starts_with(&POINTER));
     places.filter(|(_, bytes)| values.contains(&number(bytes, VALUE_AT))).map(|(at, _)| at)
@@ -100,7 +103,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// A row with something else around pointers to these values, of so many bytes each.
+    /// A row that contains pointers to these values, each with a size, and other bytes around them.
     fn row(values: &[(u32, u32)]) -> Vec<u8> {
         let mut row = vec![POINTER[0], 7];
         for &(value, raw_bytes) in values {

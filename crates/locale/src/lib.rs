@@ -2,7 +2,7 @@
 //! "libc" on the same machine.
 //!
 //! Texts are compared pairwise, as PostgreSQL does, and not by the keys of `strxfrm_l`. The keys order some texts
-//! otherwise, where several signs count last (glibc 2.36: `$É` and `$>é` in cs_CZ).
+//! differently, if several characters count only as a last resort (glibc 2.36: `$É` and `$>é` in cs_CZ).
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ unsafe extern "C" {
     fn iswctype_l(c: u32, class: c_ulong, locale: libc::locale_t) -> c_int;
 }
 
-/// A locale for text in UTF-8, which stays as long as the process.
+/// A locale for text in UTF-8, which is never freed.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Locale(libc::locale_t);
 
@@ -28,7 +28,7 @@ unsafe impl Send for Locale {}
 // SAFETY: as above.
 unsafe impl Sync for Locale {}
 
-/// Room for texts as the C library wants them.
+/// Memory for texts in the form that the C library needs.
 #[derive(Debug, Default)]
 pub struct Scratch {
     left: Vec<u8>,
@@ -36,7 +36,7 @@ pub struct Scratch {
 }
 
 impl Locale {
-    /// `None`: there is no such locale on this machine, or it is not for UTF-8.
+    /// The locale with a name; `None` if it does not exist on this machine, or is not for UTF-8.
     pub fn named(name: &str) -> Option<&'static Locale> {
         static KNOWN: OnceLock<Mutex<HashMap<String, Option<&'static Locale>>>> = OnceLock::new();
         let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -59,7 +59,7 @@ impl Locale {
         }
     }
 
-    /// As PostgreSQL compares: texts that are equal to the C library by their bytes.
+    /// Compares as PostgreSQL does: texts that are equal for the C library are compared by their bytes.
     pub fn compare(&self, left: &str, right: &str, scratch: &mut Scratch) -> Ordering {
         if left == right {
             return Ordering::Equal;
@@ -67,7 +67,7 @@ impl Locale {
         self.compare_terminated(terminated(left, &mut scratch.left), terminated(right, &mut scratch.right))
     }
 
-    /// The same of texts that have the form that the C library wants.
+    /// Compares texts that are already in the form that the C library needs.
     pub fn compare_terminated(&self, left: &CStr, right: &CStr) -> Ordering {
         if left == right {
             return Ordering::Equal;
@@ -88,14 +88,14 @@ impl Locale {
 }
 
 impl Locale {
-    /// Whether it is a character of a class, `alpha` for example.
+    /// Whether a character belongs to a class, for example `alpha`.
     pub fn is(&self, c: char, class: &CStr) -> bool {
         // SAFETY: a C string; any number may be asked, and of a class that there is none of nothing is.
         unsafe { iswctype_l(c.into(), wctype_l(class.as_ptr(), self.0), self.0) != 0 }
     }
 }
 
-/// Texts of PostgreSQL have no zero.
+/// A text with a zero at its end. PostgreSQL's texts contain no zeros.
 fn terminated<'a>(text: &str, room: &'a mut Vec<u8>) -> &'a CStr {
     room.clear();
     room.extend_from_slice(text.as_bytes());

@@ -1,4 +1,4 @@
-//! Sums and differences: shown with the larger of both display scales.
+//! Sums and differences, which have the larger of both display scales.
 
 use crate::power;
 use crate::value::{Error, Numeric, Repr};
@@ -24,7 +24,7 @@ impl Numeric {
         self.plus(&other.neg()).checked()
     }
 
-    /// The sum, also where PostgreSQL's format cannot hold it.
+    /// The sum, even if PostgreSQL's format cannot hold it.
     pub(crate) fn plus(&self, other: &Numeric) -> Numeric {
         match (self.long(), other.long()) {
             (Some(a), Some(b)) => a.plus(&b),

@@ -1,4 +1,4 @@
-//! Order by value: display scales do not count, NaN equals NaN and is the greatest.
+//! The order by value: display scales do not matter, and NaN is equal to NaN and greater than everything else.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};

@@ -1,4 +1,4 @@
-//! Scaled and whole numbers.
+//! Conversion from and to scaled integers and integers.
 
 use crate::power;
 use crate::value::{Numeric, Repr};
@@ -7,7 +7,7 @@ use crate::value::{Numeric, Repr};
 const LIMIT: u128 = 10u128.pow(38);
 
 impl Numeric {
-    /// value / 10^scale, shown with `scale` digits.
+    /// The numeric value / 10^scale, shown with `scale` digits.
     #[inline]
     pub fn from_decimal(value: i128, scale: u8) -> Numeric {
         Numeric::small(value, scale as u16)
@@ -18,7 +18,7 @@ impl Numeric {
         Numeric::small(value as i128, 0)
     }
 
-    /// Times 10^scale, rounded half away from zero. `None`: not finite, or more than 38 digits.
+    /// The value times 10^scale, rounded half away from zero. `None` if it is not finite, or has more than 38 digits.
     pub fn to_decimal(&self, scale: u8) -> Option<i128> {
         match self.0 {
             Repr::Small { scale: shown, .. } if shown <= scale as u16 => self.to_decimal_exact(scale),
@@ -29,7 +29,7 @@ impl Numeric {
         }
     }
 
-    /// As `to_decimal`; `None` also where digits would be lost.
+    /// As `to_decimal`; also `None` if digits would be lost.
     #[inline]
     pub fn to_decimal_exact(&self, scale: u8) -> Option<i128> {
         let scale = scale as u16;
@@ -46,7 +46,7 @@ impl Numeric {
                 };
                 limited(power::signed(*mantissa < 0, quotient)?)
             }
-            // Too long for what it shows; it may have zeros at its end.
+            // The value has too many digits for this, but they may be zeros at its end.
             Repr::Long(_) => match self.trimmed() {
                 trimmed @ Numeric(Repr::Small { .. }) => trimmed.to_decimal_exact(scale as u8),
                 _ => None,
@@ -55,7 +55,7 @@ impl Numeric {
         }
     }
 
-    /// Rounded half away from zero. `None`: not finite, or out of range.
+    /// The value rounded half away from zero. `None` if it is not finite, or out of range.
     pub fn to_i64(&self) -> Option<i64> {
         match self.round(0).0 {
             Repr::Small { mantissa, .. } => i64::try_from(mantissa).ok(),

@@ -1,10 +1,10 @@
-//! Base-10000 digits: in place where they are few, as with all values but very long ones.
+//! Base-10000 digits. They are stored in place unless a value has very many.
 
 use std::ops::{Deref, DerefMut};
 
 /// The base of a digit.
 pub const BASE: u16 = 10_000;
-/// Decimal digits in one.
+/// The number of decimal digits in one digit.
 pub const DECIMALS: i32 = 4;
 
 const INLINE: usize = 20;
@@ -36,7 +36,7 @@ impl Digits {
         }
     }
 
-    /// Without zeros at either end, and how many there were in front.
+    /// The digits without zeros at either end, and the number of zeros in front.
     pub fn stripped(self) -> (Digits, usize) {
         let first = self.iter().take_while(|&&d| d == 0).count();
         let last = self.len() - self[first..].iter().rev().take_while(|&&d| d == 0).count();

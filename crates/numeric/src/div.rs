@@ -4,9 +4,9 @@ use crate::digits::DECIMALS;
 use crate::power;
 use crate::value::{Error, Long, Numeric, Repr};
 
-/// Significant digits that a quotient has at least.
+/// The least number of significant digits in a quotient.
 const SIGNIFICANT: i32 = 16;
-/// Digits behind the point that a quotient has at most.
+/// The greatest number of digits behind the point of a quotient.
 const QUOTIENT_SCALE_LIMIT: i32 = 1000;
 
 impl Numeric {
@@ -27,7 +27,7 @@ impl Numeric {
         }
     }
 
-    /// PostgreSQL's `div`: the quotient without its fraction.
+    /// PostgreSQL's `div`: the integer part of the quotient.
     pub fn div_trunc(&self, other: &Numeric) -> Result<Numeric, Error> {
         if let Some((a, b, _)) = self.aligned_with(other)
             && let Some(quotient) = a.checked_div(b)
@@ -80,14 +80,14 @@ impl Numeric {
     }
 }
 
-/// PostgreSQL's choice: at least 16 significant digits as the first base-10000 digits of both (with their weights) let
-/// expect, and not less than either value shows.
+/// The scale that PostgreSQL chooses. It gives at least 16 significant digits, estimated from the first base-10000
+/// digits of both values (with their weights). It is not less than the display scale of either value.
 fn quotient_scale(a: (i32, u64), s: u16, b: (i32, u64), t: u16) -> u16 {
     let weight = a.0 - b.0 - (a.1 <= b.1) as i32;
     (SIGNIFICANT - weight * DECIMALS).max(s as i32).max(t as i32).min(QUOTIENT_SCALE_LIMIT) as u16
 }
 
-/// Weight and value of the first base-10000 digit.
+/// The weight and the value of the first base-10000 digit.
 #[inline]
 fn first_digit(magnitude: u128, scale: u16) -> Option<(i32, u64)> {
     if magnitude == 0 {
@@ -96,7 +96,7 @@ fn first_digit(magnitude: u128, scale: u16) -> Option<(i32, u64)> {
     let small = u64::try_from(magnitude);
     let decimals = small.map_or_else(|_| magnitude.ilog10(), |small| small.ilog10()) as i32;
     let weight = (decimals - scale as i32).div_euclid(DECIMALS);
-    // Decimal digits behind the first base-10000 digit.
+    // The number of decimal digits after the first base-10000 digit.
     let behind = scale as i32 + weight * DECIMALS;
     let power = power::ten(behind.unsigned_abs())?;
     let digit = match small {
@@ -121,7 +121,7 @@ fn divide_small(a: i128, s: u16, b: i128, t: u16) -> Option<Numeric> {
         return None;
     }
     let (quotient, remainder) = power::divide_wide(high, low, b);
-    // Half away from zero.
+    // Rounds half away from zero.
     let quotient = quotient.checked_add((remainder >= b - remainder) as u128)?;
     Some(Numeric::small(power::signed(negative, quotient)?, scale))
 }

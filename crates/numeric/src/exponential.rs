@@ -1,7 +1,7 @@
 //! Exponentials, logarithms and powers.
 //!
-//! None of them is exact: each is a series that is broken off once further terms no longer show. The number of digits
-//! in between decides the last digit in near ties, so every step follows PostgreSQL's.
+//! None of them is exact: each is a series that ends when further terms no longer matter. The number of intermediate
+//! digits decides the last digit in near ties, so every step is the same as PostgreSQL's.
 
 use std::cmp::Ordering;
 
@@ -10,9 +10,10 @@ use crate::root::{SHOWN_LIMIT, SIGNIFICANT};
 use crate::value::{Error, Numeric, Repr, WEIGHT_LIMIT};
 use crate::var::Var;
 
-/// Beyond thrice this the exponential has more digits than any value.
+/// Beyond three times this exponent, the result has more digits than any value.
 const EXPONENT_LIMIT: i32 = 2000;
-/// The logarithm of e to the base of 10, that of 2, and the natural one of 10: in as many digits as PostgreSQL takes.
+/// The logarithm of e to base 10; then that of 2, and the natural logarithm of 10. They have as many digits as in
+/// PostgreSQL.
 #[allow(clippy::approx_constant)]
 const DIGITS_OF_E: f64 = 0.434294481903252;
 #[allow(clippy::approx_constant)]
@@ -47,7 +48,7 @@ impl Numeric {
         ln(&value, scale)?.numeric().checked()
     }
 
-    /// Its logarithm to another base.
+    /// The logarithm to another base.
     pub fn log(&self, base: &Numeric) -> Result<Numeric, Error> {
         match (base.long(), self.long()) {
             (Some(base), Some(number)) => log(&Var::of(&base), &Var::of(&number))?.numeric().checked(),
@@ -120,7 +121,7 @@ fn exp(value: &Var, scale: i32) -> Result<Var, Error> {
         return if near > 0.0 { Err(Error::Overflow) } else { Ok(Var::zero(scale)) };
     }
     let weight = (near * DIGITS_OF_E) as i32;
-    // Halved until the series ends soon; the result is squared as often.
+    // The value is halved until the series ends soon, and the result is squared as often.
     let mut halvings = 0;
     while near.abs() > 0.01 {
         halvings += 1;
@@ -148,7 +149,7 @@ fn exp(value: &Var, scale: i32) -> Result<Var, Error> {
     Ok(sum.round(scale))
 }
 
-/// About the weight of the first decimal digit of a logarithm.
+/// The approximate weight of the first decimal digit of a logarithm.
 fn weight_of_ln(value: &Var) -> i32 {
     if value.negative {
         return 0;
@@ -173,7 +174,7 @@ fn ln(value: &Var, scale: i32) -> Result<Var, Error> {
     if value.negative {
         return Err(Error::LogarithmOfNegative);
     }
-    // The root is taken until it is near to one; the result is doubled as often.
+    // Roots are taken until the value is near one, and the result is doubled as often.
     let (mut x, mut factor, mut roots) = (value.clone(), Var::small(2), 0);
     let (least, greatest) = (Var::tenths(0, 9), Var::tenths(1, 1));
     while x.compare(&least) != Ordering::Greater || x.compare(&greatest) != Ordering::Less {
@@ -225,7 +226,7 @@ fn power(base: &Var, exponent: &Var) -> Result<Var, Error> {
     }
     let negative = base.negative && exponent.is_odd();
     let base = Var { negative: false, ..base.clone() };
-    // A few digits of the logarithm tell how many the result has.
+    // A few digits of the logarithm determine how many digits the result has.
     let weight_of_ln = weight_of_ln(&base);
     let local = (8 - weight_of_ln).max(0);
     let near = ln(&base, local)?.times(exponent, local).to_f64();
@@ -238,7 +239,7 @@ fn power(base: &Var, exponent: &Var) -> Result<Var, Error> {
     Ok(exp(&ln(&base, local)?.times(exponent, local), scale)?.signed(negative))
 }
 
-/// A whole number of 32 bits.
+/// The value as an integer of 32 bits, if it is one.
 fn as_i32(value: &Var) -> Option<i32> {
     if !value.is_whole() || value.weight > 2 {
         return None;
@@ -248,7 +249,7 @@ fn as_i32(value: &Var) -> Option<i32> {
     i32::try_from(if value.negative { -magnitude } else { magnitude }).ok()
 }
 
-/// By squaring.
+/// The power with an integer exponent, by squaring.
 fn whole_power(base: &Var, exponent: i32, scale: i32) -> Result<Var, Error> {
     match exponent {
         0 => return Ok(Var { scale, ..Var::small(1) }),
@@ -258,7 +259,7 @@ fn whole_power(base: &Var, exponent: i32, scale: i32) -> Result<Var, Error> {
         _ => {}
     }
     let Some(&first) = base.digits.first() else { return Ok(Var::zero(scale)) };
-    // Of the first sixteen decimal digits.
+    // The logarithm is estimated from the first sixteen decimal digits.
     let others = &base.digits[1..base.digits.len().min(4)];
     let leading = others.iter().fold(f64::from(first), |value, &digit| value * f64::from(BASE) + f64::from(digit));
     let behind = (base.weight - others.len() as i32) * DECIMALS;
@@ -281,7 +282,7 @@ fn whole_power(base: &Var, exponent: i32, scale: i32) -> Result<Var, Error> {
             let local = significant - (square.weight + result.weight) * DECIMALS;
             result = square.times(&result, local.min(square.scale + result.scale).max(0));
         }
-        // What follows would be longer still.
+        // All further intermediate values would be longer still.
         if square.weight > WEIGHT_LIMIT || result.weight > WEIGHT_LIMIT {
             return if exponent > 0 { Err(Error::Overflow) } else { Ok(Var::zero(scale)) };
         }

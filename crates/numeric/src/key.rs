@@ -1,9 +1,9 @@
-//! A key form whose bytes, compared as unsigned, have the order of the values.
+//! The key form, whose bytes, compared as unsigned numbers, have the order of the values.
 //!
 //! It starts with a byte for the class. A finite value other than zero continues with its weight and its base-10000
-//! digits. Each of them carries a last bit that says whether another follows, and all are inverted for negative
-//! values. A finite value ends with its display scale. All words are big-endian. Trimmed values that are equal have
-//! the same bytes.
+//! digits. The last bit of each of these words says whether another follows; for negative values, all are inverted. A
+//! finite value ends with its display scale. All words are big-endian. Equal values that are trimmed have the same
+//! bytes.
 
 use crate::digits::{BASE, Digits};
 use crate::value::{GROUPS, Numeric, Repr, SCALE_LIMIT, spread};
@@ -15,11 +15,11 @@ const POSITIVE: u8 = 3;
 const INFINITY: u8 = 4;
 const NAN: u8 = 5;
 
-/// Makes every weight positive: those of values with 16383 digits behind the point are the least.
+/// Makes every weight positive. The least weights belong to values with 16383 digits behind the point.
 const WEIGHT_OFFSET: i32 = 0x4000;
 
 impl Numeric {
-    /// Reads what `write_key` wrote; `None` if the bytes are something else.
+    /// Reads the result of `write_key`; `None` if the bytes are anything else.
     pub fn from_key(bytes: &[u8]) -> Option<Numeric> {
         let (&class, rest) = bytes.split_first()?;
         let special = match class {
@@ -48,7 +48,7 @@ impl Numeric {
                 let zeros = digits.iter().take_while(|&&d| d == 0).count();
                 let digits = &digits[zeros..];
                 let used = digits.len() - digits.iter().rev().take_while(|&&d| d == 0).count();
-                // Put together here, so that the vector grows once.
+                // The bytes are assembled here, so that the vector grows only once.
                 let mut bytes = [[0u8; 2]; GROUPS + 3];
                 let invert = if *mantissa < 0 { 0xffff } else { 0 };
                 let words = words(weight - zeros as i32, &digits[..used], invert).chain([*scale]);
@@ -106,7 +106,7 @@ fn finite(class: u8, bytes: &[u8]) -> Option<Numeric> {
     value.shows_all().then_some(value)
 }
 
-/// `None`: no digits, one that is too large, a zero at either end, or a last bit that is not so.
+/// Reads the digits. `None` if there are none, one is too large, there is a zero at either end, or a last bit is wrong.
 fn fill(digits: &mut [u16], words: &[[u8; 2]], invert: u16) -> Option<()> {
     let (mut wrong, mut follows) = (false, true);
     for (digit, &word) in digits.iter_mut().zip(words) {

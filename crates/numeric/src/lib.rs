@@ -1,8 +1,8 @@
-//! PostgreSQL 15's type numeric, digit for digit: values of any length with their display scale, NaN and the
+//! The type numeric of PostgreSQL 15, digit for digit: values of any length with their display scale, NaN, and the
 //! infinities. Results of arithmetic have PostgreSQL's value and display scale.
 //!
-//! Almost all values fit an `i128` and a scale, and are computed in that form. Longer ones use base-10000 digits as
-//! in PostgreSQL, up to 20 of them in place. Both ways are exact and give the same results. Functions that cannot be
+//! Almost all values fit an `i128` and a scale, and are computed in this form. Longer ones use base-10000 digits as in
+//! PostgreSQL, up to 20 of them in place. Both forms are exact and give the same results. Functions that cannot be
 //! exact (`exp`, `ln`, most powers) repeat PostgreSQL's approximation step by step.
 
 mod add;

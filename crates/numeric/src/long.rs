@@ -1,4 +1,4 @@
-//! Arithmetic with base-10000 digits, for what does not fit 128 bits.
+//! Arithmetic with base-10000 digits, for values that do not fit 128 bits.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::value::{Error, Long, Numeric};
 const WIDE_BASE: u64 = BASE as u64;
 
 impl Long {
-    /// Weight of the last digit.
+    /// The weight of the last digit.
     fn bottom(&self) -> i32 {
         self.weight - self.digits.len() as i32 + 1
     }
@@ -16,7 +16,7 @@ impl Long {
     pub fn compare_magnitude(&self, other: &Long) -> Ordering {
         match (self.digits.is_empty(), other.digits.is_empty()) {
             (false, false) => self.weight.cmp(&other.weight).then_with(|| self.digits.cmp(&other.digits)),
-            // Zero, which has no digits, is the least.
+            // Zero, which has no digits, has the least magnitude.
             (self_zero, other_zero) => other_zero.cmp(&self_zero),
         }
     }
@@ -30,7 +30,7 @@ impl Long {
         let subtract = self.negative != other.negative;
         let (large, small) =
             if subtract && self.compare_magnitude(other) == Ordering::Less { (other, self) } else { (self, other) };
-        // One more, for the carry.
+        // One more digit, for the carry.
         let weight = large.weight.max(small.weight) + 1;
         let bottom = large.bottom().min(small.bottom());
         let mut digits = Digits::zeros((weight - bottom + 1) as usize);
@@ -59,7 +59,7 @@ impl Long {
         }
         let (long, short) = if self.digits.len() < other.digits.len() { (other, self) } else { (self, other) };
         let count = long.digits.len() + short.digits.len();
-        // Sums of products, which fit without carries: there are not 2^32 digits.
+        // Sums of products fit without carries, because there are fewer than 2^32 digits.
         let mut few = [0u64; 48];
         let mut many;
         let sums = if count <= few.len() {
@@ -83,12 +83,12 @@ impl Long {
         Numeric::from_digits(self.negative != other.negative, self.weight + other.weight + 1, digits, scale)
     }
 
-    /// The quotient with `scale` digits behind the point, rounded half away from zero or cut off there.
+    /// The quotient with `scale` digits behind the point, where it is rounded half away from zero or truncated.
     pub fn over(&self, other: &Long, scale: u16, round: bool) -> Result<Numeric, Error> {
         if other.digits.is_empty() {
             return Err(Error::DivisionByZero);
         }
-        // At least one decimal digit more than is wanted, where it is to be rounded.
+        // For rounding, at least one more decimal digit is needed.
         let behind = if round { scale as i32 / DECIMALS + 1 } else { (scale as i32 + DECIMALS - 1) / DECIMALS };
         let weight = self.weight - other.weight;
         let count = weight + 1 + behind;
@@ -102,10 +102,11 @@ impl Long {
         Ok(quotient.cut(scale as i32, round))
     }
 
-    /// With `places` decimal digits behind the point (before it, if negative): rounded half away from zero, or cut off.
+    /// The value with `places` decimal digits behind the point (before it, if negative), rounded half away from zero or
+    /// truncated.
     pub fn cut(&self, places: i32, round: bool) -> Numeric {
         let scale = places.max(0) as u16;
-        // Decimal digits that stay, from the first base-10000 digit on.
+        // The number of decimal digits that remain, from the first base-10000 digit on.
         let stay = (self.weight + 1) * DECIMALS + places;
         if stay < 0 || self.digits.is_empty() {
             return Numeric::small(0, scale);
@@ -116,7 +117,7 @@ impl Long {
         };
         let unit = BASE / 10u16.pow(part);
         let lost = digit % unit;
-        // One in front, for the carry.
+        // One more digit in front, for the carry.
         let mut digits = Digits::zeros(whole + 2);
         digits[1..=whole].copy_from_slice(&self.digits[..whole]);
         digits[whole + 1] = digit - lost;
@@ -131,7 +132,7 @@ impl Long {
     }
 }
 
-/// Adds to a digit; returns the carry.
+/// Adds to a digit, and returns the carry.
 #[inline]
 fn give(digit: &mut u16, addend: u16) -> u16 {
     let sum = *digit + addend;
@@ -140,7 +141,7 @@ fn give(digit: &mut u16, addend: u16) -> u16 {
     carry as u16
 }
 
-/// Subtracts from a digit; returns what is borrowed.
+/// Subtracts from a digit, and returns the borrow.
 #[inline]
 fn take(digit: &mut u16, subtrahend: u16) -> u16 {
     let borrow = *digit < subtrahend;
@@ -148,8 +149,8 @@ fn take(digit: &mut u16, subtrahend: u16) -> u16 {
     borrow as u16
 }
 
-/// The first `count` digits of the quotient of both, if the first digit of `divisor` counts one: the first digit of the
-/// quotient counts as much as the first of `dividend`.
+/// The first `count` digits of a quotient. If the first digit of `divisor` has the weight of one, the first digit of
+/// the quotient has the weight of the first digit of `dividend`.
 fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
     let mut quotient = Digits::zeros(count);
     if let [divisor] = *divisor {
@@ -161,10 +162,10 @@ fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
         }
         return quotient;
     }
-    // Knuth's algorithm D: with a first digit of at least half the base, an estimate is too large by two at most.
+    // Knuth's algorithm D: if the first digit is at least half the base, an estimate is too large by at most two.
     let factor = BASE as u32 / (divisor[0] as u32 + 1);
     let divisor = scaled(divisor, divisor.len(), factor);
-    // `scaled` puts a digit for the carry in front, which is zero for the divisor.
+    // `scaled` adds a digit for the carry in front, which is zero for the divisor.
     let divisor = &divisor[1..];
     let mut rest = scaled(dividend, count + divisor.len() - 1, factor);
     let (first, second) = (divisor[0] as i64, divisor[1] as i64);
@@ -197,8 +198,8 @@ fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
     quotient
 }
 
-/// Digits times a factor below the base, cut or filled up to `count`, after a leading digit for the carry. The digits
-/// that are cut off cannot change those of a quotient.
+/// The digits times a factor below the base, cut or filled up to `count`, after a leading digit for the carry. The
+/// digits that are cut off cannot change the digits of a quotient.
 fn scaled(digits: &[u16], count: usize, factor: u32) -> Vec<i32> {
     let mut product = vec![0i32; count + 1];
     let used = digits.len().min(count);
@@ -212,7 +213,8 @@ fn scaled(digits: &[u16], count: usize, factor: u32) -> Vec<i32> {
     product
 }
 
-/// rest - divisor * factor; whether that was below zero: then the first digit of the rest is too small by one borrow.
+/// Computes rest - divisor * factor. Returns whether it was below zero: the first digit of the rest is then too small
+/// by one borrow.
 fn subtract_multiple(rest: &mut [i32], divisor: &[i32], factor: i32) -> bool {
     let mut borrow = 0;
     for (rest, &d) in rest[1..].iter_mut().zip(divisor).rev() {

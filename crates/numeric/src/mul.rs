@@ -1,4 +1,4 @@
-//! Products: exact, with the sum of both display scales as far as the format can show that many digits.
+//! Products. They are exact, and their display scale is the sum of both, up to the limit of the format.
 
 use crate::power;
 use crate::value::{Error, Numeric, Repr, SCALE_LIMIT};
@@ -19,12 +19,12 @@ impl Numeric {
         }
     }
 
-    /// The product, also where PostgreSQL's format cannot hold it.
+    /// The product, even if PostgreSQL's format cannot hold it.
     pub(crate) fn times(&self, other: &Numeric) -> Numeric {
         match (self.long(), other.long()) {
             (Some(a), Some(b)) => a.times(&b),
             _ => match (self.direction(), other.direction()) {
-                // Zero times an infinity.
+                // Zero times an infinity is NaN.
                 (None, _) | (_, None) | (Some(0), _) | (_, Some(0)) => Numeric::NAN,
                 (Some(a), Some(b)) => Numeric::infinite(a != b),
             },

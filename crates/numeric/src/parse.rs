@@ -26,7 +26,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// PostgreSQL takes larger exponents (to either side) for an overflow, whatever they belong to.
+/// PostgreSQL reports larger exponents (in either direction) as an overflow, whatever the digits are.
 const EXPONENT_LIMIT: i64 = i32::MAX as i64 / 2;
 
 impl FromStr for Numeric {
@@ -68,19 +68,19 @@ fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
 
-/// As C's `strtol` reads it.
+/// The exponent in a text, read as by C's `strtol`.
 fn exponent(text: &str) -> Result<i64, ParseError> {
     let text = text.trim_start_matches(is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(ParseError::Syntax);
     }
-    // An exponent that is too long is also too large.
+    // An exponent with too many digits is also too large.
     let value = digits.parse().unwrap_or(i64::MAX);
     Ok(if text.starts_with('-') { -value } else { value })
 }
 
-/// Decimal digits, of which the last counts 10^exponent; `None`: beyond PostgreSQL's format.
+/// A value from decimal digits, the last of which counts 10^exponent; `None` if it is beyond PostgreSQL's format.
 pub(crate) fn build(
     negative: bool,
     digits: impl Iterator<Item = u8> + Clone,
@@ -97,7 +97,7 @@ pub(crate) fn build(
         return Some(Numeric::small(0, scale));
     }
     let digits = digits.skip(zeros);
-    // Power of ten of the first digit, and with it the weight of the first group.
+    // The power of ten of the first digit determines the weight of the first group.
     let first = (count - zeros) as i64 - 1 + exponent;
     let weight = first.div_euclid(DECIMALS as i64);
     if weight > WEIGHT_LIMIT as i64 {

@@ -1,4 +1,4 @@
-//! Powers of ten, and whole numbers of more than 128 bits where a product or a dividend needs them for a moment.
+//! Powers of ten, and intermediate integers of more than 128 bits for products and dividends.
 
 const POWERS: [u128; 39] = {
     let mut powers = [1; 39];
@@ -20,7 +20,7 @@ pub fn ten(exponent: u32) -> Option<u128> {
 #[inline]
 pub fn multiply(a: i128, b: i128) -> Option<i128> {
     match (i64::try_from(a), i64::try_from(b)) {
-        // One instruction, which cannot overflow.
+        // This is one instruction, and cannot overflow.
         (Ok(a), Ok(b)) => Some(a as i128 * b as i128),
         _ => a.checked_mul(b),
     }
@@ -40,7 +40,7 @@ pub fn signed(negative: bool, magnitude: u128) -> Option<i128> {
     if negative { 0i128.checked_sub_unsigned(magnitude) } else { i128::try_from(magnitude).ok() }
 }
 
-/// Quotient and remainder; 64-bit divisions where they do.
+/// Quotient and remainder, by 64-bit divisions if possible.
 #[inline]
 pub fn divide(a: u128, b: u128) -> (u128, u128) {
     match (u64::try_from(a), u64::try_from(b)) {
@@ -52,14 +52,14 @@ pub fn divide(a: u128, b: u128) -> (u128, u128) {
     }
 }
 
-/// Quotient and remainder of (high * 2^128 + low) / divisor, where `high < divisor`, so that the quotient fits.
+/// Quotient and remainder of (high * 2^128 + low) / divisor. `high < divisor`, so that the quotient fits.
 pub fn divide_wide(high: u128, low: u128, divisor: u128) -> (u128, u128) {
     debug_assert!(high < divisor);
     if high == 0 {
         return divide(low, divisor);
     }
-    // Long division with digits of 64 bits: the divisor has two, with its highest bit set; an estimated digit is at
-    // most two too large.
+    // Long division with digits of 64 bits. The divisor has two digits, with its highest bit set, so that an estimated
+    // digit is at most two too large.
     const HALF: u32 = 64;
     const MASK: u128 = u64::MAX as u128;
     let places = divisor.leading_zeros();
@@ -76,7 +76,7 @@ pub fn divide_wide(high: u128, low: u128, divisor: u128) -> (u128, u128) {
                 break;
             }
         }
-        // Less than the divisor: what is lost on the way is above 128 bits.
+        // The rest is less than the divisor, so only bits above 128 are lost.
         let rest = (rest << HALF | next).wrapping_sub(quotient.wrapping_mul(divisor));
         (quotient, rest)
     };

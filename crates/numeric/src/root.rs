@@ -4,9 +4,9 @@ use crate::digits::{BASE, DECIMALS, Digits};
 use crate::value::{Error, Numeric, Repr};
 use crate::var::Var;
 
-/// Significant digits that a result has at least.
+/// The least number of significant digits in a result.
 pub const SIGNIFICANT: i32 = 16;
-/// Digits that a result shows at most behind its point.
+/// The greatest number of digits behind the point in a result.
 pub const SHOWN_LIMIT: i32 = 1000;
 
 impl Numeric {
@@ -25,7 +25,7 @@ impl Numeric {
 }
 
 impl Var {
-    /// Rounded to a scale, which may be less than none: one digit more is exact.
+    /// The square root, rounded to a scale, which may be negative. The computation has one more exact digit.
     pub fn sqrt(&self, scale: i32) -> Result<Var, Error> {
         if self.is_zero() {
             return Ok(Var::zero(scale));
@@ -39,7 +39,7 @@ impl Var {
             _ => -((-scale - 1) / DECIMALS),
         };
         let count = (weight + 1 + behind).max(1);
-        // Each digit of the root is made of two: all before the point, and as many behind it.
+        // Each digit of the root comes from two digits: all digits before the point, and as many behind it.
         let taken = (self.weight + 1 + (count - weight - 1) * 2).max(1) as usize;
         let mut digits = self.digits.clone();
         digits.resize(taken, 0);
@@ -47,12 +47,12 @@ impl Var {
     }
 }
 
-/// The most digits that always fit 128 bits.
+/// The greatest number of digits that always fit 128 bits.
 const FEW: usize = 8;
-/// The most digits whose root and remainder fit 128 bits together with one more digit of the root.
+/// The greatest number of digits whose root and remainder fit 128 bits, together with one more digit of the root.
 const SOME: usize = 14;
 
-/// The integer part of the root of a whole number.
+/// The integer part of the square root of an integer.
 fn whole_root(digits: &[u16]) -> Vec<u16> {
     let (root, _) = root_and_rest(digits);
     let long = root.long().map(|long| (long.weight, long.digits.to_vec()));
@@ -72,7 +72,7 @@ fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
     for pair in pairs.as_chunks::<2>().0 {
         let upper = rest * BASE + u128::from(pair[0]);
         let all = upper * BASE + u128::from(pair[1]);
-        // At most a little too large.
+        // The estimate may be a little too large.
         let mut digit = upper.checked_div(2 * root)?.min(BASE - 1);
         let taken = |digit: u128| digit * (2 * root * BASE + digit);
         while taken(digit) > all {
@@ -83,8 +83,8 @@ fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
     Some((root, rest))
 }
 
-/// The root and the remainder that its square leaves (Zimmermann, "Karatsuba Square Root"). The upper half of the
-/// digits gives the first half of the root; a division by twice that gives the other half.
+/// The root, and the remainder (Zimmermann, "Karatsuba Square Root"). The upper half of the digits gives the first half
+/// of the root. A division by twice that half gives the other half.
 fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     if digits.len() <= FEW {
         let number = digits.iter().fold(0u128, |number, &digit| number * u128::from(BASE) + u128::from(digit));
@@ -96,7 +96,7 @@ fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     {
         return (Numeric::small(root as i128, 0), Numeric::small(rest as i128, 0));
     }
-    // The upper part has to be at least a quarter of the power of the base that each of the other parts stays below.
+    // The upper part must be at least a quarter of the power of the base that limits each of the other parts.
     let quarter = digits.len() / 4;
     let length = if quarter * 4 == digits.len() && digits[0] < BASE / 4 { quarter - 1 } else { quarter };
     let (upper, lower) = digits.split_at(digits.len() - 2 * length);
@@ -111,7 +111,7 @@ fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     let mut root = shifted(&root).plus(&quotient);
     let mut rest = shifted(&remainder).plus(&whole(&lower[length..])).plus(&quotient.times(&quotient).neg());
     if rest.direction() == Some(-1) {
-        // It is too large by one.
+        // The estimate is too large by one.
         let one = Numeric::small(1, 0);
         rest = rest.plus(&root);
         root = root.plus(&one.neg());
@@ -121,7 +121,7 @@ fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
 }
 
 impl Numeric {
-    /// Whole quotient and remainder of whole numbers.
+    /// Integer quotient and remainder of two integers.
     fn split_by(&self, divisor: &Numeric) -> (Numeric, Numeric) {
         let quotient = match (self.long(), divisor.long()) {
             (Some(a), Some(b)) => a.over(&b, 0, false).unwrap_or(Numeric::ZERO),
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_root_squared_and_the_rest_are_the_number() {
-        // Numbers by chance: a linear congruential generator.
+        // Random numbers from a linear congruential generator.
         let mut state = 9u64;
         let mut below = |end: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -4,7 +4,8 @@ use crate::power;
 use crate::value::{Numeric, Repr, SCALE_LIMIT, WEIGHT_LIMIT};
 
 impl Numeric {
-    /// Half away from zero, to `digits` digits behind the point, which are all shown, or before it, if negative.
+    /// The value rounded half away from zero, to `digits` digits behind the point, or before it if negative. All digits
+    /// behind the point are shown.
     pub fn round(&self, digits: i32) -> Numeric {
         self.cut(digits, true)
     }
@@ -23,7 +24,7 @@ impl Numeric {
     }
 
     fn cut(&self, places: i32, round: bool) -> Numeric {
-        // PostgreSQL's limits too.
+        // These are PostgreSQL's limits, too.
         let places = places.clamp(-(WEIGHT_LIMIT + 1) * 4 - 1, SCALE_LIMIT as i32);
         if let Repr::Small { mantissa, scale } = self.0
             && let Some(value) = cut_small(mantissa, scale, places, round)
@@ -51,7 +52,7 @@ fn cut_small(mantissa: i128, scale: u16, places: i32, round: bool) -> Option<Num
         return Some(Numeric::small(power::shift(mantissa, lost.unsigned_abs())?, shown));
     }
     let Some(unit) = power::ten(lost as u32) else {
-        // The mantissa is less than half of that.
+        // The mantissa is less than half a unit.
         return Some(Numeric::small(0, shown));
     };
     let (mut kept, rest) = power::divide(mantissa.unsigned_abs(), unit);

@@ -2,14 +2,14 @@
 
 use crate::value::Numeric;
 
-/// Digits behind the wanted ones with which a root is approximated.
+/// The number of additional digits with which a root is approximated.
 const GUARDS: u16 = 2;
-/// Each step doubles the digits that are right; a float has the first sixteen.
+/// The limit of steps. A float has the first sixteen digits, and each step doubles the number of right digits.
 const MOST_STEPS: usize = 2000;
 
 impl Numeric {
-    /// The root, rounded half away from zero to `scale` digits behind the point; `None` for a value that is negative
-    /// or not finite.
+    /// The root, rounded half away from zero to `scale` digits behind the point; `None` for a value that is negative or
+    /// not finite.
     pub fn root(&self, scale: u16) -> Option<Numeric> {
         match self.direction()? {
             _ if !self.is_finite() => None,

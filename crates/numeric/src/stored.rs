@@ -1,6 +1,6 @@
-//! PostgreSQL's stored form, without the length header of a varlena, in the machine's byte order. A header word holds
-//! sign, display scale and weight, or two words if they do not fit one. Base-10000 digits follow, most significant
-//! first.
+//! PostgreSQL's stored form, without the varlena's length, in the machine's byte order. It begins with a header word
+//! with sign, display scale and weight, or with two words if these do not fit. Base-10000 digits follow, most
+//! significant first.
 
 use crate::digits::{BASE, DECIMALS, Digits};
 use crate::value::{GROUPS, Long, Numeric, Repr, spread};
@@ -23,7 +23,7 @@ const SHORT_WEIGHT_SIGN: u16 = 0x0040;
 const SHORT_WEIGHT_MASK: u16 = 0x003F;
 
 impl Numeric {
-    /// `bytes`: PostgreSQL's stored form, behind its length header. `None`: not well-formed.
+    /// `bytes` are PostgreSQL's stored form after the length. `None` if they are malformed.
     pub fn from_stored(bytes: &[u8]) -> Option<Numeric> {
         let (words, []) = bytes.as_chunks::<2>() else { return None };
         let (&header, words) = words.split_first()?;
@@ -53,7 +53,7 @@ impl Numeric {
         if words.len() <= GROUPS {
             let digits = &mut few[..words.len()];
             fill(digits, words)?;
-            // Nearly always; what this does not take is looked at below.
+            // This is nearly always possible; other values are handled below.
             if let Some(mantissa) = crate::value::gather(digits, weight, scale)
                 && let Some(mantissa) = crate::power::signed(negative, mantissa)
             {
@@ -74,7 +74,7 @@ impl Numeric {
         behind <= 0 || (behind < DECIMALS && last % 10u16.pow(behind as u32) == 0)
     }
 
-    /// Appends what PostgreSQL stores behind the length header.
+    /// Appends PostgreSQL's stored form, which follows the length.
     pub fn write_stored(&self, out: &mut Vec<u8>) {
         match &self.0 {
             Repr::NaN => out.extend(NAN.to_ne_bytes()),

@@ -1,11 +1,11 @@
-//! Text as PostgreSQL shows it.
+//! The text that PostgreSQL shows.
 
 use std::fmt;
 
 use crate::digits::DECIMALS;
 use crate::value::{Long, Numeric, Repr};
 
-/// Decimal digits of an `i128`.
+/// The greatest number of decimal digits in an `i128`.
 const MOST: usize = 39;
 
 impl fmt::Display for Numeric {
@@ -34,7 +34,7 @@ impl fmt::Display for Numeric {
     }
 }
 
-/// Decimal digits, right-aligned; none for zero.
+/// Writes decimal digits, right-aligned; none for zero.
 pub(crate) fn decimals(mut rest: u128, room: &mut [u8; MOST]) -> &str {
     const LARGE: u128 = 10u128.pow(19);
     let mut at = MOST;
@@ -55,7 +55,7 @@ pub(crate) fn decimals(mut rest: u128, room: &mut [u8; MOST]) -> &str {
         }
         rest = upper;
         if rest > 0 {
-            // The zeros in front are there already.
+            // The leading zeros were written before.
             at = end - 19;
         }
     }

@@ -1,4 +1,4 @@
-//! Sums and averages as PostgreSQL's aggregates make them.
+//! Sums and averages with the results of PostgreSQL's aggregates.
 
 use crate::add::aligned;
 use crate::digits::{BASE, Digits};
@@ -8,9 +8,9 @@ use crate::value::{Error, Long, Numeric, Repr};
 /// A sum that is exact in any order, shown with the largest display scale of its addends.
 #[derive(Clone, Debug, Default)]
 pub struct Total {
-    /// Finite addends.
+    /// The number of finite addends.
     finite: u64,
-    /// Sum of those that fit here, at `scale`.
+    /// The sum of the addends that fit here, at `scale`.
     sum: i128,
     scale: u16,
     /// The largest display scale.
@@ -24,22 +24,22 @@ struct Rest {
     nan: u64,
     infinite: u64,
     negative_infinite: u64,
-    /// Sum of finite addends that do not fit 128 bits with the others.
+    /// The sum of finite addends that do not fit 128 bits together with the others.
     digits: Vec<i64>,
-    /// Weight of the first of `digits`, which is the least significant.
+    /// The weight of the first of `digits`, which is the least significant.
     bottom: i32,
-    /// Values added since the digits were last made proper ones.
+    /// The number of values that were added since the digits were last normalised.
     pending: u64,
 }
 
-/// So many values of 14 bits fit a digit of 63.
+/// This many values of 14 bits fit a digit of 63 bits.
 const MOST_PENDING: u64 = 1 << 48;
 
 impl Total {
     #[inline]
     pub fn add(&mut self, value: &Numeric) {
         match value.0 {
-            // The same scale as before, nearly always.
+            // The scale is nearly always the same as before.
             Repr::Small { mantissa, scale } if scale == self.scale => match self.sum.checked_add(mantissa) {
                 Some(sum) => {
                     self.sum = sum;
@@ -51,7 +51,7 @@ impl Total {
         }
     }
 
-    /// Adds a value as often as `times` says.
+    /// Adds a value `times` times.
     pub fn add_times(&mut self, value: &Numeric, times: u64) {
         if times == 0 {
             return;
@@ -66,7 +66,7 @@ impl Total {
         }
     }
 
-    /// Takes an addend back, also one that only a total merged later has. The display scale stays.
+    /// Removes an addend, even one of a total that was merged later. The display scale stays.
     pub fn remove(&mut self, value: &Numeric) {
         match value.scale() {
             Some(scale) => {
@@ -81,7 +81,7 @@ impl Total {
         }
     }
 
-    /// Adds what another total has added up.
+    /// Adds another total.
     pub fn merge(&mut self, other: &Total) {
         self.finite = self.finite.wrapping_add(other.finite);
         self.shown = self.shown.max(other.shown);
@@ -97,17 +97,17 @@ impl Total {
         }
     }
 
-    /// Addends.
+    /// The number of addends.
     pub fn count(&self) -> u64 {
         self.finite + self.rest.as_ref().map_or(0, |rest| rest.nan + rest.infinite + rest.negative_infinite)
     }
 
-    /// `None`: no addends.
+    /// The sum; `None` if there are no addends.
     pub fn sum(&self) -> Option<Result<Numeric, Error>> {
         (self.count() != 0).then(|| self.value().checked())
     }
 
-    /// `None`: no addends.
+    /// The average; `None` if there are no addends.
     pub fn average(&self) -> Option<Result<Numeric, Error>> {
         (self.count() != 0).then(|| {
             let sum = self.value().checked()?;
@@ -138,7 +138,7 @@ impl Total {
                 (self.sum, self.scale) = (sum, scale);
                 return;
             }
-            // What was added up so far makes room for this one.
+            // The sum so far is moved, to make room for this value.
             let before = Numeric::small(std::mem::replace(&mut self.sum, addend), self.scale);
             self.scale = scale;
             self.add_long(&before);
@@ -199,7 +199,7 @@ impl Rest {
         }
     }
 
-    /// Makes proper digits of all but the last, which has the sign.
+    /// Normalises all digits except the last, which has the sign.
     fn carry(&mut self) {
         let base = BASE as i64;
         let mut carry = 0;
@@ -218,7 +218,7 @@ impl Rest {
         self.pending = 1;
     }
 
-    /// The sum; `None`: zero.
+    /// The sum; `None` if it is zero.
     fn long(&self) -> Option<Long> {
         let mut proper = self.clone();
         proper.carry();

@@ -1,4 +1,4 @@
-//! The representation of a value, with the questions and changes that need no arithmetic.
+//! The representation of a value, with functions that need no arithmetic.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ pub struct Numeric(pub(crate) Repr);
 
 #[derive(Clone, Debug)]
 pub(crate) enum Repr {
-    /// mantissa / 10^scale, shown with `scale` digits. Every finite value that fits is held so.
+    /// mantissa / 10^scale, shown with `scale` digits. Every finite value that fits has this form.
     Small {
         mantissa: i128,
         scale: u16,
@@ -24,14 +24,14 @@ pub(crate) enum Repr {
     NaN,
 }
 
-/// A finite value as PostgreSQL computes with it: digit `i` counts 10000^(weight - i).
+/// A finite value in PostgreSQL's form: digit `i` counts 10000^(weight - i).
 #[derive(Clone, Debug)]
 pub(crate) struct Long {
     pub negative: bool,
-    /// Zeros at either end are left out; zero has none at all.
+    /// The digits, without zeros at either end; zero has none.
     pub digits: Digits,
     pub weight: i32,
-    /// Digits shown behind the point; there are none beyond.
+    /// The number of digits that are shown behind the point. The value has no further ones.
     pub scale: u16,
 }
 
@@ -44,7 +44,7 @@ pub enum Error {
     LogarithmOfZero,
     LogarithmOfNegative,
     ZeroToNegativePower,
-    /// A negative number raised to a power that is not whole.
+    /// A negative number with an exponent that is no integer.
     ComplexPower,
 }
 
@@ -64,12 +64,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A value stores its weight in 16 bits: 131072 digits before the point.
+/// A value stores its weight in 16 bits, which allows 131072 digits before the point.
 pub(crate) const WEIGHT_LIMIT: i32 = i16::MAX as i32;
-/// Digits behind the point that a value can store.
+/// The greatest number of digits behind the point that a value can store.
 pub(crate) const SCALE_LIMIT: u16 = 0x3FFF;
 
-/// Groups of four that the decimal digits of an `i128` can touch.
+/// The number of groups of four that the decimal digits of an `i128` can touch.
 pub(crate) const GROUPS: usize = 11;
 
 impl Numeric {
@@ -87,7 +87,7 @@ impl Numeric {
         Numeric(Repr::Infinite { negative })
     }
 
-    /// `digits[0]` counts 10000^weight; zeros at either end are welcome.
+    /// A value whose `digits[0]` counts 10000^weight; there may be zeros at either end.
     pub(crate) fn from_digits(negative: bool, weight: i32, digits: Digits, scale: u16) -> Numeric {
         let (digits, zeros) = digits.stripped();
         let weight = weight - zeros as i32;
@@ -109,7 +109,7 @@ impl Numeric {
         matches!(self.0, Repr::Small { mantissa: 0, .. })
     }
 
-    /// -1, 0, or 1; `None` for NaN.
+    /// The sign as -1, 0, or 1; `None` for NaN.
     pub(crate) fn direction(&self) -> Option<i32> {
         match &self.0 {
             Repr::Small { mantissa, .. } => Some(mantissa.signum() as i32),
@@ -161,13 +161,13 @@ impl Numeric {
         if self.direction() == Some(-1) { self.neg() } else { self.clone() }
     }
 
-    /// -1, 0, 1, or NaN.
+    /// The sign as -1, 0, 1, or NaN.
     pub fn sign(&self) -> Numeric {
         self.direction().map_or(Numeric::NAN, |direction| Numeric::small(direction as i128, 0))
     }
 
     /// The value, if PostgreSQL's format can hold it. Operations that return an `Error` have checked their results.
-    /// `ceil`, `floor` and `round` can carry one digit beyond the limit before the point.
+    /// `ceil`, `floor` and `round` can exceed the limit before the point by one digit.
     pub fn checked(self) -> Result<Numeric, Error> {
         match &self.0 {
             Repr::Long(long) if long.weight > WEIGHT_LIMIT || long.scale > SCALE_LIMIT => Err(Error::Overflow),
@@ -176,7 +176,7 @@ impl Numeric {
         }
     }
 
-    /// Bytes on the heap.
+    /// The bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Repr::Long(Long { digits: Digits::Heap(digits), .. }) => digits.capacity() * size_of::<u16>(),
@@ -184,7 +184,7 @@ impl Numeric {
         }
     }
 
-    /// As a finite value's digits.
+    /// The digits of a finite value.
     pub(crate) fn long(&self) -> Option<Cow<'_, Long>> {
         match &self.0 {
             Repr::Small { mantissa, scale } => Some(Cow::Owned(split(*mantissa, *scale))),
@@ -194,9 +194,9 @@ impl Numeric {
     }
 }
 
-/// Without zeros at the end, as far as they are behind the point. Not for zero.
+/// Removes zeros at the end, as far as they are behind the point. Not for zero.
 fn trim(mut mantissa: i128, mut scale: u16) -> (i128, u16) {
-    // Multiples of 10^4 are multiples of 2^4, which shows without a division.
+    // Multiples of 10^4 are multiples of 2^4, which can be tested without a division.
     while i64::try_from(mantissa).is_err() && scale >= 4 && mantissa.trailing_zeros() >= 4 && mantissa % 10_000 == 0 {
         mantissa /= 10_000;
         scale -= 4;
@@ -219,15 +219,15 @@ fn trim(mut mantissa: i128, mut scale: u16) -> (i128, u16) {
     (small as i128, scale)
 }
 
-/// Digits times 10^scale, if that is whole and fits. The last digit must not be zero, unless the scale still shows
-/// it; otherwise `None` does not mean that the value is too large.
+/// Digits times 10^scale, if that is an integer and fits. The last digit must not be zero, unless the scale still shows
+/// it. Otherwise, `None` does not mean that the value is too large.
 #[inline]
 pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
     let Some((&last, front)) = digits.split_last() else { return Some(0) };
     if digits.len() > GROUPS {
         return None;
     }
-    // Power of ten of the last digit, once the value is scaled.
+    // The power of ten of the last digit, once the value is scaled.
     let exponent = (weight - front.len() as i32) * DECIMALS + scale as i32;
     let (head, tail) = front.split_at(front.len().min(4));
     let head = head.iter().fold(0u64, |value, &d| value * BASE as u64 + d as u64);
@@ -251,14 +251,14 @@ pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
     }
 }
 
-/// Base-10000 digits, right-aligned, of mantissa / 10^scale, with zeros at both ends still there; returns where they
+/// The base-10000 digits of mantissa / 10^scale, right-aligned, perhaps with zeros at both ends. Returns where they
 /// begin, and the weight of the first.
 #[inline]
 pub(crate) fn spread(magnitude: u128, scale: u16, digits: &mut [u16; GROUPS]) -> (usize, i32) {
     let mut at = GROUPS;
     let odd = scale as u32 % DECIMALS as u32;
     let mut rest = magnitude;
-    // The last digit may have less than four decimals: it is filled up with zeros.
+    // The last digit may have fewer than four decimals, and is filled up with zeros.
     if odd != 0 {
         let unit = 10u16.pow(odd);
         let last;

@@ -1,23 +1,23 @@
-//! Intermediate finite values of approximations: products and quotients are cut to a scale, as PostgreSQL cuts them.
+//! Intermediate finite values of approximations. Products and quotients are cut to a scale, as in PostgreSQL.
 //!
-//! The digits after the last correct one depend on how many were computed, so these steps are PostgreSQL's.
+//! The digits after the last correct one depend on how many were computed, so these steps are the same as PostgreSQL's.
 
 use std::cmp::Ordering;
 
 use crate::digits::{BASE, DECIMALS, Digits};
 use crate::value::{Error, Long, Numeric};
 
-/// Base-10000 digits that a product has behind the last one that is wanted, and a quotient.
+/// The number of additional base-10000 digits in a product; the next constant is that for a quotient.
 const PRODUCT_GUARDS: i32 = 2;
 const QUOTIENT_GUARDS: i32 = 4;
 
-/// Digit `i` counts 10000^(weight - i). There are no zeros at either end, and none in zero, whose weight is 0.
+/// Digit `i` counts 10000^(weight - i). There are no zeros at either end. Zero has no digits, and its weight is 0.
 #[derive(Clone, Debug)]
 pub struct Var {
     pub negative: bool,
     pub digits: Vec<u16>,
     pub weight: i32,
-    /// Decimal digits behind the point that it is known to; less than none while large numbers are made smaller.
+    /// The number of known decimal digits behind the point; negative while large numbers are being reduced.
     pub scale: i32,
 }
 
@@ -30,7 +30,7 @@ impl Var {
         Var { negative: false, digits: vec![value], weight: 0, scale: 0 }
     }
 
-    /// `tenths` below ten.
+    /// A value with one decimal; `tenths` is below ten.
     pub fn tenths(whole: u16, tenths: u16) -> Var {
         Var::new(false, 0, vec![whole, tenths * (BASE / 10)], 1)
     }
@@ -70,7 +70,7 @@ impl Var {
         self.digits.len() as i32 == self.weight + 1 && self.digits.last().is_some_and(|digit| digit % 2 == 1)
     }
 
-    /// The float that `strtod` reads from its text: infinite beyond all floats, or zero.
+    /// The float that `strtod` reads from its text; infinite beyond all floats, and perhaps zero.
     pub fn to_f64(&self) -> f64 {
         let mut text = String::with_capacity(self.digits.len() * 4 + 16);
         if self.negative {
@@ -110,7 +110,7 @@ impl Var {
             return Var { scale, ..large.clone() };
         }
         let bottom = |var: &Var| var.weight - var.digits.len() as i32 + 1;
-        // One more, for the carry.
+        // One more digit, for the carry.
         let (top, last) = (large.weight + 1, bottom(large).min(bottom(small)));
         let mut sum = vec![0i32; (top - last + 1) as usize];
         let at = |var: &Var| (top - var.weight) as usize;
@@ -134,7 +134,7 @@ impl Var {
         self.plus(&Var { negative: !other.negative, ..other.clone() })
     }
 
-    /// Rounded to a scale, without what digits far behind it would add.
+    /// The product, rounded to a scale, without the contribution of digits far behind it.
     pub fn times(&self, other: &Var, scale: i32) -> Var {
         if self.is_zero() || other.is_zero() {
             return Var::zero(scale);
@@ -147,7 +147,7 @@ impl Var {
         }
         let mut sums = vec![0u64; count as usize];
         for (i, &a) in self.digits.iter().enumerate().take(count as usize - 2) {
-            // Digits behind the last of them are left out.
+            // Later digits are left out.
             for (sum, &b) in sums[i + 2..].iter_mut().zip(&other.digits) {
                 *sum += u64::from(a) * u64::from(b);
             }
@@ -162,12 +162,12 @@ impl Var {
         rounded(self.negative != other.negative, weight, digits, scale)
     }
 
-    /// Rounded to a scale.
+    /// The quotient by a small divisor, rounded to a scale.
     pub fn over_small(&self, divisor: u32, scale: i32) -> Var {
         self.over_digits(divisor, 0, scale)
     }
 
-    /// `divisor` counts 10000^`divisor_weight`.
+    /// The quotient; `divisor` counts 10000^`divisor_weight`.
     fn over_digits(&self, divisor: u32, divisor_weight: i32, scale: i32) -> Var {
         if self.is_zero() {
             return Var::zero(scale);
@@ -184,7 +184,8 @@ impl Var {
         rounded(self.negative, weight, (0..count).map(digit).collect(), scale)
     }
 
-    /// Rounded to a scale, by digits that are estimated, a few more than are wanted. Not by zero.
+    /// The quotient, rounded to a scale, from estimated digits with a few more than necessary. The divisor must not be
+    /// zero.
     pub fn over(&self, divisor: &Var, scale: i32) -> Var {
         let negative = self.negative != divisor.negative;
         match divisor.digits[..] {
@@ -204,7 +205,7 @@ impl Var {
         rounded(negative, weight, digits, scale)
     }
 
-    /// One by it, exact to a scale that values have.
+    /// The reciprocal, exact to a scale that values have.
     pub fn inverse(&self, scale: i32) -> Result<Var, Error> {
         let long = |var: &Var| Long {
             negative: var.negative,
@@ -220,7 +221,7 @@ impl Var {
         Var { negative: negative && !self.is_zero(), ..self }
     }
 
-    /// Half away from zero.
+    /// The value rounded half away from zero.
     pub fn round(self, scale: i32) -> Var {
         rounded(self.negative, self.weight, self.digits, scale)
     }
@@ -228,7 +229,7 @@ impl Var {
 
 /// Rounds half away from zero, to `scale` decimal digits behind the point.
 fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var {
-    // Decimal digits that stay.
+    // The number of decimal digits that remain.
     let stay = (weight + 1) * DECIMALS + scale;
     if stay < 0 {
         return Var::zero(scale);
@@ -239,7 +240,7 @@ fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var
     let lost = digit % unit;
     digits.truncate(whole + 1);
     digits[whole] = digit - lost;
-    // One in front, for the carry.
+    // One more digit in front, for the carry.
     digits.insert(0, 0);
     let mut carry = if lost >= unit / 2 { unit } else { 0 };
     for digit in digits.iter_mut().rev() {
@@ -250,8 +251,8 @@ fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var
     Var::new(negative, weight + 1, digits, scale)
 }
 
-/// The first `count` + 1 digits of a quotient of numbers below one, the last of them not for certain. Each digit is
-/// estimated in floats and may be one too large or too small, which the digits behind it make good.
+/// The first `count` + 1 digits of a quotient of numbers below one; the last is not certain. Each digit is estimated in
+/// floats. It may be too large or too small by one, for which the following digits compensate.
 fn estimated_quotient(dividend: &[u16], divisor: &[u16], count: usize) -> Vec<u16> {
     const BASE: i32 = crate::digits::BASE as i32;
     /// The largest sum before carries must be resolved, so that 32 bits do not overflow.
@@ -300,7 +301,7 @@ fn estimated_quotient(dividend: &[u16], divisor: &[u16], count: usize) -> Vec<u1
     digits
 }
 
-/// Towards minus infinity, but that whole numbers below zero lose one, too.
+/// Rounds towards minus infinity, except that negative integers are decreased by one, too.
 fn below(value: f64) -> i32 {
     if value >= 0.0 { value as i32 } else { value as i32 - 1 }
 }

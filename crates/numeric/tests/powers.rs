@@ -1,4 +1,4 @@
-//! Roots, logarithms and powers: what a PostgreSQL computed is in `vectors.tsv`; here is what holds of them all.
+//! Roots, logarithms and powers: laws that hold for all of them. `vectors.tsv` contains results of PostgreSQL.
 
 use anker_numeric::{Error, Numeric};
 
@@ -10,13 +10,13 @@ fn value(text: &str) -> Numeric {
 fn roots_are_the_largest_whose_squares_are_not_larger() {
     let mut text = String::new();
     for i in 1..400u32 {
-        // Digits of all lengths, with nines and zeros among them.
+        // Numbers of all lengths, which contain nines and zeros.
         text.push(char::from(b'0' + (i * i * 7 + i / 3) as u8 % 10));
         for (number, scale) in [(format!("{i}{text}"), 0), (format!("{i}.{text}"), text.len() as i32)] {
             let number = value(&number);
             let root = number.sqrt().expect("not negative");
             assert!(root.scale().is_some_and(|shown| i32::from(shown) >= scale));
-            // Half a unit to either side.
+            // Half a unit in either direction.
             let unit = value(&format!("5e-{}", root.scale().expect("finite") + 1));
             let (below, above) = (root.sub(&unit).expect("short"), root.add(&unit).expect("short"));
             assert!(

@@ -1,4 +1,4 @@
-//! The work per row that a plan asks for.
+//! The work per row that a plan needs.
 
 use std::collections::BTreeSet;
 
@@ -6,19 +6,19 @@ use plan::{ColumnId, Expr, Physical, Plan, Rel, Type};
 
 use crate::{Flow, Work};
 
-/// The number of values that a compared pair of a nested loop counts for. Two conditions on a pair took two
+/// The number of values to which one compared pair of a nested loop is equivalent. Two conditions on a pair took two
 /// nanoseconds with two threads.
 const VALUES_OF_PAIR: f64 = 4.0;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     reads: Vec<Reads>,
-    /// For a row that is grouped: its aggregates, and what is computed for them.
+    /// The work for a grouped row: its aggregates, and the expressions in them.
     per_grouped: f64,
     per_returned: f64,
-    /// The engine returns no more rows than the query wants.
+    /// Whether the engine returns no more rows than the query needs.
     pub is_limited: bool,
-    /// It returns all rows in an order.
+    /// Whether the engine returns all rows in an order.
     pub is_sorted: bool,
 }
 
@@ -26,11 +26,11 @@ pub struct Demand {
 #[derive(Clone, Debug, PartialEq)]
 struct Reads {
     tables: Vec<u32>,
-    /// For a row: the columns that are touched, and the conditions on them alone.
+    /// The work for a row: the columns that are read, and the conditions that read only them.
     per_row: f64,
 }
 
-/// How many values of eight bytes one of the type counts for.
+/// The number of values of eight bytes to which a value of the type is equivalent.
 pub fn weight(ty: Type) -> f64 {
     match ty.physical() {
         Physical::Bit | Physical::Int16 | Physical::Int32 | Physical::Int64 | Physical::Float64 => 1.0,
@@ -70,7 +70,7 @@ impl Demand {
         demand
     }
 
-    /// `rows_of`: how many rows a table has.
+    /// `rows_of` returns the number of rows in a table.
     pub fn work(&self, mut rows_of: impl FnMut(u32) -> f64, flow: Flow) -> Work {
         let read = |reads: &Reads| reads.per_row * reads.tables.iter().map(|table| rows_of(*table)).sum::<f64>();
         Work {
@@ -83,7 +83,7 @@ impl Demand {
     }
 }
 
-/// The relation of each column that a scan makes, by its number.
+/// For each column, by its number, the relation whose scan makes it.
 fn origins(plan: &Plan) -> Vec<Option<usize>> {
     let mut origins = vec![None; plan.columns.len()];
     plan.root.visit(&mut |rel| {
@@ -94,14 +94,14 @@ fn origins(plan: &Plan) -> Vec<Option<usize>> {
     origins
 }
 
-/// The columns that some expression reads, each once.
+/// The columns that any expression reads, each once.
 fn read_columns(plan: &Plan) -> BTreeSet<ColumnId> {
     let mut read: BTreeSet<ColumnId> = plan.output.iter().flat_map(Expr::columns).collect();
     plan.root.visit(&mut |rel| read.extend(rel.expressions().into_iter().flat_map(Expr::columns)));
     read
 }
 
-/// The relation whose columns are the only ones that a condition reads.
+/// The relation, if a condition reads only columns of one.
 fn only_relation(condition: &Expr, origins: &[Option<usize>]) -> Option<usize> {
     let mut relations = condition.columns().into_iter().map(|ColumnId(column)| origins[column as usize]);
     let first = relations.next()??;
@@ -161,7 +161,7 @@ mod tests {
     fn columns_and_conditions_count_for_each_row_of_their_table() {
         let rows_of = |relid| if relid == 7 { 1000.0 } else { 10.0 };
         let work = Demand::of(&joined()).work(rows_of, Flow::default());
-        // Two columns on one side; a column, a text and a condition on the other. The join's own condition is not
+        // One side has two columns; the other has a column, a text and a condition. The join's own condition is not
         // counted as a value.
         assert_eq!(work.values, 2.0 * 1000.0 + (1.0 + 4.0 + 1.0) * 10.0);
         assert_eq!(work.rows, 0.0);
@@ -171,7 +171,7 @@ mod tests {
     fn what_flows_counts_by_the_rows_that_are_expected() {
         let flow = Flow { joined: 300.0, grouped: 100.0, returned: 1.0, ..Flow::default() };
         let work = Demand::of(&joined()).work(|_| 0.0, flow);
-        // The aggregate and the multiplication, and the row itself.
+        // The work of the aggregate, of the multiplication, and of the row itself.
         assert_eq!(work, Work { values: 200.0, rows: 400.0, results: 3.0 });
     }
 

@@ -6,15 +6,15 @@ use crate::{Costs, Work};
 #[derive(Clone, Copy, Debug)]
 pub struct Observed {
     pub work: Work,
-    /// In any unit: the costs come in the same.
+    /// The time in any unit; the costs will have the same unit.
     pub time: f64,
 }
 
-/// The most rounds; further ones change nothing that could be measured.
+/// The greatest number of rounds; further ones change nothing measurable.
 const ROUNDS: usize = 20_000;
 
 /// The costs with the least sum of squared *relative* errors, so that short queries count as much as long ones. None is
-/// negative; that of work that no query has asked for is 0.
+/// negative. A cost is 0 if no query had such work.
 pub fn fit(observed: &[Observed]) -> Costs {
     let relative = |observed: &Observed| {
         let Work { values, rows, results } = observed.work;

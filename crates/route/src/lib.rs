@@ -1,8 +1,8 @@
 //! The cost of a query in the engine, in the units of PostgreSQL's planner.
 //!
 //! The planner has its own number for the heap. The engine's cost is a sum of four terms: a fixed cost per query,
-//! values read and computed, rows joined and grouped, and values returned. The engine itself is not asked: the
-//! translated plan says what is read, the heap's plan how many rows come out.
+//! values read and computed, rows joined and grouped, and values returned. The engine itself is not asked. The
+//! translated plan determines what is read, and the heap's plan determines how many rows are returned.
 
 mod demand;
 mod fit;
@@ -13,13 +13,13 @@ pub use fit::{Observed, fit};
 /// Cost factors, in the planner's units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// Per query, however small.
+    /// The cost per query, for any size.
     pub startup: f64,
-    /// Per value of eight bytes or less that is read, and per operation on it.
+    /// The cost per value of eight bytes or less that is read, and per operation on it.
     pub value: f64,
-    /// Per row that is joined or grouped.
+    /// The cost per row that is joined or grouped.
     pub row: f64,
-    /// Per value that is returned to PostgreSQL, and once more per row.
+    /// The cost per value that is returned to PostgreSQL, and once more per row.
     pub result: f64,
 }
 
@@ -31,14 +31,14 @@ pub struct Work {
     pub results: f64,
 }
 
-/// How many rows the planner expects where.
+/// The numbers of rows that the planner expects in a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flow {
-    /// That go into joins and come out of them.
+    /// The number of rows that go into joins and come out of them.
     pub joined: f64,
-    /// Pairs of rows that are compared, since no equality finds the partners.
+    /// The number of pairs of rows that are compared because no equality finds the partners.
     pub paired: f64,
-    /// That are grouped.
+    /// The number of rows that are grouped.
     pub grouped: f64,
     pub returned: f64,
 }

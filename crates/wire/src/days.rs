@@ -1,15 +1,15 @@
 //! The Gregorian calendar, which PostgreSQL extends to all times.
 
-/// Days from the first of March 6401 BC, before all days that PostgreSQL has, to 2000-01-01.
+/// The days from 1 March 6401 BC, which is before all of PostgreSQL's days, to 2000-01-01.
 const TO_2000: i64 = 730_425 + 16 * CYCLE;
-/// Days in four hundred years.
+/// The days in four hundred years.
 const CYCLE: i64 = 146_097;
-/// That year.
+/// The year of that first day.
 const FIRST_YEAR: i64 = -6400;
 
-/// Year (0 is 1 BC), month and day of a day that is counted from 2000-01-01.
+/// The year (0 is 1 BC), the month and the day of a day that is counted from 2000-01-01.
 ///
-/// Years begin in March here, so that a leap day is a year's last one. Quotients are computed as products with
+/// Years begin in March here, so that a leap day is the last day of a year. Quotients are computed as products with
 /// fractions of powers of two (Neri and Schneider, "Euclidean affine functions and their application to calendar
 /// algorithms", 2023).
 #[inline]

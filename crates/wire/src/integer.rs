@@ -1,6 +1,6 @@
-//! Whole numbers.
+//! The text of integers.
 
-/// Room for any of them.
+/// The room that any integer needs.
 pub const ROOM: usize = 20;
 
 /// The digits of 0 to 99.
@@ -14,13 +14,13 @@ static PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Two digits of a number below 100.
+/// The two digits of a number below 100.
 #[inline]
 pub(crate) fn pair(number: u32) -> [u8; 2] {
     PAIRS[number as usize]
 }
 
-/// Four digits of a number below 10,000.
+/// The four digits of a number below 10,000.
 #[inline]
 pub(crate) fn four(number: u32) -> [u8; 4] {
     let ([a, b], [c, d]) = (pair(number / 100), pair(number % 100));

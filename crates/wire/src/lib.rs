@@ -1,7 +1,7 @@
-//! PostgreSQL's values as its clients read them, byte for byte what the server's own output functions write.
+//! PostgreSQL's values in the form that clients read, byte for byte as the server's own output functions write them.
 //!
-//! Each function writes to the beginning of `out` and returns how many bytes it wrote. The room that a value needs is
-//! stated beside its function; a shorter `out` is a panic.
+//! Each function writes to the beginning of `out`, and returns the number of bytes. The room that a value needs is
+//! stated beside its function; a shorter `out` causes a panic.
 
 #![forbid(unsafe_code)]
 

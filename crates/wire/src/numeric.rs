@@ -1,4 +1,4 @@
-//! Numerics, from the form that they are stored in: see `plan::numeric`.
+//! Numerics, from their stored form: see `plan::numeric`.
 
 use crate::integer::{four, unsigned};
 
@@ -13,19 +13,19 @@ const SHORT_SCALE_SHIFT: u16 = 7;
 const SHORT_WEIGHT_SIGN: u16 = 0x0040;
 const SHORT_WEIGHT_MASK: u16 = 0x003F;
 
-/// One that is a number.
+/// A stored numeric that is a finite number.
 pub struct Stored<'a> {
     negative: bool,
-    /// Weight of the first digit, in powers of 10,000.
+    /// The weight of the first digit, in powers of 10,000.
     weight: i16,
-    /// Decimal digits that are shown behind the point.
+    /// The number of decimal digits that are shown behind the point.
     scale: u16,
-    /// To the base of 10,000, each in the machine's order of bytes.
+    /// The digits to base 10,000, each in the machine's byte order.
     digits: &'a [[u8; 2]],
 }
 
 impl<'a> Stored<'a> {
-    /// `bytes`: its content, behind the length. `None`: not a number, infinite, or cut off.
+    /// `bytes` are its content after the length. `None` if it is NaN, infinite, or cut off.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Option<Stored<'a>> {
         let (words, _) = bytes.as_chunks::<2>();
@@ -54,14 +54,14 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// The digit of a place, counted from the first.
+    /// The digit at a place, counted from the first.
     #[inline]
     fn digit(&self, at: i32) -> u32 {
         usize::try_from(at).ok().and_then(|at| self.digits.get(at)).map_or(0, |&digit| u16::from_ne_bytes(digit).into())
     }
 
     pub fn text_room(&self) -> usize {
-        // The sign, four digits for each place (at least one), the point, and a whole last place.
+        // The sign, four decimal digits for each place (at least one), the point, and a complete last place.
         1 + 4 * (i32::from(self.weight) + 1).max(1) as usize + 1 + usize::from(self.scale) + 3
     }
 

@@ -1,4 +1,4 @@
-//! Universally unique identifiers.
+//! The text of uuids.
 
 pub const ROOM: usize = 36;
 

@@ -22,7 +22,7 @@ pub struct Account {
     pub name: String,
 }
 
-/// Account `id` as it is loaded: of ten branches, with the balance 1000.
+/// Account `id` as it is loaded: in one of ten branches, with the balance 1000.
 pub fn account(id: i64) -> Account {
     Account { id, branch: id % 10, balance: 1000, name: format!("account {id}") }
 }
@@ -100,7 +100,7 @@ pub fn aggregate(relid: u32, filters: Vec<Expr>, keys: Vec<Expr>, aggregates: Ve
     group(plan, keys, aggregates)
 }
 
-/// Groups the plan's rows; what it returned before is gone.
+/// Groups the plan's rows; the previous output is dropped.
 pub fn group(mut plan: Plan, keys: Vec<Expr>, aggregates: Vec<Agg>) -> Plan {
     let typed = plan.clone();
     let mut new = |ty: Type| {
@@ -118,7 +118,7 @@ pub fn group(mut plan: Plan, keys: Vec<Expr>, aggregates: Vec<Agg>) -> Plan {
     Plan { output: root.columns().into_iter().map(Expr::column).collect(), root, ..plan }
 }
 
-/// `SELECT count(*), min(n), max(n)` of numbers that are sent along.
+/// `SELECT count(*), min(n), max(n)` over numbers that are sent along.
 pub fn of_sent() -> Plan {
     let relation = Relation { source: Source::Sent, columns: vec![Type::Int64], visible_if: Vec::new() };
     let root = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };
@@ -127,7 +127,7 @@ pub fn of_sent() -> Plan {
     group(plan, Vec::new(), vec![Agg::CountStar, Agg::Min(column(0)), Agg::Max(column(0))])
 }
 
-/// `SELECT count(*) FROM accounts a, accounts b WHERE a.id <> b.id`: looks at every pair.
+/// `SELECT count(*) FROM accounts a, accounts b WHERE a.id <> b.id`, which compares every pair.
 pub fn pairs(relid: u32) -> Plan {
     let width = TYPES.len() as u16;
     let scan =
@@ -144,7 +144,7 @@ pub fn pairs(relid: u32) -> Plan {
     group(plan, Vec::new(), vec![Agg::CountStar])
 }
 
-/// `SELECT sum(balance), count(*) FROM accounts WHERE id > 0`, and of account 0 the balance.
+/// `SELECT sum(balance), count(*) FROM accounts WHERE id > 0`, or the balance of account 0.
 pub fn totals(relid: u32, only_zero: bool) -> Plan {
     let filter = compare(if only_zero { CmpOp::Eq } else { CmpOp::Gt }, ID, 0);
     aggregate(relid, vec![filter], Vec::new(), vec![Agg::Sum(column(BALANCE)), Agg::CountStar])

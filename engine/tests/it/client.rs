@@ -1,4 +1,4 @@
-//! The clients' side: backends with queries, loaders with rows.
+//! The clients: backends with queries, and loaders with rows.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -45,7 +45,7 @@ impl Client {
         client
     }
 
-    /// Without a greeting.
+    /// Connects without a greeting.
     pub fn connect_raw(socket: &Path) -> Client {
         let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -56,7 +56,7 @@ impl Client {
         frame::write(&mut self.stream, kind, message).unwrap();
     }
 
-    /// On a new connection, where the engine has closed one that was idle.
+    /// Sends a request, on a new connection if the engine has closed one that was idle.
     fn request(&mut self, request: &Request) {
         if frame::write(&mut self.stream, Kind::Request, request).is_err() {
             *self = Client::connect(&self.socket);
@@ -64,7 +64,7 @@ impl Client {
         }
     }
 
-    /// The next frame that says something; `None` at the end of the connection.
+    /// The next frame other than a sign of life; `None` at the end of the connection.
     pub fn receive(&mut self, payload: &mut Vec<u8>) -> Option<Kind> {
         loop {
             match frame::read(&mut self.stream, payload).unwrap() {
@@ -107,7 +107,7 @@ impl Client {
         self.whole()
     }
 
-    /// The answer, which has all rows.
+    /// The complete answer.
     pub fn whole(&mut self) -> Rows {
         match self.answer() {
             Answer::Rows(rows) => rows,
@@ -213,7 +213,7 @@ impl Load {
         self.buffer.clear();
     }
 
-    /// Bytes that are no rows.
+    /// Sends bytes that are no rows.
     pub fn garbage(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         self.flush();

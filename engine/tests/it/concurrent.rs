@@ -1,4 +1,4 @@
-//! Many clients while the stream goes on: every answer is that of its own snapshot.
+//! Many clients while the stream goes on. Every answer belongs to its own snapshot.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::worker::Worker;
 const ACCOUNTS: i64 = 20_000;
 const CLIENTS: u64 = 6;
 const TIME: Duration = Duration::from_secs(4);
-/// No snapshot gets too old, however fast the stream is.
+/// With this much undo, no snapshot gets too old, however fast the stream is.
 const UNDO_BYTES: u64 = 4 << 30;
 
 struct Random(u64);
@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// Transfers keep the sum of all balances but account 0's, which tells the last transaction.
+/// Transfers keep the sum of all balances except account 0's, which holds the number of the last transaction.
 #[test]
 fn every_answer_is_that_of_its_snapshot() {
     let mut worker = Worker::start(&Settings { max_queries: 4, undo_bytes: UNDO_BYTES, ..Settings::default() });
@@ -44,7 +44,7 @@ fn every_answer_is_that_of_its_snapshot() {
                 let mut client = Client::connect(&socket);
                 let mut old: Option<(Snapshot, u64)> = None;
                 while !stop.load(Ordering::Relaxed) {
-                    // Every other client takes its snapshots again, later.
+                    // Every other client uses its snapshots again later.
                     let now = moment.lock().unwrap().clone();
                     let at = match &old {
                         Some(old) if seed % 2 == 1 => (old.0.clone(), now.1),
@@ -123,7 +123,7 @@ fn loads_and_a_backlog_do_not_hold_up_queries() {
         loader.join().unwrap();
         waits
     });
-    // Changes of a table that nobody wants, far ahead of what the queries need.
+    // Changes of a table that nobody wants, far ahead of the queries' needs.
     let mut changes = Vec::new();
     (0..1000).for_each(|id| account(id).insert(3, &mut changes));
     let mut sent = 0;
@@ -135,12 +135,12 @@ fn loads_and_a_backlog_do_not_hold_up_queries() {
     waits.sort_unstable();
     let [median, longest] = [waits[waits.len() / 2], waits[waits.len() - 1]];
     println!("{} MB beside the load; waits: median {median} us, longest {longest} us", sent >> 20);
-    // The load as a whole, and the backlog, take far longer.
+    // The whole load, and the backlog, take far longer.
     assert!(median < 500_000);
     assert_eq!(worker.event(), ToWorker::Live { relid: 2, generation: 2, rows: 1_000_000 });
 }
 
-/// The loader is faster than the stream: its table's Watch is still in the ring.
+/// The loader is faster than the stream: the Watch of its table is still in the ring.
 #[test]
 fn a_load_waits_for_its_watch() {
     let mut worker = Worker::start(&Settings::default());

@@ -43,12 +43,12 @@ fn signals_are_those_of_a_process_of_its_own() {
         u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
     };
     let bit = |signal: i32| 1u64 << (signal - 1);
-    // For a moment glibc blocks all signals of a thread that starts another one.
+    // For a moment, glibc blocks all signals of a thread that starts another one.
     let start = Instant::now();
     while mask("SigBlk") != 0 {
         assert!(start.elapsed() < PATIENCE, "blocked: {:x}", mask("SigBlk"));
     }
-    // Without the real-time signals, two of which glibc hides.
+    // This excludes the real-time signals, two of which glibc hides.
     assert_eq!(mask("SigIgn") & (bit(32) - 1), bit(libc::SIGPIPE) | bit(libc::SIGINT) | bit(libc::SIGHUP));
     worker.signal(libc::SIGINT);
     worker.client().status();
@@ -72,7 +72,7 @@ fn a_mechanism_that_is_not_there_is_its_only_word() {
     let mut worker = Worker::start_raw(&settings.to_text(), |_| {});
     let reason = "no snapshot mechanism is called \"magic\"".into();
     assert_eq!(worker.event(), ToWorker::NoMechanism { name: "magic".into(), reason });
-    // Not before that was read.
+    // The worker hangs up only after it has read the message.
     worker.hang_up();
     assert_eq!(worker.wait_for_exit().code(), Some(0));
 }
@@ -160,7 +160,7 @@ fn malformed_frames_cost_their_connection_only() {
         let mut client = Client::connect_raw(&worker.socket());
         client.stream.write_all(&wire).unwrap();
         assert!(matches!(client.refusal(), Refusal::Protocol { .. }), "{wire:?}");
-        // The end, or a reset if not all that was sent was read.
+        // The end, or a reset if not everything that was sent was read.
         let mut rest = Vec::new();
         assert!(client.stream.read_to_end(&mut rest).map_or(true, |n| n == 0));
     }
@@ -201,7 +201,7 @@ fn threads_of_queries_stand_back_and_no_others() {
     let own = threads[0].1;
     let of = |name: &str, nice: i32| threads.iter().filter(|thread| **thread == (name.to_owned(), nice)).count();
     assert_eq!(of("anker query", own + STEPS), 2, "{threads:?}");
-    // The loader's may still be there, too.
+    // The loader's thread may still exist, too.
     assert!(of("anker client", own + STEPS) == 1 && of("anker client", own) >= 1, "{threads:?}");
     assert_eq!(of("anker accept", own), 1, "{threads:?}");
 }

@@ -1,4 +1,4 @@
-//! The engine as a process, with this test in the parts of capture worker, loader and backends. No server is needed.
+//! The engine as a process. This test plays the parts of capture worker, loader and backends, and needs no server.
 
 mod accounts;
 mod cancel;

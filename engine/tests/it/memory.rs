@@ -1,4 +1,4 @@
-//! Memory that queries free goes back to the system soon.
+//! Memory that queries free returns to the system soon.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use crate::worker::{PATIENCE, Worker};
 #[test]
 fn memory_that_queries_leave_is_given_back() {
     const ROWS: i64 = 400_000;
-    /// The most the process may hold beside the mirror when idle. `BUSY` is the least it must have held for this test
-    /// to say something.
+    /// The greatest memory of the idle process beside the mirror. `BUSY` is the least memory that it must have held, so
+    /// that this test means something.
     const AT_REST: u64 = 32 << 20;
     const BUSY: u64 = 48 << 20;
     let mut worker = Worker::start(&Settings::default());

@@ -1,4 +1,4 @@
-//! The capture worker's side: starts the engine, writes the stream, hears the events.
+//! The capture worker's part: it starts the engine, writes the stream, and reads the events.
 
 #![allow(unsafe_code)]
 
@@ -107,7 +107,7 @@ impl Worker {
         self.child.id()
     }
 
-    /// Resident memory of the engine that it shares with no file and no other process.
+    /// The resident memory of the engine that it shares with no file and no other process.
     pub fn private_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find(|l| l.starts_with("RssAnon:")).unwrap();
@@ -163,12 +163,12 @@ impl Worker {
         }
     }
 
-    /// The snapshot of this moment, and a position behind all that it sees.
+    /// The snapshot of this moment, and a position behind everything that it sees.
     pub fn now(&self) -> (Snapshot, u64) {
         (Snapshot::new(self.xid, Vec::new()), self.lsn)
     }
 
-    /// Commits one transaction of these messages; returns its id.
+    /// Commits one transaction with these messages; returns its id.
     pub fn transaction(&mut self, changes: &[u8]) -> u64 {
         let xid = self.xid;
         self.xid += 1;
@@ -181,7 +181,7 @@ impl Worker {
         xid
     }
 
-    /// A snapshot of the worker's own: everything sent so far may be applied.
+    /// Sends a gate: everything that was sent so far may be applied.
     pub fn gate(&mut self) {
         let (snapshot, lsn) = self.now();
         self.send(&[StreamMessage::Gate { snapshot }, StreamMessage::Position { lsn }]);
@@ -228,7 +228,7 @@ fn socketpair() -> (UnixDatagram, OwnedFd) {
     unsafe { (OwnedFd::from_raw_fd(fds[0]).into(), OwnedFd::from_raw_fd(fds[1])) }
 }
 
-/// PostgreSQL's clock: microseconds since 2000-01-01.
+/// PostgreSQL's clock, in microseconds since 2000-01-01.
 fn postgres_now() -> i64 {
     let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     unix.as_micros() as i64 - 946_684_800_000_000
