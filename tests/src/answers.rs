@@ -61,7 +61,7 @@ fn grouped_expressions_that_stand_simplified_elsewhere(context: &Context) -> Res
         let helped = !sql.contains("NULLIF");
         ensure!(!helped || by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
     }
-    // Nothing to group by, once simplified.
+    // Keys that leave nothing to group by once they are simplified.
     for key in ["x > 5 AND false", "CASE WHEN true THEN 1 ELSE x END", "b OR true"] {
         same(&mut client, &format!("SELECT {key}, count(*) FROM w WHERE anker.olap() GROUP BY {key}"))?;
         same(&mut client, &format!("SELECT {key}, count(*) FROM w WHERE id < 0 AND anker.olap() GROUP BY {key}"))?;
@@ -157,7 +157,7 @@ fn results_have_postgresqls_types(context: &Context) -> Result<()> {
         "SELECT i2 + i4, i2 * i2, n9 * n30, n9 + 1, d - d, d + 1, f8 * 2 FROM kinds WHERE anker.olap()",
         "SELECT c, count(*) AS n FROM kinds WHERE anker.olap() GROUP BY c",
     ] {
-        // The types that the server announces, and the modifiers that a table made of the rows gets.
+        // The types that the server announces, and the modifiers in a table that is made of the rows.
         let described = |client: &mut Client, sql: &str| -> Result<Vec<String>> {
             let statement = client.prepare(sql)?;
             Ok(statement.columns().iter().map(|c| format!("{} {}", c.name(), c.type_())).collect())

@@ -41,7 +41,7 @@ fn chosen(client: &mut Client, sql: &str, engine: bool) -> Result<()> {
     let by = anker::explained(client, sql)?;
     let is_engine = by.as_deref() == Some("engine");
     ensure!(is_engine == engine, "{sql}: {by:?}");
-    // Run, not only explained: a plan of the heap is its own then.
+    // The query is also run: EXPLAIN ANALYZE makes the choice anew.
     let ran = anker::analyzed(client, sql)?;
     ensure!((ran.as_deref() == Some("engine")) == engine, "{sql}: ran as {ran:?}");
     Ok(())
@@ -58,7 +58,7 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
         "WITH r AS (SELECT g, sum(x) AS s FROM t GROUP BY g)
          SELECT name, s FROM u JOIN r USING (g) WHERE s = (SELECT max(s) FROM r) ORDER BY name",
         "SELECT count(*) FROM t a JOIN t b ON b.id = a.id * 5 AND b.x > a.x",
-        // It has them in an order.
+        // The engine finds the partners in an order.
         "SELECT count(*) FROM t a WHERE EXISTS (SELECT FROM t b WHERE b.id BETWEEN a.id * 5 AND a.id * 5 + 1 AND b.x > 3)",
         // The heap would have to write as many rows for the client.
         "SELECT * FROM t",
@@ -74,14 +74,14 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
         "SELECT sum(x) FROM t WHERE id BETWEEN 1 AND 50",
         "SELECT name, x FROM t JOIN u USING (g) WHERE id = 4",
         "SELECT count(*) FROM u",
-        // The engine would put all rows in an order, of which the heap looks few up.
+        // The engine would sort all rows; the heap looks up only a few in its index.
         "SELECT count(*) FROM u WHERE EXISTS (SELECT FROM t b WHERE b.id > u.g * 3000)",
         // The engine would compare all pairs, in the order of a locale, where the heap goes through ranges of an index.
         "SELECT count(*) FROM t a WHERE id < 5000 AND EXISTS (SELECT FROM t b WHERE b.s BETWEEN a.s AND a.s || 'x' AND b.x > 3)",
     ] {
         chosen(&mut client, sql, false)?;
     }
-    // Asked for is asked for.
+    // A flag overrides the costs.
     chosen(&mut client, "SELECT count(*) FROM u WHERE anker.olap()", true)
 }
 
@@ -123,7 +123,8 @@ fn costs_decide(context: &Context) -> Result<()> {
     chosen(&mut client, "SELECT * FROM t WHERE id = 5", false)
 }
 
-/// The heap was good enough without being asked: neither a count nor an error.
+/// The heap's answer was good enough, since nobody asked for the engine. It is neither counted as a fallback nor an
+/// error.
 fn what_was_not_asked_for_is_no_error(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
     let fallbacks = anker::counter(&mut client, "fallbacks")?;
@@ -193,7 +194,7 @@ const COSTS: [&str; 4] =
 
 fn calibration_measures_and_changes_nothing(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
-    // PostgreSQL's own function is meant, whatever a schema of the path calls by the same name.
+    // Calibration calls PostgreSQL's own function, even if the search path has another one of that name.
     client.batch_execute(
         "CREATE SCHEMA mine; CREATE FUNCTION mine.max(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1 / 0';
          SET search_path = mine, pg_catalog, public; SET anker.route = hint",
@@ -216,7 +217,7 @@ fn calibration_measures_and_changes_nothing(context: &Context) -> Result<()> {
             client.batch_execute(&statement)?;
         }
     }
-    // What the others cost may be lost among it on a busy machine.
+    // On a busy machine the costs of the other kinds may not be measurable.
     ensure!(rows[0].get::<_, Option<f64>>(2).is_some(), "what any query costs was not found");
     // By measured costs too, a large scan runs in the engine and a lookup by key on the heap. Other load on the
     // machine may spoil one measurement.
@@ -252,7 +253,7 @@ fn calibration_wants_a_table_and_a_right(context: &Context) -> Result<()> {
     refused(&mut client, "SELECT * FROM anker.calibrate(1000)", "22023")?;
     client.batch_execute("CREATE ROLE someone; SET ROLE someone")?;
     refused(&mut client, "SELECT * FROM anker.calibrate()", "42501")?;
-    // Who may call it reads what he may read, and is not led by row security.
+    // A user who may call the function needs rights to a large table. Tables with row security are not used.
     client.batch_execute("RESET ROLE; GRANT EXECUTE ON FUNCTION anker.calibrate TO someone; SET ROLE someone")?;
     refused(&mut client, "SELECT * FROM anker.calibrate()", "55000")?;
     client.batch_execute(

@@ -48,7 +48,7 @@ fn base_backup_and_rewind_pass_over_the_engines_socket(context: &Context) -> Res
     same(&mut client, "SELECT count(*), sum(id) FROM t WHERE anker.olap()").map(drop)
 }
 
-/// Files that the crashed server's engine has left lie in a directory that the other server lacks.
+/// The crashed server's engine has left files in a directory that the other server lacks.
 fn a_crashed_server_can_be_rewound_to_one_without_an_engine(context: &Context) -> Result<()> {
     let old = context.cluster_with(&Options::default().set("wal_log_hints", "on").set("wal_keep_size", "512MB"))?;
     let mut client = old.connect()?;

@@ -1,5 +1,5 @@
 //! pg_anker beside other libraries with hooks. Each hook is called for every query that is planned and every statement
-//! that is started, the parts that pg_anker makes among them.
+//! that is started, including the parts that pg_anker makes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,7 @@ const QUERIES: [&str; 14] = [
     "SELECT count(*), (SELECT max(label) FROM small) FROM t WHERE anker.olap()",
     "SELECT count(*) FROM t, generate_series(1, 3) s WHERE s = g AND anker.olap()",
     "SELECT count(*) FROM t, (SELECT k, array_agg(label) a FROM small GROUP BY k ORDER BY k) s WHERE k = g AND anker.olap()",
-    // What is sent reads a mirrored table itself.
+    // The part that is sent along reads a mirrored table itself.
     "SELECT count(*) FROM t, (SELECT g, xmlagg(NULL) x FROM t GROUP BY g) s WHERE s.g = t.g AND anker.olap()",
     "SELECT label, count(*) FROM both_of WHERE anker.olap() GROUP BY label ORDER BY 2, 1 LIMIT 3",
     "WITH s AS MATERIALIZED (SELECT k FROM small) SELECT count(*) FROM t JOIN s ON k = g WHERE anker.olap()",
@@ -76,7 +76,7 @@ fn all_kinds_of_statements(client: &mut Client) -> Result<()> {
     }
     let inserted = ask(client, "INSERT INTO kept SELECT count(*) FROM t JOIN small ON k = g WHERE anker.olap()")?;
     ensure!(matches!(inserted, Answer::Rows(_)), "INSERT: {inserted:?}");
-    // A transaction that has written is answered by the heap, of the rows of a table that is sent along alone.
+    // The heap answers in a transaction that has written, even if it has only written to a table that is sent along.
     for written in ["UPDATE t SET g = g WHERE id = 1", "UPDATE small SET label = label"] {
         client.batch_execute(&format!("BEGIN; {written}"))?;
         compare(client, QUERIES[1], false)?;
@@ -85,7 +85,7 @@ fn all_kinds_of_statements(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// The heap's plan is made, and started, while another statement runs.
+/// The heap's plan is made and started while another statement runs.
 fn refused_at_the_first_row(cluster: &Arc<Cluster>, client: &mut Client) -> Result<()> {
     client.batch_execute("SET anker.route = hint")?;
     let lagging = Lagging::start(cluster, client)?;

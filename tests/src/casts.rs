@@ -1,4 +1,4 @@
-//! Every cast that the server knows, over values at the ends of its type: as on the heap, whoever computes it.
+//! Every cast that the server knows, over values at the ends of its type: the engine answers as the heap does.
 
 use bench::{Result, anker};
 use postgres::Client;
@@ -10,7 +10,7 @@ tests![every_cast_gives_what_the_heap_gives];
 
 const LIVE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Types of columns, with values of theirs; row n of the table has the n-th of each.
+/// Types of columns, with some of their values; row n of the table has the n-th value of each type.
 const VALUES: &[(&str, &[&str])] = &[
     ("boolean", &["true", "false"]),
     ("smallint", &["-32768", "-1", "0", "1", "32767"]),
@@ -179,7 +179,8 @@ fn questions(client: &mut Client, cast: &str, column: usize, values: usize) -> R
         questions.push(shown(&taken.join(", ")));
         questions.push(format!("SELECT {cast} {rows} AND c{column} IS NOT NULL ORDER BY {cast} DESC, id"));
         questions.push(format!("SELECT {cast}, min(id) {rows} GROUP BY {cast} ORDER BY 2"));
-        // Not as a condition: which one of several is asked first is nobody's promise.
+        // The cast does not stand in a condition, since nobody promises in which order several conditions are
+        // evaluated.
         questions.push(format!("SELECT id, {cast} >= (SELECT {cast} FROM t WHERE id = {first}) {rows} ORDER BY id"));
     }
     Ok(questions)

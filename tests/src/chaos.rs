@@ -1,4 +1,4 @@
-//! Tables of every supported type, and sessions that change them at random, all at once.
+//! Tables of every supported type, and sessions that all change them at random at the same time.
 //!
 //! The writers' changes are hard to follow on purpose: changed and swapped keys, rows deleted and inserted again,
 //! savepoints rolled back, aborted transactions, and ON CONFLICT. There are long values that stay while others
@@ -85,7 +85,7 @@ impl Writers {
         self.shared.committed.load(Ordering::Relaxed)
     }
 
-    /// Number of committed transactions; errors that no correct client provokes are the error.
+    /// The number of committed transactions. Errors that no correct client provokes become the error of this call.
     pub fn stop(mut self) -> Result<u64> {
         self.halt();
         let errors = self.shared.errors.lock().expect("no writer panics with the lock");
@@ -115,7 +115,7 @@ impl Shared {
     fn note(&self, client: &mut Client, transaction: Transaction) {
         let ran = client.batch_execute(&transaction.sql);
         if transaction.ends_itself || ran.is_err() {
-            // After an error inside a block this ends the block; a warning otherwise.
+            // After an error inside a block this ends the block; otherwise it only gives a warning.
             if client.is_closed() || client.batch_execute("ROLLBACK").is_err() {
                 self.errors.lock().expect("no writer panics with the lock").push("connection lost".into());
                 self.stop.store(true, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Shared {
 
 struct Transaction {
     sql: String,
-    /// Has a BEGIN of its own, so that an error leaves a block open.
+    /// The transaction has a BEGIN of its own, so an error leaves a block open.
     ends_itself: bool,
 }
 
@@ -255,7 +255,7 @@ impl Values {
             "pairs" => format!("UPDATE pairs SET b = b || 'x', a = a + 1 WHERE a = {}", self.key() % 50),
             "bag" => format!("UPDATE bag SET k = k + 1 WHERE k = {}", self.key() % 40),
             "tokens" if self.chance(2) => {
-                // Equal, and shown with another number of digits.
+                // The number is equal, and is shown with more digits.
                 format!("UPDATE tokens SET n = n + 0.00 WHERE {}", self.some("tokens"))
             }
             "tokens" => format!("UPDATE tokens SET m = {} WHERE {}", self.value("mood"), self.some("tokens")),
@@ -263,7 +263,7 @@ impl Values {
         }
     }
 
-    /// A row goes and comes back, or two rows swap their keys, in one transaction.
+    /// Deletes a row and inserts it again, or swaps the keys of two rows, in one transaction.
     fn replace(&mut self, table: &str) -> String {
         if table == "kinds" {
             let id = self.key();
@@ -321,7 +321,7 @@ impl Values {
         }
     }
 
-    /// One of few uuids, some of either half of their order.
+    /// One of few uuids, from both halves of their order.
     fn token(&mut self) -> String {
         format!("md5(({} % 60)::text)::uuid", self.key())
     }
@@ -343,7 +343,7 @@ impl Values {
         format!("'{}{}'", words.choose(&mut self.random).expect("there are words"), self.random.random_range(0..10))
     }
 
-    /// Long enough for TOAST, in and out of line, compressible and not.
+    /// A text that is long enough for TOAST, in line or out of line, compressible or not.
     fn long(&mut self) -> String {
         match self.random.random_range(0..4) {
             0 => "NULL".into(),

@@ -19,7 +19,7 @@ tests![
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
-/// As docs/operations.md says, five seconds, and what a busy machine adds.
+/// Five seconds, as docs/operations.md says, and some more for a busy machine.
 const GIVEN_UP: Duration = Duration::from_secs(25);
 
 fn cluster(context: &Context) -> Result<(Arc<Cluster>, Client)> {
@@ -54,7 +54,7 @@ fn an_engine_that_hangs_or_is_gone_is_told(context: &Context) -> Result<()> {
     client.batch_execute("RESET statement_timeout")?;
     os::kill(engine, os::SIGCONT)?;
     let told = told?;
-    // Twenty tables are not twenty times as long.
+    // Twenty tables do not take twenty times as long.
     ensure!(took < GIVEN_UP, "all columns took {took:?}");
     ensure!(told == ["engine did not answer in time", "engine did not answer in time before"], "{told:?}");
     for (error, took) in cancelled {
@@ -66,7 +66,7 @@ fn an_engine_that_hangs_or_is_gone_is_told(context: &Context) -> Result<()> {
     ensure!(gone, "nobody is told that the engine is gone");
     let error = client.simple_query("SELECT * FROM anker.chunks('t7')").err();
     let detail = error.as_ref().and_then(|e| e.as_db_error()).and_then(|e| e.detail()).unwrap_or_default().to_owned();
-    // Unless it was back already.
+    // There is no error if the engine was back already.
     ensure!(error.is_none() || detail.starts_with("Reason: "), "{error:?}");
     // The tables may be called live for a moment yet, until the worker has noticed.
     let back = wait_until(LIVE, || Ok(anker::text_rows(&mut client, reasons)? == ["none"]))?;
@@ -80,7 +80,7 @@ fn codings(client: &mut Client, column: &str) -> Result<String> {
     Ok(anker::text_rows(client, &sql)?.concat())
 }
 
-/// Full chunks of a column of `t` that are written so that they can be written to.
+/// Full chunks of a column of `t` in a form that can be written to.
 fn restless(client: &mut Client, column: &str) -> Result<i64> {
     let sql =
         "SELECT count(*) FROM anker.chunks('t') WHERE column_name = $1 AND slots = 8192 AND coding LIKE 'places%'";
@@ -111,7 +111,7 @@ fn texts_at_rest_are_the_heaps(context: &Context) -> Result<()> {
     }
     check(&mut client)?;
 
-    // A snapshot of before, while rows of all chunks are changed, go, and come.
+    // This snapshot is older than the changes below, which update, delete and insert rows of all chunks.
     let mut before = cluster.connect()?;
     before.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")?;
     client.batch_execute(
@@ -128,7 +128,7 @@ fn texts_at_rest_are_the_heaps(context: &Context) -> Result<()> {
     let differences = anker::verify(&mut client, "t")?;
     ensure!(differences.is_empty(), "{:?}", &differences[..differences.len().min(4)]);
 
-    // Texts that are read all the time are not packed for ever, those that nobody writes to rest again.
+    // Texts that are read all the time do not stay packed for ever; those that nobody writes to come to rest again.
     let rests = wait_until(Duration::from_secs(180), || {
         check(&mut client)?;
         Ok(restless(&mut client, "letters")? == 0)
@@ -164,7 +164,7 @@ fn numbers_take_no_more_bytes_than_what_is_there_needs(context: &Context) -> Res
         "SELECT t.id, o.id FROM t JOIN t o ON o.n = t.n WHERE t.id % 97 = 5 AND o.id % 89 = 7 AND anker.olap() ORDER BY 1, 2",
     ];
 
-    // In most chunks a value far beyond, each with a snapshot that sees it for ever.
+    // Most chunks get a value far beyond the others, and there is a snapshot that sees it for ever.
     client.batch_execute(
         "UPDATE t SET n = 1::bigint << 50, maybe = -1000000, d = '9999-12-31', price = -9999999999.99 WHERE id % 5000 = 17",
     )?;
@@ -177,14 +177,14 @@ fn numbers_take_no_more_bytes_than_what_is_there_needs(context: &Context) -> Res
         "with values far beyond: {wide}"
     );
 
-    // They go, by an update and by becoming null, and later by a delete.
+    // The values go, first by updates and by becoming null, and later by a delete.
     let others = "maybe = nullif(id % 3, 0), d = DATE '2024-03-01', price = 0.10";
     client.batch_execute(&format!("UPDATE t SET n = id % 100, {others} WHERE id % 5000 = 17 AND id > 17"))?;
     client.batch_execute(&format!("UPDATE t SET {others} WHERE id = 17"))?;
     let mut again = |client: &mut Client, wanted: &str| -> Result<()> {
         let reached = wait_until(Duration::from_secs(120), || {
             queries.iter().try_for_each(|sql| same(client, sql).map(|_| ()))?;
-            // As long as the snapshot is served by the engine, and later, when its undo is gone, by the heap.
+            // The engine serves the snapshot as long as its undo is kept; later the heap does.
             queries.iter().try_for_each(|sql| same_in_transaction(&mut before, sql, First::Heap).map(|_| ()))?;
             Ok(told(client)?.contains(wanted))
         })?;

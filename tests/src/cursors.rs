@@ -18,7 +18,7 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// SQLSTATE and message of a statement's error; `None` if it raises none. It changes nothing.
+/// SQLSTATE and message of a statement's error; `None` if it raises none. The statement changes nothing.
 fn attempt(client: &mut Client, sql: &str) -> Result<Option<(String, String)>> {
     client.batch_execute("SAVEPOINT attempt")?;
     let error = client.simple_query(sql).err();
@@ -57,7 +57,7 @@ fn ddl_under_an_open_cursor_is_refused(context: &Context) -> Result<()> {
         "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY g",
         "SELECT t.id, u.id FROM t, u WHERE t.g = u.g AND anker.olap()",
     ];
-    // So that on the heap no index is open.
+    // Without index scans the heap's plans have no index open.
     client.batch_execute("SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off")?;
     for query in queries {
         for fetch in ["", "FETCH 3 FROM c;"] {
@@ -65,7 +65,7 @@ fn ddl_under_an_open_cursor_is_refused(context: &Context) -> Result<()> {
             ensure!(by.as_deref() == Some("engine"), "{query}: answered by {by:?}");
             client.batch_execute(&format!("BEGIN; DECLARE c CURSOR FOR {query}; {fetch}"))?;
             let flagged: Vec<_> = statements.iter().map(|sql| attempt(&mut client, sql)).collect::<Result<_>>()?;
-            // The cursor goes on.
+            // The cursor can be read further.
             let rows = anker::text_rows(&mut client, "FETCH 2 FROM c")?;
             ensure!(rows.len() == 2, "{query}: {} rows after the refusals", rows.len());
             client.batch_execute("CLOSE c")?;
@@ -95,8 +95,8 @@ fn many_rows(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-/// More than a session may have files open, and than the engine takes queries of one user: what is beyond is answered
-/// by the heap, and nobody else suffers.
+/// There are more cursors than a session may have files open, and more than the engine takes queries of one user. The
+/// heap answers those above the limit, and no other session suffers.
 fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     many_rows(&mut client)?;
@@ -128,7 +128,8 @@ fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     ensure!(right, "{open} are open, answered by {by}, in a session that has cursors by {in_session:?}");
     let by = anker::analyzed(&mut bob, question)?;
     ensure!(by.as_deref() == Some("engine"), "another user's is answered by {by:?}");
-    // One more session than that has cursors of its own, and files: as many as its process may open are shared out.
+    // One more session has cursors and files of its own: the files that its process may open are shared out among its
+    // cursors.
     let files: i64 = client.query_one("SELECT current_setting('max_files_per_process')::bigint", &[])?.get(0);
     for session in &mut sessions {
         let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);
@@ -166,7 +167,7 @@ fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The loader, too, finds a file for its connection, and the view beside a connection that is kept.
+/// With this few files the loader still finds one for its connection, and so does the view beside a kept connection.
 fn the_fewest_files_per_process_are_enough(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("max_files_per_process", "64"))?;
     let mut client = cluster.connect()?;
@@ -178,7 +179,7 @@ fn the_fewest_files_per_process_are_enough(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Longer than an engine may be silent when somebody waits for it.
+/// The cursor is idle for longer than an engine may be silent while somebody waits for it.
 fn a_cursor_that_was_idle_for_long_goes_on(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     many_rows(&mut client)?;
@@ -197,7 +198,7 @@ fn a_cursor_that_was_idle_for_long_goes_on(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Rows that are changed beside an open cursor are kept as they were, until there is no memory for that.
+/// The old values of changed rows are kept for an open cursor, until there is no memory for them.
 fn cursors_are_given_up_before_the_mirror(context: &Context) -> Result<()> {
     let cluster =
         context.cluster_with(&Options::default().set("anker.memory", "16MB").set("anker.undo_memory", "1MB"))?;

@@ -89,18 +89,18 @@ fn with_table(context: &Context) -> Result<(Arc<Cluster>, Client)> {
     Ok((cluster, client))
 }
 
-/// Rows in an order of their own, since neither side promises one.
+/// Sorts the rows, since neither side promises an order.
 fn normal(mut messages: Vec<Message>) -> Vec<Message> {
     messages.sort_by_key(|message| (message.kind != b'D').then(Vec::new).unwrap_or_else(|| message.content.clone()));
     messages
 }
 
-/// Asks on the heap and by the engine; how many rows both have.
+/// Asks on the heap and by the engine; returns the number of rows, which both have.
 fn same(wire: &mut Wire, sql: &str, form: Form) -> Result<usize> {
     compared(wire, sql, form, normal)
 }
 
-/// The same, with rows in the order in which they come.
+/// The same, and the rows must also come in the same order.
 fn same_in_order(wire: &mut Wire, sql: &str, form: Form) -> Result<usize> {
     compared(wire, sql, form, |messages| messages)
 }
@@ -135,8 +135,8 @@ fn values_of_every_type(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// `''::"char"::char(n)` has one, and so have texts made of it. PostgreSQL reads a text up to there to send it as text,
-/// and to count its characters for the blanks behind it. In binary form all bytes are sent.
+/// `''::"char"::char(n)` contains a zero byte, and so do texts made of it. PostgreSQL reads such a text only up to the
+/// zero byte when it sends it as text, and when it counts characters to add blanks. In binary form it sends all bytes.
 fn a_zero_byte_ends_a_text(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -208,7 +208,7 @@ fn another_encoding_of_the_clients(context: &Context) -> Result<()> {
     for encoding in ["LATIN1", "WIN1252", "SJIS", "SQL_ASCII", "UTF8"] {
         wire.run(&format!("SET client_encoding = '{encoding}'"))?;
         for form in FORMS {
-            // A character that the client's encoding lacks is PostgreSQL's error.
+            // A character that the client's encoding lacks raises PostgreSQL's error.
             same(&mut wire, "SELECT * FROM w WHERE anker.olap()", form)?;
             same(&mut wire, "SELECT id, t, vc, c, na FROM v WHERE anker.olap() ORDER BY id", form)?;
         }
@@ -221,7 +221,7 @@ fn an_encoding_that_the_query_changes(context: &Context) -> Result<()> {
     let mut wire = Wire::connect(&cluster.config())?;
     for form in FORMS {
         for (id, encoding) in [(3, "LATIN1"), (900, "UTF8"), (5, "WIN1252")] {
-            // Until the end of the transaction.
+            // The setting holds until the end of the transaction.
             let sql = format!(
                 "SELECT 'é' || id, CASE WHEN id = {id} THEN set_config('client_encoding', '{encoding}', true) END
                  FROM v WHERE id > 0 AND anker.olap() ORDER BY id"
@@ -251,7 +251,7 @@ fn rows_in_portions(context: &Context) -> Result<()> {
     for rows in [1, 7, 500, 5000] {
         for format in [TEXT, BINARY] {
             same(&mut wire, QUERIES[0], Form::Portal { format, rows })?;
-            // A sort, and what is not read to its end, among others: nothing is left of either.
+            // This query has a sort, and most portals are not read to their end: no memory or file of either remains.
             same(&mut wire, QUERIES[3], Form::Portal { format, rows })?;
         }
     }
@@ -268,7 +268,7 @@ fn rows_in_portions(context: &Context) -> Result<()> {
 
 fn errors_behind_the_first_row(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context)?;
-    // A function above the engine raises once rows were sent; and the session goes on.
+    // A function above the engine raises an error after rows were sent, and the session goes on.
     client.batch_execute(
         "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE plpgsql VOLATILE AS
          $$ BEGIN IF $1 = 900 THEN RAISE EXCEPTION 'nine hundred' USING HINT = 'less'; END IF; RETURN $1; END $$",

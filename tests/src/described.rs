@@ -38,7 +38,7 @@ fn columns_are_described_as_by_the_heap(context: &Context) -> Result<()> {
         let sql = query(&mut Dice::seeded(seed));
         let expected = Column::all_of(&heap.describe(&sql)?).map_err(|e| format!("seed {seed}: {sql}: {e}"))?;
         with_modifier += u32::from(expected.iter().any(|column| column.modifier != -1));
-        // A cursor's heap plan is made first; that of others if it is needed.
+        // PostgreSQL makes a cursor's heap plan first, and that of other queries only if it is needed.
         for found in [engine.describe(&sql)?, fetched(&mut engine, &sql)?] {
             let found = Column::all_of(&found)?;
             if found != expected {
@@ -95,7 +95,7 @@ fn fetched(wire: &mut Wire, sql: &str) -> Result<Message> {
 #[derive(Debug, PartialEq, Eq)]
 struct Column {
     name: String,
-    /// The table and the number of its column that it comes from.
+    /// The table that the column comes from, and the column's number there.
     origin: (i32, i16),
     ty: i32,
     modifier: i32,
@@ -134,7 +134,8 @@ fn query(dice: &mut Dice) -> String {
     if dice.chance(3) { format!("{body} ORDER BY 1 LIMIT 5") } else { body }
 }
 
-/// A SELECT that gives `id` and the columns of the tables, and in the place of one what has become of it.
+/// A SELECT that gives `id` and the columns of the tables; in the place of one column it gives an expression or another
+/// form of it.
 fn rows(dice: &mut Dice, column: usize, depth: u32) -> String {
     let value = expression(dice, column, depth);
     let columns = COLUMNS.map(|name| match name == COLUMNS[column] {
@@ -168,7 +169,7 @@ fn source(dice: &mut Dice, column: usize, depth: u32) -> String {
     }
 }
 
-/// One of the type of a column.
+/// An expression of the type of a column.
 fn expression(dice: &mut Dice, column: usize, depth: u32) -> String {
     let name = COLUMNS[column];
     if depth == 0 || dice.chance(3) {

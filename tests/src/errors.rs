@@ -55,7 +55,8 @@ fn errors_are_postgresqls_own(context: &Context) -> Result<()> {
             "{sql}: not error {code} but {answer:?}"
         );
     }
-    // None of these may raise, whatever order a plan chooses for the conditions of one CASE-free conjunction.
+    // None of these may raise an error, in whatever order a plan evaluates the conditions of a conjunction without
+    // CASE.
     for sql in [
         "SELECT count(*) FROM t WHERE id > 0 AND anker.olap() AND i4 * 2 > 10",
         "SELECT sum(i4 + 1), sum(n * n), avg(i8) FROM t WHERE id > 0 AND anker.olap()",
@@ -76,7 +77,8 @@ fn errors_keep_context_and_names(context: &Context) -> Result<()> {
     )?;
     anker::mirror(&mut client, &["t"], LIVE)?;
     let raising = [
-        // By the planner, which evaluates what is constant; above the engine; on the heap.
+        // The errors come from the planner, which evaluates constants, from functions above the engine, and from the
+        // heap.
         "SELECT refuse(1)",
         "SELECT refuse(2) FROM t WHERE anker.olap()",
         "SELECT refuse(id) FROM t WHERE anker.olap()",
@@ -109,7 +111,8 @@ fn errors_show_no_backtraces(context: &Context) -> Result<()> {
     wide_table(&mut client, 100_000)?;
     let waiting = format!("SET statement_timeout = '200ms'; {LONG}");
     let raising = [
-        // Of the extension's own functions, of the planner, of the heap, of the engine, of values for it, of waits.
+        // Errors of the extension's own functions, of the planner, of the heap, of the engine, of values for it, and of
+        // waits.
         "SELECT anker.mirror('pg_class')",
         "SELECT anker.engine_result()",
         "SELECT refuse(1) FROM t WHERE anker.olap()",
@@ -133,7 +136,7 @@ fn errors_show_no_backtraces(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The engine gives up on the last row, when most of its result is in a file beyond `work_mem`; the heap has an answer.
+/// The engine gives up on the last row, when most of its result is in a file beyond `work_mem`. The heap then answers.
 fn what_fails_late_leaves_no_file(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -169,13 +172,13 @@ fn a_value_that_is_never_used_raises_nothing(context: &Context) -> Result<()> {
     ensure!(matches!(answer, Answer::Error { .. }), "{answer:?}");
     let by = anker::explained(&mut client, "SELECT sum(v * two()) FROM t WHERE id > 0 AND anker.olap()")?;
     ensure!(by.as_deref() == Some("engine"), "a value that raises nothing: answered by {by:?}");
-    // The transaction goes on, whoever evaluated what.
+    // The transaction goes on, whichever side has evaluated the value.
     client
         .batch_execute(&format!("BEGIN; INSERT INTO t VALUES (-1, 1); ROLLBACK; BEGIN; {unused}; {unused}; COMMIT"))?;
     Ok(())
 }
 
-/// Joins every row with half of all, and takes many seconds.
+/// This query joins every row with half of all rows, and takes many seconds.
 const LONG: &str = "SELECT count(*), sum(a.id + b.id) FROM wide a, wide b WHERE a.g % 2 = b.g % 2 AND a.id + b.id > 0 AND anker.olap()";
 
 fn wide_table(client: &mut postgres::Client, rows: u32) -> Result<()> {
@@ -214,7 +217,7 @@ fn a_cancelled_query_stops(context: &Context) -> Result<()> {
     ensure!(start.elapsed() < Duration::from_secs(2), "a cancel took {:?}", start.elapsed());
     ensure!(idle()?, "the engine goes on after a cancel");
 
-    // A client that goes away: pg_terminate_backend stands for it.
+    // pg_terminate_backend stands for a client that goes away.
     let mut session = cluster.connect()?;
     let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);
     let running = std::thread::spawn(move || session.simple_query(LONG).is_err());
@@ -228,7 +231,8 @@ fn a_cancelled_query_stops(context: &Context) -> Result<()> {
 fn cancelled_queries_leave_the_queue(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     wide_table(&mut client, 50_000)?;
-    // More than run at once, each for so long that the queue as a whole would take minutes.
+    // There are more sessions than queries that may run at once. Each runs for so long that the whole queue would take
+    // minutes.
     let mut sessions = Vec::new();
     for _ in 0..30 {
         let mut session = cluster.connect()?;

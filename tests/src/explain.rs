@@ -1,4 +1,4 @@
-//! The engine's plan in EXPLAIN: its content is right, and asking for it never stands in the way.
+//! The engine's plan in EXPLAIN: its content is right, and asking for it never blocks a session.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn what_is_read_twice_is_computed_once(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// On a machine that is busy with other tests.
+/// Settings for a machine that is busy with other tests.
 fn patient(context: &Context) -> Result<(Arc<Cluster>, Client)> {
     with_tables(context, Options::default().set("anker.explain_wait", "30s"))
 }
@@ -171,7 +171,7 @@ fn plans_as_text(context: &Context) -> Result<()> {
         ensure!(trimmed == expected, "{sql}:\n{}", shown.join("\n"));
         // Each level stands further in than the one above, as in PostgreSQL's own plans.
         ensure!(shown[0].starts_with("->") && shown[1].starts_with("      "), "{sql}:\n{}", shown.join("\n"));
-        // The same operators were run.
+        // Execution has run the same operators.
         let ran = tree(&explained(&mut client, "ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF", sql)?)?;
         let told = ["Memory Usage: ", "Chunks Read: ", "Rows Removed by Join Filter: "];
         let counted = |line: &&str| !told.iter().any(|told| line.starts_with(told));
@@ -375,7 +375,7 @@ fn rows_that_are_sent_along_have_their_name(context: &Context) -> Result<()> {
     let plan = json_plan(&mut client, "ANALYZE", sql)?;
     let sent = nodes(&plan, "Sent Along Scan")[0];
     ensure!(sent["Alias"] == "l" && sent["Actual Rows"] == 2 && sent["Relation Name"].is_null(), "{plan:#}");
-    // As many as PostgreSQL expects.
+    // PostgreSQL expects as many rows.
     let plan = json_plan(&mut client, "COSTS ON", sql)?;
     ensure!(nodes(&plan, "Sent Along Scan")[0]["Plan Rows"] == 2, "{plan:#}");
     Ok(())
@@ -392,7 +392,7 @@ fn what_was_not_read_to_its_end_has_no_plan(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Waits for as long as the settings say, once a statement, and can be interrupted.
+/// EXPLAIN waits for as long as the settings say, once in a statement, and can be interrupted.
 fn a_stopped_engine_is_not_waited_for(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context, Options::default())?;
     let engine = anker::engine_pid(&mut client)?;
@@ -407,7 +407,7 @@ fn a_stopped_engine_is_not_waited_for(context: &Context) -> Result<()> {
             ensure!(shown.contains("No Engine Plan") && shown.contains("anker.explain_wait"), "{shown}");
             ensure!((Duration::from_millis(1900)..Duration::from_secs(8)).contains(&took), "took {took:?}");
         }
-        // Twice in one statement.
+        // The statement has two parts for the engine.
         let start = Instant::now();
         let twice = format!("SELECT (SELECT count(*) FROM u WHERE anker.olap()), k FROM loose WHERE k < ({sql})");
         explained(&mut client, "COSTS OFF", &twice)?;
@@ -456,31 +456,32 @@ fn nothing_is_run_for_a_plan(context: &Context) -> Result<()> {
          CREATE FUNCTION listed() RETURNS SETOF integer STABLE LANGUAGE plpgsql AS
             $$ BEGIN RAISE 'listed'; RETURN NEXT 1; END $$",
     )?;
-    // Nobody asks a function of the user's: PostgreSQL does not evaluate what depends on a parameter of a generic plan.
+    // No function of the user's is called: PostgreSQL does not evaluate an expression that depends on a parameter of a
+    // generic plan.
     client.batch_execute(
         "SET plan_cache_mode = force_generic_plan;
          PREPARE p(integer) AS SELECT count(*) FROM t WHERE id > limit_now($1) AND anker.olap()",
     )?;
     let shown = explained(&mut client, "COSTS OFF", "EXECUTE p(1)")?;
     ensure!(shown.contains("No Engine Plan: it depends on values that are computed when the query runs"), "{shown}");
-    // Nor for the rows that would be sent along.
+    // It is not called for the rows that would be sent along, either.
     let sql = "SELECT count(*) FROM t JOIN listed() AS l ON l = g WHERE anker.olap()";
     let shown = explained(&mut client, "COSTS OFF", sql)?;
     ensure!(shown.contains("->  Sent Along Scan on l"), "{shown}");
-    // A value that raises is a reason.
+    // If a value raises an error, that is the reason.
     client.batch_execute("PREPARE q(integer) AS SELECT count(*) FROM t WHERE id > 1 / $1 AND anker.olap()")?;
     let shown = explained(&mut client, "COSTS OFF", "EXECUTE q(0)")?;
     ensure!(shown.contains("No Engine Plan: a value in it raises: division by zero"), "{shown}");
     let shown = explained(&mut client, "COSTS OFF", "EXECUTE q(1)")?;
     ensure!(shown.contains("Filter: (id > (1 / $1))"), "{shown}");
-    // Neither counts as a query.
+    // Neither EXPLAIN counts as a query.
     let before = anker::counter(&mut client, "queries_served")?;
     explained(&mut client, "COSTS OFF", "EXECUTE q(1)")?;
     ensure!(anker::counter(&mut client, "queries_served")? == before, "EXPLAIN counts as a query");
     Ok(())
 }
 
-/// A plan is bound to the snapshot as a query is, and lets go of it.
+/// A plan is bound to the snapshot as a query is, and releases it.
 fn plans_of_tables_that_change(context: &Context) -> Result<()> {
     let (cluster, mut client) = patient(context)?;
     let sql = "SELECT count(*) FROM t WHERE g = 1 AND anker.olap()";
@@ -504,7 +505,7 @@ fn plans_of_tables_that_change(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// auto_explain looks at plans when they have run.
+/// auto_explain shows plans after they have run.
 fn queries_that_are_logged_with_their_plan(context: &Context) -> Result<()> {
     let (cluster, _client) = patient(context)?;
     let mut client = cluster.connect()?;

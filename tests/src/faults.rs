@@ -93,7 +93,7 @@ fn kill_and_recover(client: &mut Client, signal: i32, sql: &str) -> Result<()> {
     let engine = anker::engine_pid(client)?;
     os::kill(engine, signal)?;
     if signal == os::SIGSEGV {
-        // Rust's runtime looks into the first one (a stack overflow?) and expects that a real fault comes again.
+        // Rust's handler looks whether the first signal is a stack overflow, and expects that a real fault comes again.
         wait_until(Duration::from_secs(10), || Ok(!os::alive(engine) || os::kill(engine, signal).is_err()))?;
     }
     for _ in 0..5 {
@@ -236,7 +236,7 @@ fn table_over_the_memory_limit_and_back(context: &Context) -> Result<()> {
 }
 
 fn memory_limit_under_pgbench(context: &Context) -> Result<()> {
-    // Accounts do not fit, the other tables do.
+    // The table of accounts does not fit, the other tables do.
     let options = Options::default().set("anker.memory", "16MB").set("anker.undo_memory", "2MB");
     let (cluster, mut client) = pgbench_cluster(context, &options)?;
     let load = Load::start(&cluster, u64::from(context.size(30, 10)))?;
@@ -278,7 +278,7 @@ fn immediate_shutdown_leaves_no_engine(context: &Context) -> Result<()> {
     back_on_the_engine(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")
 }
 
-/// A decoder that cannot go on (its engine is stopped and the ring is full) holds WAL back only up to the limit.
+/// A decoder that cannot go on (its engine is stopped and the ring is full) retains WAL only up to the limit.
 fn retained_wal_is_bounded(context: &Context) -> Result<()> {
     let options = Options::default()
         .set("anker.max_wal_retained", "64MB")
@@ -306,7 +306,7 @@ fn retained_wal_is_bounded(context: &Context) -> Result<()> {
         &mut client,
         "SELECT slot_name, pg_size_pretty(pg_current_wal_lsn() - restart_lsn) FROM pg_replication_slots",
     )?;
-    // Nothing that could still be waiting for it is left stopped.
+    // The engine goes on, so that nothing that may still wait for it hangs.
     let _ = os::kill(engine, os::SIGCONT);
     ensure!(given_up, "the slot still holds back WAL: {held:?}");
     client.batch_execute("CHECKPOINT")?;

@@ -1,4 +1,4 @@
-//! A query asked twice under one snapshot: flagged, and as PostgreSQL alone understands it.
+//! A query asked twice under one snapshot: with its flag, and without, as PostgreSQL alone understands it.
 
 use bench::{Result, describe};
 use postgres::Client;
@@ -14,7 +14,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Rows in an order of their own, since neither side promises one.
+    /// Sorts the rows, since neither side promises an order.
     pub fn normal(mut self) -> Answer {
         if let Answer::Rows(rows) = &mut self {
             rows.sort_unstable();
@@ -96,7 +96,7 @@ pub fn compare_rounded(client: &mut Client, sql: &str) -> Result<Answer> {
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
     let alike = match (&flagged, &heap) {
         (Answer::Error { code: a, .. }, Answer::Error { code: b, .. }) => a == b,
-        // What lies at the edge of one grid lies in the middle of the other.
+        // A number at the edge between two steps of one grid lies in the middle of a step of the other grid.
         (Answer::Rows(a), Answer::Rows(b)) => [1.0, 1.000_000_000_3].iter().any(|&g| rounded(a, g) == rounded(b, g)),
         _ => false,
     };

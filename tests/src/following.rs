@@ -80,7 +80,7 @@ impl Ddl {
             match client.batch_execute(sql) {
                 // A deadlock with the writers: later changes build on this one.
                 Err(e) if e.code().is_some_and(|c| c.code() == "40P01") => client.batch_execute("ROLLBACK")?,
-                // Values that a writer has made too large for the type.
+                // A writer has made values that are too large for the type.
                 Err(e) if e.code().is_some_and(|c| c.code() == "22003") => return Ok(()),
                 other => return Ok(other.map_err(|e| format!("{sql}: {}", bench::describe(&e)))?),
             }
@@ -223,7 +223,7 @@ fn every_kind_of_ddl_is_noticed(context: &Context) -> Result<()> {
     ];
     for sql in changes {
         client.batch_execute(sql).map_err(|e| format!("{sql}: {}", bench::describe(&e)))?;
-        // At once, most likely on the heap, and again when the mirror is back.
+        // The query is asked at once, most likely on the heap, and again when the mirror is back.
         let all = "SELECT * FROM t WHERE anker.olap()";
         same(&mut client, all).map_err(|e| format!("right after {sql}: {e}"))?;
         if sql.starts_with("DROP TABLE") {

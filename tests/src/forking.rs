@@ -76,7 +76,7 @@ fn groups_are_made_in_a_child_as_on_the_heap(context: &Context) -> Result<()> {
         ensure!(mechanisms(&mut client, question)? == ["fork"], "{question}: another mechanism");
         same(&mut client, question)?;
     }
-    // Prepared, with values that come later.
+    // A prepared statement, whose values come only with its execution.
     client.batch_execute(
         "SET plan_cache_mode = force_generic_plan;
          PREPARE asked(integer, text) AS SELECT c, sum(l) FROM many WHERE i = $1 AND v <> $2 AND anker.olap() GROUP BY c;
@@ -91,7 +91,7 @@ fn groups_are_made_in_a_child_as_on_the_heap(context: &Context) -> Result<()> {
     }
 
     let served = anker::counter(&mut client, "queries_served")?;
-    // Under snapshots that do not see what others are writing, and have written since.
+    // The snapshots do not see the writers' transactions in progress, nor those that ended later.
     let writers = Writers::start(&cluster, 2, "", Duration::from_millis(2))?;
     let mut old = cluster.connect()?;
     for round in 1..context.size(30, 8) {
@@ -119,7 +119,7 @@ fn groups_are_made_in_a_child_as_on_the_heap(context: &Context) -> Result<()> {
     no_children(&mut client)
 }
 
-/// HEE_fork: which of AnKer's eight a child can answer, and that it does as the heap.
+/// HEE_fork: a child can answer some of AnKer's eight queries, with the same rows as the heap.
 fn ankers_queries_beside_transactions(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&forking())?;
     let scale = Scale::small(1);
@@ -165,7 +165,7 @@ fn what_a_child_cannot_do_is_the_heaps(context: &Context) -> Result<()> {
          CREATE TABLE wide (id integer PRIMARY KEY); INSERT INTO wide SELECT generate_series(1, 70000)",
     )?;
     anker::mirror(&mut client, &["parted", "keys", "wide"], LIVE)?;
-    // At once, by the plan alone.
+    // The reason is known from the plan alone.
     for (sql, why) in [
         ("SELECT id FROM many WHERE anker.olap()", "its rows are not grouped"),
         ("SELECT c FROM many WHERE anker.olap() ORDER BY c LIMIT 3", "its rows are not grouped"),
@@ -185,7 +185,7 @@ fn what_a_child_cannot_do_is_the_heaps(context: &Context) -> Result<()> {
         ensure!(told.iter().any(|line| line.contains(why)), "{sql}: {told:#?}");
         same(&mut client, sql)?;
     }
-    // By the values that a child meets.
+    // The reason depends on the values that a child meets.
     for (sql, why) in [
         ("SELECT k, count(*) FROM keys WHERE anker.olap() GROUP BY k", "groups by no text of more than 15 bytes"),
         ("SELECT id, count(*) FROM wide WHERE anker.olap() GROUP BY id", "more than 65536 groups"),
@@ -202,7 +202,7 @@ fn what_a_child_cannot_do_is_the_heaps(context: &Context) -> Result<()> {
     no_children(&mut client)
 }
 
-/// A query whose child has begun and stands still, and who waits for it.
+/// A query whose child has begun and is stopped, and the thread that waits for the answer.
 struct Held {
     engine: u32,
     child: u32,
@@ -210,7 +210,7 @@ struct Held {
 }
 
 impl Held {
-    /// `setup` is the session's own.
+    /// `setup` is run by the asking session first.
     fn start(cluster: &Cluster, client: &mut Client, setup: &str, sql: &str) -> Result<Held> {
         let engine = anker::engine_pid(client)?;
         for _ in 0..50 {
@@ -223,7 +223,7 @@ impl Held {
                 child = os::children(engine).first().copied();
             }
             if let Some(child) = child {
-                // It may have answered already.
+                // The child may have answered already.
                 let _ = os::kill(child, os::SIGSTOP);
                 std::thread::sleep(Duration::from_millis(300));
                 if !asking.is_finished() && os::alive(child) {
@@ -241,7 +241,7 @@ impl Held {
         asking.join().map_err(|_| "the session panicked")?
     }
 
-    /// The child is gone, and was waited for.
+    /// Whether the child has ended and the engine has waited for it.
     fn is_over(&self) -> Result<bool> {
         wait_until(LIVE, || Ok(!os::children(self.engine).contains(&self.child)))
     }
@@ -256,7 +256,7 @@ impl Drop for Held {
     }
 }
 
-/// No process of the engine's is left, dead or alive.
+/// No child process of the engine is left, neither running nor as a zombie.
 fn no_children(client: &mut Client) -> Result<()> {
     let engine = anker::engine_pid(client)?;
     let none = wait_until(LIVE, || Ok(os::children(engine).is_empty()))?;
@@ -264,7 +264,7 @@ fn no_children(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// It takes a child a while.
+/// The child takes a while to answer this query.
 const LONG: &str =
     "SELECT s, i, c, sum(l), avg(n), min(w), max(w), min(ts), max(tz), sum(l + i), sum(l - i), sum(n * 2) FROM many
     WHERE anker.olap() GROUP BY s, i, c ORDER BY s, i, c";
@@ -292,7 +292,7 @@ fn a_child_that_is_killed_is_one_query_for_the_heap(context: &Context) -> Result
         let who = anker::analyzed(&mut client, LONG)?;
         ensure!(who.as_deref() == Some("engine") && anker::engine_pid(&mut client)? == held.engine, "{who:?}");
     }
-    // The heap was not asked where it must not be.
+    // With `anker.fallback = off` the heap does not answer.
     let mut held = Held::start(&cluster, &mut client, "SET anker.fallback = off", LONG)?;
     os::kill(held.child, os::SIGKILL)?;
     let error = held.answer().err().map(|e| bench::describe(&*e)).unwrap_or_default();
@@ -303,14 +303,14 @@ fn a_child_that_is_killed_is_one_query_for_the_heap(context: &Context) -> Result
 
 fn nobody_waits_for_a_child_any_more(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_many(context, &forking().set("anker.max_queries", "1"))?;
-    // A timeout, and a session that is ended.
+    // A timeout ends the query, and then the end of its session.
     let mut held = Held::start(&cluster, &mut client, "SET statement_timeout = '2s'", LONG)?;
     let error = held.answer().err().ok_or("no timeout")?;
     let code = error.downcast_ref::<postgres::Error>().and_then(postgres::Error::code);
     ensure!(code == Some(&SqlState::QUERY_CANCELED), "{}", bench::describe(&*error));
     ensure!(held.is_over()?, "the child of a query that was cancelled is still there");
     let mut held = Held::start(&cluster, &mut client, "SET application_name = 'held'", LONG)?;
-    // One more waits for the only place, with a child that has not begun.
+    // One more query waits for the only place; its child has not begun.
     let mut waiting = cluster.connect()?;
     let asked =
         std::thread::spawn(move || anker::text_rows(&mut waiting, "SELECT count(*) FROM many WHERE anker.olap()"));
@@ -355,7 +355,7 @@ fn what_is_written_beside_a_child_has_a_limit(context: &Context) -> Result<()> {
     ensure!(again, "there is no engine");
     anker::wait_live(&mut client, "many", LIVE)?;
     let mut held = Held::start(&cluster, &mut client, "", &format!("EXPLAIN (ANALYZE, COSTS off) {LONG}"))?;
-    // All pages of most columns, each of which is there twice then.
+    // The updates write to all pages of most columns, so each page exists twice.
     let mut round = 0;
     let over = wait_until(LIVE, || {
         round += 1;

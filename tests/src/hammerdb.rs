@@ -1,4 +1,4 @@
-//! `bench/run hammerdb`, where there is a HammerDB.
+//! `bench/run hammerdb`, on machines that have a HammerDB.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn measured(report: &Report, configurations: &[&str]) -> Result<()> {
         ["asked", "served", "fallbacks"].map(|figure| value(report, figure, "mirror stream"));
     let (asked, served, fallbacks) = (asked?, served?, fallbacks?);
     ensure!(asked > 0.0, "the stream has asked nothing");
-    // One may have been asked still when the stream was ended.
+    // One query may still have been running when the stream was ended.
     ensure!((0.0..=1.0).contains(&(served + fallbacks - asked)), "{asked} asked, {served} served, {fallbacks} not");
     Ok(())
 }
@@ -50,7 +50,7 @@ fn value(report: &Report, figure: &str, config: &str) -> Result<f64> {
     Ok(value.ok_or(format!("{config} has no {figure}"))?)
 }
 
-/// There are no tables.
+/// There are no tables, so the virtual user fails.
 fn a_virtual_user_that_fails_fails_the_run(context: &Context) -> Result<()> {
     installed()?;
     let hammerdb = Installation::find(&context.home().join("hammerdb"))?;

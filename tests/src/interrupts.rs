@@ -1,5 +1,5 @@
 //! Timeouts and cancels while values for the engine are evaluated, and at any other moment: the statement ends as it
-//! would without us, and the session goes on.
+//! would without pg_anker, and the session goes on.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// A mirrored table, and a function that takes its time, as a value that the engine wants.
+/// A mirrored table, and a slow function whose result is a value that the engine needs.
 fn slow_values(client: &mut Client) -> Result<()> {
     client.batch_execute(
         "CREATE TABLE t (id integer PRIMARY KEY, v integer); INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i;
@@ -34,8 +34,8 @@ fn slow_values(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-/// A function that is evaluated when the scan starts, and is interrupted by the timeout. If the heap is planned
-/// first, its planner has called it before to estimate the number of rows.
+/// The function is evaluated when the scan starts, and the timeout interrupts it. If the heap is planned first, its
+/// planner has called the function before, to estimate the number of rows.
 const SLOW: &str = "SELECT count(*) FROM t WHERE v > slow(0.4) AND anker.olap()";
 
 fn count(client: &mut Client, table: &str) -> Result<i64> {
@@ -58,11 +58,11 @@ fn timeouts_while_values_are_evaluated(context: &Context) -> Result<()> {
     for round in 0..3 {
         expect_timeout(&mut session, SLOW)?;
         session.batch_execute(&format!("INSERT INTO written VALUES ({round})"))?;
-        // In a transaction, whose other writes go with it.
+        // Within a transaction: its other writes are rolled back with it.
         session.batch_execute("BEGIN; INSERT INTO written VALUES (100)")?;
         expect_timeout(&mut session, SLOW)?;
         session.batch_execute("ROLLBACK")?;
-        // Before a savepoint: kept; behind it: gone.
+        // Writes before a savepoint are kept, those behind it are gone.
         session
             .batch_execute("BEGIN; INSERT INTO written VALUES (200); SAVEPOINT s; INSERT INTO written VALUES (100)")?;
         expect_timeout(&mut session, SLOW)?;
@@ -201,7 +201,7 @@ impl Session {
         Ok(Session { client, pid: pid as u32, canceller, ledger: Vec::new(), asked: 0, interrupted: 0 })
     }
 
-    /// Runs a statement; `None` if it was interrupted. Nothing can interrupt what comes afterwards.
+    /// Runs a statement; `None` if it was interrupted. Nothing can interrupt the statements after it.
     fn run(&mut self, sql: &str, interrupt: Interrupt) -> Result<Option<Vec<String>>> {
         self.asked += 1;
         let mut answer = match interrupt {
@@ -222,7 +222,8 @@ impl Session {
                 })
             }
         };
-        // An interrupt that comes late hits this instead, and takes back what the statement did in an open transaction.
+        // A late interrupt hits this statement instead, and rolls back the work of the former one in an open
+        // transaction.
         let mut late = None;
         while let Err(error) = self.client.batch_execute("SET statement_timeout = 0") {
             match error.code() {
@@ -245,7 +246,7 @@ impl Session {
         }
     }
 
-    /// A statement that nothing interrupts any more, but the timeout that was set in a transaction that failed.
+    /// A statement that nothing interrupts any more, except a timeout that was set in a failed transaction.
     fn calm(&mut self, sql: &str) -> Result<()> {
         loop {
             match self.client.batch_execute(sql) {
@@ -367,7 +368,7 @@ impl Session {
     }
 }
 
-/// Joins without an equality look at every pair of rows, here at more than anybody would wait for.
+/// Joins without an equality look at every pair of rows. Here the pairs are more than anybody would wait for.
 fn the_engine_stops_looking_at_pairs(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -382,7 +383,7 @@ fn the_engine_stops_looking_at_pairs(context: &Context) -> Result<()> {
         "SELECT count(*) FROM wide a WHERE EXISTS (SELECT 1 FROM wide b WHERE a.v + b.v < 0) AND anker.olap()",
         "SELECT a.id FROM wide a LEFT JOIN wide b ON a.v + b.v < 0 WHERE anker.olap()",
         "SELECT id, v > ALL (SELECT b.v - a.v - 1000 FROM wide b WHERE a.v + b.v >= 0) FROM wide a WHERE anker.olap()",
-        // Those that are found in an order, too.
+        // Joins by order are among them, too.
         "SELECT count(*) FROM wide a JOIN wide b ON b.v >= a.v WHERE anker.olap()",
         "SELECT count(*) FROM wide a WHERE EXISTS (SELECT 1 FROM wide b WHERE b.v >= a.v AND a.v + b.v < 0) AND anker.olap()",
     ] {

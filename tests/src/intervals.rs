@@ -1,4 +1,4 @@
-//! Intervals: random expressions over values that PostgreSQL finds equal and shows otherwise. Some have fractions or
+//! Intervals: random expressions over values that PostgreSQL finds equal but shows differently. Some have fractions or
 //! parts of either sign, or are at the limits of the type. Rows are the same on both routes.
 //!
 //! If any of several equal values may be the answer, `justify_interval` makes them the same before they are compared.
@@ -17,7 +17,7 @@ tests![random_expressions_of_intervals];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// `v` and `u` are ordinary, `w` has what the engine does not hold.
+/// `v` and `u` are ordinary; `w` has values that the engine cannot hold.
 const TABLE: &str = "
     SET TimeZone = 'UTC';
     CREATE DOMAIN lead AS interval;

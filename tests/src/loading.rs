@@ -77,7 +77,7 @@ fn loads_while_commits_linger_before_they_become_visible(context: &Context) -> R
     Ok(())
 }
 
-/// Cancels waits that have lasted between 0 and 400 ms, until told to stop; how many.
+/// Cancels waits that have lasted between 0 and 400 ms, until told to stop; returns their number.
 fn release_waiting_commits(cluster: &Cluster, done: &AtomicBool) -> Result<i64> {
     let mut client = cluster.connect()?;
     let mut released = 0;
@@ -110,7 +110,7 @@ fn a_load_gives_way_to_ddl(context: &Context) -> Result<()> {
     check(&mut client, "t")
 }
 
-/// An engine that is stopped while a table of some size is loaded into it; returns its process id.
+/// Stops the engine while a table of some size is loaded into it; returns its process id.
 fn stop_engine_while_it_loads(client: &mut Client) -> Result<u32> {
     client.batch_execute(
         "CREATE TABLE first (id integer PRIMARY KEY); CREATE TABLE t (id integer PRIMARY KEY, v text);
@@ -126,7 +126,7 @@ fn stop_engine_while_it_loads(client: &mut Client) -> Result<u32> {
     Ok(engine)
 }
 
-/// The mirror that was there before DDL does not count, though nobody may have followed the DDL yet.
+/// The mirror from before DDL does not count, though the worker may not have decoded the DDL yet.
 fn waiting_for_a_mirror_waits_for_that_of_the_table_as_it_is(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)")?;
@@ -143,7 +143,7 @@ fn waiting_for_a_mirror_waits_for_that_of_the_table_as_it_is(context: &Context) 
 fn ddl_does_not_wait_for_a_load_into_a_stopped_engine(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     let engine = stop_engine_while_it_loads(&mut client)?;
-    // The loader has filled what lies between.
+    // By now the loader has filled every buffer between itself and the engine.
     std::thread::sleep(Duration::from_secs(1));
     client.batch_execute("SET lock_timeout = '10s'; SET deadlock_timeout = '20s'")?;
     let altered = client.batch_execute("ALTER TABLE t ADD COLUMN c integer");
@@ -153,7 +153,7 @@ fn ddl_does_not_wait_for_a_load_into_a_stopped_engine(context: &Context) -> Resu
     check(&mut client, "t")
 }
 
-/// The loader holds a snapshot and so the horizon of vacuum: not for ever.
+/// The loader's snapshot holds back the horizon of vacuum, but not for ever.
 fn a_load_into_a_stopped_engine_comes_to_an_end(context: &Context) -> Result<()> {
     if context.quick {
         return Ok(());

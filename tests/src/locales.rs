@@ -17,11 +17,11 @@ tests![text_in_the_order_of_locales, a_database_in_a_locale];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Alphabets with orders of their own: ä behind z, ch behind h, capitals of i, signs that count last.
+/// Alphabets with unusual orders: ä behind z, ch behind h, capitals of i, signs that count last.
 const LOCALES: [&str; 4] = ["de_DE", "sv_SE", "cs_CZ", "tr_TR"];
 const LETTERS: &str = "aAbBcChHiIzZäÄåéñßøıİčČžŁαΣςжЯאあ中0179 -_.,'@#$%&()+/:[]~\u{301}\u{200b}ﬀ😀";
 
-/// A server that has these locales, made of the sources that come with the C library's locales.
+/// Options of a server that has these locales. They are compiled from the sources that come with the C library.
 pub fn options(context: &Context) -> Result<Options> {
     let folder = context.home().join("locales");
     for locale in LOCALES {
@@ -78,7 +78,7 @@ fn questions(dice: &mut StdRng, column: &str, other: &str) -> Vec<String> {
     ]
 }
 
-/// Rows in an order: the first of them, windows, the greatest of several texts.
+/// Queries in which the order matters: the first rows, windows, the greatest of several texts.
 fn orders(dice: &mut StdRng, column: &str, other: &str) -> Vec<String> {
     let literal = format!("'{}'", word(dice).replace('\'', "''"));
     let of = |rows: &str| format!("SELECT * FROM ({rows}) s WHERE anker.olap()");
@@ -141,7 +141,7 @@ fn text_in_the_order_of_locales(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The order of char(n) too, whose blanks at the end do not count.
+/// The order of char(n), too, in which blanks at the end do not count.
 fn a_database_in_a_locale(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&options(context)?)?;
     cluster.connect()?.batch_execute("CREATE DATABASE svensk LOCALE 'sv_SE.utf8' TEMPLATE template0")?;

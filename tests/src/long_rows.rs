@@ -1,4 +1,4 @@
-//! Rows that are too long for the mirror cost their table, and never memory or the server.
+//! Rows that are too long for the mirror cost their table, but never memory or the server.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ tests![
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
-/// As `anker.max_row` is set here, and what worker and loader may need for it.
+/// `anker.max_row` in these tests, and the memory that worker and loader may need for it.
 const MAX_ROW: &str = "4MB";
 const MEMORY: u64 = 48 << 20;
 
@@ -57,7 +57,7 @@ fn is_given_up(client: &mut Client, table: &str) -> Result<()> {
     Ok(())
 }
 
-/// The table beside was followed all the time, and by the same worker.
+/// The table `beside` was followed all the time, by the same worker.
 fn nothing_else_happened(client: &mut Client, worker: u32) -> Result<()> {
     client.batch_execute("INSERT INTO beside SELECT max(id) + 1 FROM beside")?;
     let all = "SELECT count(*), max(id) FROM beside WHERE anker.olap()";
@@ -79,7 +79,8 @@ fn a_long_row_costs_its_table_and_no_memory(context: &Context) -> Result<()> {
     let (_cluster, mut client) = cluster(context)?;
     anker::mirror(&mut client, &["beside", "long", "plain"], LIVE)?;
     let worker = worker(&mut client)?;
-    // Small when compressed, and not; of tables that are mirrored, and that are not; in a transaction with others.
+    // The values are small or large when compressed. Their tables are mirrored or not. Other changes run in the same
+    // transaction.
     for (table, sql) in [
         ("", "INSERT INTO unmirrored VALUES (1, repeat('x', 30000000), repeat('y', 30000000))"),
         ("", "INSERT INTO unmirrored SELECT 2, string_agg(md5(i::text), '') FROM generate_series(1, 600000) i"),
@@ -127,7 +128,7 @@ fn a_long_row_that_was_there_before_is_not_loaded(context: &Context) -> Result<(
         same(&mut client, &format!("SELECT id, length(a), length(b) FROM {table} WHERE anker.olap()"))?;
     }
     nothing_else_happened(&mut client, worker)?;
-    // TRUNCATE ends what it was given up for, not the rest that it takes.
+    // TRUNCATE removes the reason for which the table was given up.
     client.batch_execute("TRUNCATE long; SELECT anker.unmirror('long')")?;
     anker::mirror(&mut client, &["long"], LIVE)
 }
@@ -143,7 +144,7 @@ fn long_values_within_the_limit_are_followed(context: &Context) -> Result<()> {
              BEGIN; SAVEPOINT s; UPDATE {table} SET a = a || 'more'; ROLLBACK TO s; UPDATE {table} SET c = 'c'; COMMIT;
              INSERT INTO {table} SELECT i, repeat(md5(i::text), i), repeat('b', i * 10), 'c' FROM generate_series(1000, 1200) i"
         ))?;
-        // Rows that are logged together, behind the long values of all of them.
+        // These rows are logged together, after the long values of all of them.
         let mut copy = cluster.connect()?;
         let mut rows = copy.copy_in(&format!("COPY {table} FROM STDIN"))?;
         for id in 2000..2300 {
@@ -184,7 +185,7 @@ fn long_records_that_nobody_follows_are_passed_over(context: &Context) -> Result
     Ok(())
 }
 
-/// The whole old row is logged in one record. Nothing of the kind can be passed over.
+/// The whole old row is logged in one record, which cannot be skipped.
 fn a_long_record_of_a_mirrored_table_is_survived(context: &Context) -> Result<()> {
     let (_cluster, mut client) = cluster(context)?;
     client.batch_execute("ALTER TABLE plain REPLICA IDENTITY FULL")?;
@@ -212,7 +213,7 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
          INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 200000) i",
     )?;
     anker::mirror(&mut client, &["first"], LIVE)?;
-    // The loader waits for the engine when it is killed, and the server goes down with it.
+    // When it is killed the loader waits for the engine, and the server goes down with it.
     let engine = anker::engine_pid(&mut client)?;
     client.batch_execute("SELECT anker.mirror('t')")?;
     let loads = "SELECT pid FROM pg_locks WHERE relation = 't'::regclass AND granted AND pid <> pg_backend_pid()";
@@ -235,11 +236,11 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     let mut client = reconnected(&cluster)?;
     let marked = marks()?;
     ensure!(matches!(&marked[..], [(_, count)] if count == "1"), "after a crash: {marked:?}");
-    // It is tried again, and when it succeeds nothing is left.
+    // The load is tried again, and leaves no mark when it succeeds.
     anker::wait_live(&mut client, "t", LIVE)?;
     ensure!(marks()?.is_empty(), "marks of loaded tables: {:?}", marks()?);
 
-    // As after the third time.
+    // The same state as after the third crash.
     drop(client);
     cluster.stop(Stop::Fast)?;
     std::fs::write(&marked[0].0, "3")?;
@@ -258,7 +259,7 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     anker::mirror(&mut client, &["t"], LIVE)
 }
 
-/// A session of the server that is just restarting.
+/// A session of a server that is just restarting.
 fn reconnected(cluster: &Cluster) -> Result<Client> {
     let mut session = None;
     wait_until(LIVE, || {

@@ -5,8 +5,8 @@
 //!                                        [--bless]
 //! ```
 //!
-//! Every test starts its own cluster, so none can spoil another. Whatever a test does, no server process may die of it:
-//! the log of each cluster is searched for that at the end.
+//! Every test starts its own cluster, so none can spoil another. No test may make a server process die: the log of each
+//! cluster is searched for that at the end.
 
 mod answers;
 mod auto;

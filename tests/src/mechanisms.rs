@@ -19,7 +19,7 @@ tests![
     tables_go_without_files_that_there_are_not,
 ];
 
-/// Emulated machines have these tests, too.
+/// These tests also run on emulated machines.
 pub const LIVE: Duration = Duration::from_secs(300);
 
 pub const QUESTIONS: [&str; 4] = [
@@ -45,12 +45,12 @@ fn scooted_files_answer_as_the_heap(context: &Context) -> Result<()> {
     answers_as_the_heap(context, "scoot")
 }
 
-/// While others write.
+/// Compares answers with the heap's while other sessions write.
 pub fn answers_as_the_heap(context: &Context, mechanism: &str) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("anker.mechanism", mechanism))?;
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
-    // Several chunks, in columns of several lengths.
+    // Several chunks, with columns whose runs have several lengths.
     client.batch_execute(
         "CREATE TABLE long (id integer PRIMARY KEY, n bigint, t text, few text);
          INSERT INTO long SELECT i, i::bigint * 1000003 % 65521, 'text ' || i, 'few ' || i % 7 FROM generate_series(1, 30000) i",
@@ -97,7 +97,8 @@ pub fn mechanisms(client: &mut Client, sql: &str) -> Result<Vec<String>> {
     Ok(lines.iter().filter_map(|line| line.trim().strip_prefix("Mechanism: ").map(str::to_owned)).collect())
 }
 
-/// Nothing is mirrored, and whoever looks is told why; the heap answers. Mended, all is well.
+/// Nothing is mirrored, every view tells the reason, and the heap answers. When the setting is right again, the engine
+/// answers.
 fn a_call_that_the_kernel_lacks_is_missed(context: &Context) -> Result<()> {
     if os::has_vm_snapshot() {
         return Err(Skipped("this kernel has vm_snapshot").into());
@@ -134,8 +135,8 @@ fn a_call_that_the_kernel_lacks_is_missed(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A region has a file and mapped areas of its own. If the process can have no more of them, some tables do without,
-/// and nothing else changes.
+/// A region has a file and mapped areas of its own. If the process can have no more of them, some tables are not
+/// mirrored, and nothing else changes.
 fn tables_go_without_files_that_there_are_not(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("anker.mechanism", "scoot"))?;
     let mut client = cluster.connect()?;

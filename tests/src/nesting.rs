@@ -1,5 +1,5 @@
-//! Expressions that are nested too deeply for the engine's side run on the heap, unless they are too deep for that as
-//! well. An error on the way is taken back, and the session and its transactions go on.
+//! Expressions that are nested too deeply for the engine's side run on the heap, unless they are too deep for the heap
+//! as well. An error on the way is rolled back, and the session and its transactions go on.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ tests![deep_expressions_are_the_heaps, nothing_is_lost_behind_a_deep_expression]
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Deeper than an expression may be for the engine, and deep enough for a guard of each level to exhaust the stack.
+/// Depths that are too deep for the engine. With a guard at each level they would exhaust the stack.
 const DEPTHS: [usize; 3] = [100, 700, 1400];
 
 /// A nested expression, and the query around it.
@@ -69,7 +69,7 @@ fn deep_expressions_are_the_heaps(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// If the heap gives up too, the error is its own, and none of our subtransactions stays open.
+/// If the heap gives up too, the error is the heap's, and none of our subtransactions stays open.
 fn nothing_is_lost_behind_a_deep_expression(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     with_table(&mut client)?;
@@ -80,7 +80,7 @@ fn nothing_is_lost_behind_a_deep_expression(context: &Context) -> Result<()> {
             "DO $$ BEGIN BEGIN EXECUTE '{}'; EXCEPTION WHEN statement_too_complex THEN NULL; END; END $$",
             deep.replace('\'', "''")
         ))?;
-        // Outside of any block, and in one that goes on behind a savepoint.
+        // Outside of any transaction block, and in one that goes on behind a savepoint.
         _ = ask(&mut client, &deep)?;
         client.batch_execute(&format!("INSERT INTO kept VALUES ({number})"))?;
         client.batch_execute("BEGIN; SAVEPOINT s")?;

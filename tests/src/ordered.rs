@@ -15,7 +15,8 @@ tests![the_outermost_order];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// One part has columns at other places, and an enum's value stands before others that are older.
+/// One partition has its columns at other places. The enum has a value that was added later but stands before older
+/// ones.
 const TABLES: &str = "
     CREATE TYPE size AS ENUM ('small', 'large', 'huge');
     ALTER TYPE size ADD VALUE 'medium' AFTER 'small';
@@ -62,7 +63,7 @@ const COLUMNS: [&str; 20] = [
     "day", "at", "zoned", "span", "clock", "key", "bytes",
 ];
 
-/// Some raise no error for any row, some are not in the engine's power above a LIMIT.
+/// Some raise no error for any row. Some the engine cannot compute above a LIMIT.
 const COMPUTED: [&str; 10] = [
     "-i.small::integer",
     "i.cost IS NULL",

@@ -30,7 +30,7 @@ fn mremap_cow_answers_as_the_heap(context: &Context) -> Result<()> {
     answers_as_the_heap(context, "mremap_cow")
 }
 
-/// The heap answers meanwhile; the next engine has the mirror, and all of it.
+/// The heap answers meanwhile. The next engine has the whole mirror again.
 fn an_engine_by_vm_snapshot_may_be_killed(context: &Context) -> Result<()> {
     require_it()?;
     let cluster = context.cluster_with(&Options::default().set("anker.mechanism", "vm_snapshot"))?;

@@ -55,7 +55,7 @@ const ASKED: [&str; 17] = [
     "tan(g)",
     "atan(f)",
     "atan2(g, f)",
-    // As text: many lie exactly between two numbers with this many digits.
+    // The results are compared as text, since many lie exactly between two numbers with this many digits.
     "(900000000000000::float8 + id % 1000 + 0.125 * (id % 8))::text",
     "(2000000::real + id % 1000 + 0.25::real * (id % 4))::text",
 ];
@@ -66,7 +66,7 @@ fn roots_logarithms_and_powers(context: &Context) -> Result<()> {
     client.batch_execute(&NUMBERS.replace("$rows", &context.size(200_000, 10_000).to_string()))?;
     anker::mirror(&mut client, &["number"], LIVE)?;
     for asked in ASKED {
-        // Below a group nothing is left to PostgreSQL.
+        // Below a group, PostgreSQL computes none of it.
         let sql = format!("SELECT id, max({asked}) FROM number WHERE anker.olap() GROUP BY id");
         compare(&mut client, &sql, false)?;
         let by = anker::analyzed(&mut client, &sql)?;

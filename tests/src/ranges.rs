@@ -77,7 +77,7 @@ fn query(dice: &mut StdRng) -> String {
     let exclude = pick(dice, &["", "", "EXCLUDE CURRENT ROW", "EXCLUDE GROUP", "EXCLUDE TIES"]);
     let direction = pick(dice, &["", "DESC", "NULLS FIRST", "DESC NULLS LAST"]);
     let part = pick(dice, &["", "PARTITION BY part"]);
-    // Where edges go back, the last value alone is left to PostgreSQL.
+    // If edges may go back, the engine leaves last_value to PostgreSQL, so it is not among these functions.
     let function = pick(dice, &["count(*)", "sum(id)", "min(id)", "count(price)", "sum(price)"]);
     format!(
         "SELECT * FROM (SELECT id, {function} OVER ({part} ORDER BY {column} {direction} RANGE BETWEEN {bounds} {exclude})
@@ -94,7 +94,7 @@ fn frames_of_a_range_of_values(context: &Context) -> Result<()> {
         let zone = ["UTC", "Europe/Berlin", "America/Los_Angeles"][number as usize % 3];
         client.batch_execute(&format!("SET TimeZone = '{zone}'"))?;
         let sql = query(&mut dice);
-        // An offset may be one that PostgreSQL refuses.
+        // PostgreSQL itself may refuse the offset.
         let is_answered = matches!(compare(&mut client, &sql, false)?, Answer::Rows(_));
         if number % 10 == 0 && is_answered {
             let by = anker::analyzed(&mut client, &sql)?;

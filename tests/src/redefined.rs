@@ -32,7 +32,7 @@ const REDEFINITIONS: [&str; 9] = [
      ALTER TABLE pos ADD PRIMARY KEY (id); ALTER TABLE whole ATTACH PARTITION pos DEFAULT",
 ];
 
-/// Four rows with a value each that lies in the TOAST table, so that updates do not log it.
+/// Four rows, each with a value in the TOAST table, so that updates do not log that value.
 fn create(client: &mut Client) -> Result<()> {
     client.batch_execute(
         "DROP TABLE IF EXISTS whole;
@@ -86,7 +86,7 @@ fn ddl_that_leaves_the_identity_alone_costs_nothing(context: &Context) -> Result
     Ok(())
 }
 
-/// How often the table was loaded anew, its first load not counted.
+/// How often the table was loaded again after its first load.
 fn rebuilds(client: &mut Client) -> Result<i64> {
     Ok(client.query_one("SELECT rebuilds::bigint FROM anker.tables WHERE relation = 'pos'::regclass", &[])?.get(0))
 }

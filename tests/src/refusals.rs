@@ -49,7 +49,7 @@ fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
     Ok((cluster, client))
 }
 
-/// The answer is right and comes from the heap, for a reason that holds `because`.
+/// The answer is right and comes from the heap, for a reason that contains `because`.
 fn heap(client: &mut Client, sql: &str, because: &str) -> Result<()> {
     same(client, sql)?;
     let by = anker::explained(client, sql)?;
@@ -108,7 +108,7 @@ fn shapes_that_run_on_the_heap(context: &Context) -> Result<()> {
         heap(&mut client, sql, because)?;
     }
     engine(&mut client, "SELECT sum(f), avg(f) FROM t WHERE anker.olap()")?;
-    // Groups that the engine does not know are PostgreSQL's, over its rows.
+    // If the engine does not know the groups, PostgreSQL makes them over its rows.
     for sql in [
         "SELECT id, middle FROM t, (SELECT avg(tid) AS middle FROM u) s WHERE n > middle AND anker.olap()",
         "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY ROLLUP (g, (g + 1))",
@@ -157,7 +157,7 @@ fn types_that_run_on_the_heap(context: &Context) -> Result<()> {
     ] {
         engine(&mut client, sql)?;
     }
-    // What the engine only keeps PostgreSQL computes with.
+    // The engine only keeps these values; PostgreSQL computes with them.
     engine(&mut client, "SELECT id, j ->> 'k', free * 2, r, m, a[1] FROM t WHERE anker.olap()")?;
     engine(&mut client, "SELECT DISTINCT free, a FROM t WHERE anker.olap() ORDER BY free, a")?;
     engine(&mut client, "SELECT g, count(j), count(free), min(r) FROM t WHERE m = 'calm' AND anker.olap() GROUP BY g")?;
@@ -165,7 +165,7 @@ fn types_that_run_on_the_heap(context: &Context) -> Result<()> {
     let excluded: Option<Vec<String>> =
         client.query_one("SELECT excluded_columns FROM anker.tables WHERE relation = 't'::regclass", &[])?.get(0);
     ensure!(excluded.as_ref().is_some_and(Vec::is_empty), "excluded columns: {excluded:?}");
-    // Not a number has no place in a scaled integer; gone again, the column serves again.
+    // A scaled integer cannot hold NaN. When the NaN is gone, the engine answers queries on the column again.
     client.batch_execute("UPDATE t SET n = 'NaN' WHERE id = 7")?;
     same(&mut client, "SELECT sum(n), count(*), max(n) FROM t WHERE anker.olap()")?;
     engine(&mut client, "SELECT sum(g), count(*) FROM t WHERE anker.olap()")?;
@@ -203,7 +203,7 @@ fn serializable_reads_the_heap(context: &Context) -> Result<()> {
         by.as_deref().is_some_and(|b| b.starts_with("heap, because ") && b.to_lowercase().contains("serializable")),
         "{by:?}"
     );
-    // Its snapshot is safe if it does not write, and nobody beside it does.
+    // The snapshot is safe if the transaction does not write, and no transaction beside it does.
     client.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY")?;
     let by = anker::analyzed(&mut client, sql)?;
     client.batch_execute("COMMIT")?;
@@ -289,7 +289,7 @@ fn missing_preload(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Taken out of the settings the library is out of the way: after a crash, or on a standby that has no use for it.
+/// A server without the library in its settings works, for example after a crash or on a standby that does not need it.
 fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -320,7 +320,7 @@ fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()>
         let tells = reasons.iter().all(|reason| reason.contains("shared_preload_libraries"));
         ensure!(tells && reasons.len() == shown, "anker.{view} says {reasons:?}");
     }
-    // What cannot be done says what to do.
+    // Each call that is impossible now tells the user how to make it possible.
     for sql in [
         "SELECT anker.mirror('later')",
         "SELECT anker.wait_for_mirror('t')",
@@ -331,7 +331,7 @@ fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()>
         let hint = error.as_db_error().and_then(|db| db.hint()).unwrap_or_default();
         ensure!(hint.contains("shared_preload_libraries"), "{sql}: {}", bench::describe(&error));
     }
-    // The list is edited, dumped tables are restored into it, and tables come and go.
+    // Users edit the list, restore dumped tables into it, and create and drop tables.
     client.batch_execute(
         "SELECT anker.unmirror('t'); SELECT anker.unmirror('parts'); INSERT INTO anker.mirrored VALUES ('later'); DROP TABLE gone;
          ALTER TABLE later ADD COLUMN x text; TRUNCATE t",
@@ -348,7 +348,7 @@ fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()>
     with_library("")?.batch_execute("DROP EXTENSION pg_anker CASCADE; DROP TABLE t").map_err(Into::into)
 }
 
-/// No query of another session reads its rows.
+/// Queries of other sessions do not read its rows.
 fn a_temporary_child_of_another_session_is_nobody_elses(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -363,7 +363,7 @@ fn a_temporary_child_of_another_session_is_nobody_elses(context: &Context) -> Re
     ensure!(anker::text_rows(&mut client, sql)? == ["2|3"], "another session's rows");
     heap(&mut other, sql, "not mirrored")?;
     ensure!(anker::text_rows(&mut other, sql)? == ["3|6"], "the session's own rows");
-    // A plan that is kept is for the children of its time.
+    // A kept plan is only valid for the children that existed when it was made.
     client.batch_execute(&format!("PREPARE p AS {sql}"))?;
     client.batch_execute("EXECUTE p; CREATE TEMP TABLE mine () INHERITS (parent); INSERT INTO mine VALUES (10)")?;
     ensure!(anker::text_rows(&mut client, "EXECUTE p")? == ["3|13"], "a child of the session's own is left out");
@@ -375,13 +375,14 @@ fn wrong_wal_level(context: &Context) -> Result<()> {
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
-    // Refused at once, or accepted with the state telling why nothing happens: the name of the setting must be said.
+    // The call may be refused at once, or accepted with a state that tells why nothing happens. In both cases the text
+    // must name the setting.
     let said = match client.batch_execute("SELECT anker.mirror('t')") {
         Err(error) => bench::describe(&error),
         Ok(()) => anker::text_rows(&mut client, "SELECT state, reason FROM anker.tables")?.join("; "),
     };
     ensure!(said.contains("wal_level"), "anker.mirror says: {said}");
-    // As it stands behind a change of the setting.
+    // The state after a change of the setting.
     client.batch_execute("INSERT INTO anker.mirrored VALUES ('t')")?;
     let shown = anker::text_rows(&mut client, "SELECT state, reason FROM anker.tables")?;
     ensure!(shown.iter().any(|row| row.contains("wal_level")), "anker.tables says: {shown:?}");
@@ -395,7 +396,7 @@ fn a_database_without_the_extension(context: &Context) -> Result<()> {
     bare.batch_execute("CREATE TABLE t (id integer); INSERT INTO t VALUES (1); SET anker.route = 'prefer'")?;
     ensure!(anker::text_rows(&mut bare, "SELECT id FROM t")? == ["1"], "a plain database does not work");
     drop(bare);
-    // Two databases with a mirror each, and one that is dropped while it has one.
+    // Two databases with a mirror each; one of them is dropped while it has its mirror.
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1), (2)")?;
     client.batch_execute("CREATE DATABASE second")?;
     let mut second = cluster.connect_to("second")?;
@@ -426,7 +427,7 @@ fn other_encodings_and_collations(context: &Context) -> Result<()> {
     engine(&mut client, "SELECT count(*) FROM t WHERE x = 'e' AND anker.olap()")?;
     same(&mut client, "SELECT id FROM t WHERE x = 'é' AND anker.olap()")?;
     engine(&mut client, "SELECT sum(id) FROM t WHERE anker.olap()")?;
-    // Names are in the database's encoding, too: of tables, and of columns.
+    // Names of tables and columns are in the database's encoding, too.
     client.batch_execute(
         "CREATE TABLE \"größe\" (id integer PRIMARY KEY, \"maß\" jsonb); INSERT INTO \"größe\" VALUES (1), (2);
          CREATE TABLE named (id integer PRIMARY KEY)",
@@ -489,7 +490,7 @@ fn privileges_hold(context: &Context) -> Result<()> {
         let answer = ask(&mut session, sql)?;
         ensure!(matches!(&answer, Answer::Error { code, .. } if code == "42501"), "{sql} as a stranger: {answer:?}");
     }
-    // A right that is taken away from a prepared statement's owner.
+    // The owner of a prepared statement loses a right.
     let mut session = cluster.config().user("reader").connect(NoTls)?;
     session.batch_execute("PREPARE p AS SELECT count(*) FROM u WHERE anker.olap(); EXECUTE p")?;
     client.batch_execute("REVOKE SELECT ON u FROM reader")?;

@@ -37,7 +37,7 @@ fn listed(client: &mut Client) -> Result<Vec<String>> {
     anker::text_rows(client, "SELECT relation::text FROM anker.mirrored ORDER BY 1")
 }
 
-/// The capture workers that come by within the time.
+/// The capture workers that were seen within the time.
 fn workers_within(client: &mut Client, time: Duration) -> Result<HashSet<String>> {
     let (mut seen, until) = (HashSet::new(), Instant::now() + time);
     while Instant::now() < until {
@@ -48,7 +48,7 @@ fn workers_within(client: &mut Client, time: Duration) -> Result<HashSet<String>
     Ok(seen)
 }
 
-/// Without anything to mirror there is soon no worker, and none comes again and again.
+/// Without anything to mirror the worker ends soon, and no new one is started again and again.
 fn rests(client: &mut Client) -> Result<()> {
     let ended = wait_until(Duration::from_secs(20), || Ok(workers_within(client, Duration::from_secs(1))?.is_empty()))?;
     let seen = workers_within(client, Duration::from_secs(4))?;
@@ -92,13 +92,13 @@ fn a_dropped_table_leaves_the_list(context: &Context) -> Result<()> {
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; DROP TABLE plain; COMMIT")?;
     ensure!(listed(&mut client)? == ["kept", "late"], "after DROP: {:?}", listed(&mut client)?);
 
-    // A table that is mirrored and dropped by one transaction.
+    // One transaction mirrors a table and drops it.
     client.batch_execute(
         "BEGIN; CREATE TABLE brief (id integer PRIMARY KEY); SELECT anker.mirror('brief'); DROP TABLE brief; COMMIT",
     )?;
     ensure!(listed(&mut client)? == ["kept", "late"], "after CREATE and DROP: {:?}", listed(&mut client)?);
 
-    // Somebody has the list locked: DROP does not wait for him.
+    // Another session has the list locked: DROP does not wait for it.
     let mut other = cluster.connect()?;
     other.batch_execute("BEGIN; LOCK TABLE anker.mirrored")?;
     client.batch_execute("SET lock_timeout = '5s'; DROP TABLE late")?;
@@ -170,11 +170,11 @@ fn a_table_without_room_says_so_and_is_taken_up_when_there_is_some(context: &Con
     };
     ensure!(waits(&mut client)? && waits(&mut second)?, "nothing says that there is no room");
     same(&mut client, "SELECT id FROM c WHERE anker.olap()")?;
-    // Room is made in the other database.
+    // A table of the other database is dropped, which makes room.
     second.batch_execute("DROP TABLE a; SELECT anker.unmirror('c')")?;
     anker::wait_live(&mut client, "c", LIVE)?;
     ensure!(anker::analyzed(&mut client, "SELECT id FROM c WHERE anker.olap()")?.as_deref() == Some("engine"), "c");
-    // And in the same one.
+    // A table of the same database is removed from the list, which makes room, too.
     second.batch_execute("SELECT anker.mirror('c')")?;
     ensure!(waits(&mut second)?, "nothing says that there is no room, the second time");
     client.batch_execute("SELECT anker.unmirror('b')")?;
@@ -221,7 +221,7 @@ fn mirror_in_a_prepared_transaction(context: &Context) -> Result<()> {
     rests(&mut client)?;
     client.batch_execute("COMMIT PREPARED 'first'")?;
     anker::wait_live(&mut client, "t", LIVE)?;
-    // Those that have nothing to do with it wake nobody in a database without mirrors.
+    // Prepared transactions that do not touch the list wake no worker in a database without mirrors.
     client.batch_execute("CREATE DATABASE other")?;
     let mut other = cluster.connect_to("other")?;
     other.batch_execute("BEGIN; CREATE TABLE t (id integer); PREPARE TRANSACTION 'second'")?;
@@ -243,7 +243,7 @@ fn anker_tables_waits_for_no_lock_on_a_table(context: &Context) -> Result<()> {
     client.batch_execute("SET statement_timeout = '10s'")?;
     let shown = anker::text_rows(&mut client, "SELECT relation, state, excluded_columns FROM anker.tables")?;
     ensure!(shown == ["t|live|{}"], "anker.tables shows {shown:?}");
-    // Nor does waiting for a mirror wait longer than it was told to.
+    // Waiting for a mirror does not take longer than the given time, either.
     let waited = anker::text_rows(&mut client, "SELECT anker.wait_for_mirror('t', '50 ms')")?;
     ensure!(waited == ["f"], "wait_for_mirror of a locked table: {waited:?}");
     Ok(())
@@ -290,8 +290,8 @@ fn loaders_that_cannot_connect_come_ever_more_rarely(context: &Context) -> Resul
     anker::wait_live(&mut session, "u", LIVE)
 }
 
-/// PostgreSQL's own launcher and ours leave one place, which the capture worker takes, so the loader has none. Then
-/// there is none at all.
+/// PostgreSQL's own launcher and ours leave one place, which the capture worker takes, so there is none for the loader.
+/// In the second case there is none even for the capture worker.
 fn a_full_house_of_worker_processes_is_said_and_waited_for(context: &Context) -> Result<()> {
     for (places, what) in [("3", "the list's reader"), ("2", "the capture worker")] {
         let cluster = context.cluster_with(&Options::default().set("max_worker_processes", places))?;
@@ -309,7 +309,7 @@ fn a_full_house_of_worker_processes_is_said_and_waited_for(context: &Context) ->
     Ok(())
 }
 
-/// The launcher has looked into the database before, and nobody but the list's trigger tells it to look again.
+/// The launcher has already looked into the database, and only the list's trigger tells it to look again.
 fn a_list_that_is_restored_as_by_a_replica_is_followed(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
@@ -323,8 +323,8 @@ fn a_list_that_is_restored_as_by_a_replica_is_followed(context: &Context) -> Res
     anker::wait_live(&mut client, "t", LIVE)
 }
 
-/// DDL between two transactions that the new slot waits for one after the other: decoding's first picture of the
-/// catalog lacks it.
+/// DDL runs between two transactions, for which the new slot waits one after the other. Decoding's first picture of the
+/// catalog lacks that DDL.
 fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -359,7 +359,7 @@ fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()>
     Ok(())
 }
 
-/// The session that failed stays in its transaction, and says nothing more.
+/// The session that failed stays in its transaction and sends nothing more.
 fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE DATABASE second")?;
@@ -373,7 +373,7 @@ fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()>
     ensure!(client.batch_execute("DROP DATABASE second").is_err(), "a database was dropped in a transaction");
     ensure!(anker::processes(&mut session)? == before, "DROP DATABASE that cannot be ended the worker");
     client.batch_execute("ROLLBACK; BEGIN")?;
-    // It fails when our worker has made way.
+    // It fails after our worker has left the database.
     ensure!(client.batch_execute("ALTER DATABASE second RENAME TO taken").is_err(), "two databases of one name");
     anker::wait_live(&mut session, "t", LIVE)?;
     client.batch_execute("ROLLBACK")?;
@@ -394,11 +394,11 @@ fn create_mirrored(cluster: &Cluster, client: &mut Client, name: &str) -> Result
     anker::mirror(&mut session, &["t"], LIVE)
 }
 
-/// The worker is in the database, and waits for a lock before it has said so.
+/// The worker has connected to the database, and waits for a lock before it has announced itself.
 fn a_worker_that_is_just_starting_makes_way(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     create_mirrored(&cluster, &mut client, "second")?;
-    // A process reads this catalog while it connects.
+    // Each process reads this catalog while it connects.
     let (mut locker, mut watcher) = (cluster.connect()?, cluster.connect()?);
     let worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pg_anker capture worker'";
     let starts = |watcher: &mut Client| {
@@ -412,7 +412,7 @@ fn a_worker_that_is_just_starting_makes_way(context: &Context) -> Result<()> {
         locker.batch_execute("BEGIN; LOCK TABLE pg_db_role_setting IN ACCESS EXCLUSIVE MODE")?;
         client.batch_execute(&format!("SELECT pg_terminate_backend(pid, 10000) FROM ({worker}) AS workers"))?;
         ensure!(wait_until(LIVE, || starts(&mut watcher))?, "no worker starts");
-        // DROP and CREATE DATABASE read the catalog themselves, when nobody is in their way any more.
+        // DROP and CREATE DATABASE read the catalog themselves, once no other session is in their way.
         let done = std::thread::scope(|scope| {
             let statement = scope.spawn(|| client.batch_execute(sql));
             let made_way = wait_until(LIVE, || Ok(!starts(&mut watcher)? || statement.is_finished()));
@@ -436,7 +436,7 @@ fn who_may_copy_a_template_can(context: &Context) -> Result<()> {
     let worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pg_anker capture worker'";
     let before = anker::text_rows(&mut watched, worker)?;
     ensure!(before.len() == 1, "workers: {before:?}");
-    // Who may not copy it does not stop its worker.
+    // A user who may not copy the database does not stop its worker.
     let mut nobody = cluster.connect_as("nobody")?;
     for session in [&mut nobody, &mut maker] {
         ensure!(session.batch_execute("CREATE DATABASE copied TEMPLATE pattern").is_err(), "a database was copied");
@@ -476,7 +476,7 @@ fn the_extensions_own_tables_are_not_mirrored(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Loader and worker wait for locks, and work for longer than this.
+/// Loader and worker wait for locks, and work, for longer than these timeouts.
 fn timeouts_of_clients_end_no_worker(context: &Context) -> Result<()> {
     let cluster =
         context.cluster_with(&Options::default().set("lock_timeout", "300ms").set("statement_timeout", "2s"))?;
@@ -485,7 +485,7 @@ fn timeouts_of_clients_end_no_worker(context: &Context) -> Result<()> {
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
     let mut other = cluster.connect()?;
     other.batch_execute("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE")?;
-    // Unlike anker.mirror() that waits for nobody.
+    // Unlike anker.mirror(), an INSERT waits for nothing.
     client.batch_execute("INSERT INTO anker.mirrored VALUES ('t')")?;
     std::thread::sleep(Duration::from_secs(2));
     other.batch_execute("ROLLBACK")?;

@@ -1,8 +1,8 @@
 //! The SQL files of `sql/`, run by PostgreSQL's own pg_regress and compared with `expected/`.
 //!
 //! Each file says in its first line how it runs. `-- engine: at least N`: once with `anker.route = off`, where the heap
-//! answers everything, and once with `prefer`, where the engine answers what it can, at least N queries; the output is
-//! the same. `-- once, engine: at least N`: with the settings' defaults, for what is about the routes themselves.
+//! answers everything, and once with `prefer`, where the engine must answer at least N queries; the output is the same.
+//! `-- once, engine: at least N`: with the settings' defaults, for files about the routes themselves.
 //!
 //! With `--bless` the output of a file's first run, by the heap unless it runs once, is written to `expected/`.
 
@@ -89,7 +89,7 @@ struct Runs {
 }
 
 struct Route {
-    /// Names the database.
+    /// The route's name, which is also that of the database.
     name: &'static str,
     options: &'static str,
     uses_engine: bool,
@@ -127,7 +127,7 @@ fn every_file_is_run(_: &Context) -> Result<()> {
 
 fn run(context: &Context, file: &str) -> Result<()> {
     let runs = Runs::of(&fs::read_to_string(source("sql").join(format!("{file}.sql")))?)?;
-    // A long wait for busy machines: answers of the heap would be right, but are not counted.
+    // Queries wait for long on busy machines: answers of the heap would be right, but are not counted.
     let options = Options::default()
         .set("anker.max_wait", "30s")
         .set("anker.explain_wait", "30s")
@@ -153,7 +153,7 @@ fn run(context: &Context, file: &str) -> Result<()> {
 fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64, bless: bool) -> Result<()> {
     let directory = cluster.directory().join(route.name);
     fs::create_dir(&directory)?;
-    // The tree may be closed to the user who runs the server.
+    // The user who runs the server may have no access to the source tree.
     for (folder, extension) in [("sql", "sql"), ("expected", "out")] {
         let copy = directory.join(folder);
         fs::create_dir(&copy)?;
@@ -183,7 +183,7 @@ fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64, bl
     let kept = keep_output(&directory, file, route)?;
     let served = served(cluster, route, by_engine);
     if bless {
-        // The difference to the empty file is no failure; a run that broke off has left no output.
+        // A difference to the empty file is no failure. A run that broke off has left no output.
         fs::copy(directory.join(format!("results/{file}.out")), source("expected").join(format!("{file}.out")))?;
     } else if let Err(error) = outcome {
         let served = served.map_or_else(|_| "?".to_owned(), |served| served.to_string());
@@ -218,13 +218,13 @@ fn served(cluster: &Cluster, route: &Route, expected: i64) -> Result<i64> {
     Ok(served)
 }
 
-/// `anker.verify()` asks the engine, whatever the route.
+/// Calls of `anker.verify()`, which asks the engine on every route.
 fn verifications(file: &str) -> Result<i64> {
     let sql = fs::read_to_string(source("sql").join(format!("{file}.sql")))?;
     Ok(sql.matches("anker.verify(").count() as i64)
 }
 
-/// The output, beside the executable: where it is right, it is the next `expected/`.
+/// Copies the output beside the executable. If it is right, it is the next `expected/`.
 fn keep_output(directory: &Path, file: &str, route: &Route) -> Result<PathBuf> {
     let executable = std::env::current_exe()?;
     let kept = executable.with_file_name("regress").join(route.name);

@@ -54,7 +54,7 @@ fn connections(engine: u32) -> Result<BTreeSet<u32>> {
     let mut found = BTreeSet::new();
     for thread in fs::read_dir(format!("/proc/{engine}/task"))? {
         let thread = thread?;
-        // It may have ended.
+        // The thread may have ended.
         let name = fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
         if name.trim_end() == "anker client" {
             found.insert(thread.file_name().to_string_lossy().parse()?);
@@ -128,7 +128,7 @@ fn a_new_engine_is_asked_by_the_old_sessions(context: &Context) -> Result<()> {
         |session: &mut Client| wait_until(LIVE, || Ok(anker::analyzed(session, COUNT)?.as_deref() == Some("engine")));
     ensure!(back(&mut session)?, "the session does not find the new engine");
 
-    // The connection is there when the request is sent, and gone before the answer.
+    // The connection is open when the request is sent, and closed before the answer.
     let engine = anker::engine_pid(&mut client)?;
     by_engine(&mut session, COUNT)?;
     os::kill(engine, os::SIGSTOP)?;
@@ -140,7 +140,7 @@ fn a_new_engine_is_asked_by_the_old_sessions(context: &Context) -> Result<()> {
     ensure!(rows == ["100000|100000"], "{rows:?}");
     ensure!(back(&mut session)?, "the session does not find the third engine");
 
-    // A fast restart of the worker, beside sessions that go on. An answer may just have begun when the engine ends.
+    // A fast restart of the worker, beside sessions that go on. An answer may have just begun when the engine ends.
     let (worker, engine) = anker::processes(&mut client)?.ok_or("no worker")?;
     os::kill(worker, os::SIGTERM)?;
     let changed = wait_until(LIVE, || {
@@ -170,7 +170,7 @@ fn cursors_have_a_connection_each(context: &Context) -> Result<()> {
         for (cursor, rows) in ["a", "b"].iter().zip(&mut rows) {
             *rows += anker::text_rows(&mut session, &format!("FETCH {} FROM {cursor}", 10 + round))?.len();
         }
-        // From the second round on there is one of the query beside them, too.
+        // From the second round on, the other query has a kept connection, too.
         let open = connections(engine)?.len();
         ensure!(open == 2 + round.min(1), "round {round}: {open} connections for two cursors");
         ensure!(anker::text_rows(&mut session, COUNT)? == ["100000|100000"], "another query beside the cursors");
@@ -184,7 +184,7 @@ fn cursors_have_a_connection_each(context: &Context) -> Result<()> {
     ensure!(one, "{:?} are kept", connections(engine)?);
     same(&mut session, COUNT)?;
 
-    // Closed early: half a result is nobody's.
+    // A cursor that is closed early must leave no part of its result in the connection.
     for end in ["CLOSE c; COMMIT", "ROLLBACK", "SAVEPOINT s; SELECT 1 / 0"] {
         session.batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT id, x FROM t WHERE anker.olap(); FETCH 3 FROM c")?;
         let failed = session.batch_execute(end).is_err();
@@ -202,7 +202,7 @@ fn what_is_broken_off_is_not_used_again(context: &Context) -> Result<()> {
         for (sql, expected) in [(LONG, SqlState::QUERY_CANCELED), (raises, SqlState::DIVISION_BY_ZERO)] {
             same(&mut session, COUNT)?;
             let kept = connections(engine)?;
-            // What must end by itself has all the time that it needs.
+            // The query that must end by its own error gets no timeout.
             let limit = if sql == LONG { "300ms" } else { "0" };
             session.batch_execute(&format!("BEGIN; SAVEPOINT s; SET LOCAL statement_timeout = '{limit}'"))?;
             let error = session.simple_query(sql).err().and_then(|e| e.code().cloned());
@@ -220,7 +220,7 @@ fn what_is_broken_off_is_not_used_again(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Everybody is answered, and at last nothing is left.
+/// Every session is answered, and in the end no connection is left.
 fn more_sessions_than_the_engine_keeps_connections(context: &Context) -> Result<()> {
     let options = Options::default().set("max_connections", "300");
     let (cluster, _client, mut session, engine) = start(context, &options)?;
@@ -237,7 +237,7 @@ fn more_sessions_than_the_engine_keeps_connections(context: &Context) -> Result<
     no_connections(engine)
 }
 
-/// The engine's place, taken by a stranger who hangs up at the worst moments.
+/// A stranger in the engine's place who hangs up at the worst moments.
 struct Impostor {
     listener: UnixListener,
     payload: Vec<u8>,
@@ -274,7 +274,7 @@ impl Impostor {
     }
 }
 
-/// That there are no rows.
+/// Answers that there are no rows.
 fn answer(stream: &mut UnixStream) -> Result<()> {
     frame::write(stream, Kind::Ready, &Ready::default()).map_err(|e| e.to_string())?;
     Ok(frame::write(stream, Kind::Done, &Done::default()).map_err(|e| e.to_string())?)
@@ -290,24 +290,24 @@ fn a_request_goes_out_again_only_if_nothing_was_answered(context: &Context) -> R
     let mut first = impostor.accept()?;
     impostor.request(&mut first)?;
     answer(&mut first)?;
-    // The second query: on the same connection, which ends, and then as a whole on a new one.
+    // The second query goes out on the same connection, which ends, and then once more as a whole on a new one.
     let before = impostor.request(&mut first)?;
     drop(first);
     let mut second = impostor.accept()?;
     let again = impostor.request(&mut second)?;
     ensure!(again == before, "the request is another one");
     answer(&mut second)?;
-    // The third: it goes out again once, and no more.
+    // The third query goes out once more, and then no more.
     impostor.request(&mut second)?;
     drop(second);
     let mut third = impostor.accept()?;
     impostor.request(&mut third)?;
     drop(third);
-    // The fourth has a connection of its own: nothing was kept.
+    // The fourth query gets a new connection, since none was kept.
     let mut fourth = impostor.accept()?;
     impostor.request(&mut fourth)?;
     answer(&mut fourth)?;
-    // The fifth is lost behind a part of its answer.
+    // The fifth query is lost after a part of its answer was sent.
     impostor.request(&mut fourth)?;
     frame::write(&mut fourth, Kind::Ready, &Ready::default()).map_err(|e| e.to_string())?;
     drop(fourth);

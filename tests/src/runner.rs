@@ -56,14 +56,14 @@ enum Verdict {
     Failed(String),
 }
 
-/// A mirror that is a few seconds behind, on a machine that does something else, is no failure. Tests of an engine that
-/// does not answer have their own.
+/// A mirror that is a few seconds behind on a busy machine is no failure. Tests of an engine that does not answer set a
+/// shorter wait.
 const PATIENCE: &str = "15s";
 
 /// The services that a test may use.
 pub struct Context {
     pub quick: bool,
-    /// How many queries to generate, if not the usual number, and the seed of the first.
+    /// The number of queries to generate, if it is not the usual one, and the seed of the first.
     pub queries: Option<u32>,
     pub seed: u64,
     /// Whether the heap's output replaces `expected/`.
@@ -102,7 +102,7 @@ impl Context {
         self.server.home()
     }
 
-    /// This cluster's server was made to die on purpose.
+    /// Notes that this cluster's server was made to die on purpose.
     pub fn expect_crash(&self, cluster: &Arc<Cluster>) {
         self.clusters.borrow_mut().retain(|c| !Arc::ptr_eq(c, cluster));
     }
@@ -208,7 +208,7 @@ pub fn main(modules: &[(&str, &[Test])]) -> ExitCode {
 fn run(test: &Test, server: &Arc<Server>, arguments: &Arguments) -> Verdict {
     let &Arguments { quick, queries, seed, bless, .. } = arguments;
     let context = Context { quick, queries, seed, bless, server: server.clone(), clusters: RefCell::default() };
-    // The servers are stopped and dropped whatever happened in the test.
+    // The servers are stopped and dropped, however the test ended.
     let outcome = catch_unwind(AssertUnwindSafe(|| (test.run)(&context)));
     let mut why = match outcome {
         Ok(Ok(())) => String::new(),

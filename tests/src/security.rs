@@ -1,5 +1,5 @@
-//! Rows that a user may not see: row security and security barriers, in the engine as on the heap. Each query also
-//! runs as a user who may see less. An expression that would raise an error for a hidden row must not.
+//! Row security and security barriers, in the engine as on the heap. Each query also runs as a user who may see fewer
+//! rows. No expression may raise an error for a hidden row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// A third of the documents belongs to `ann`, a third to `bob`, the rest to nobody that is known. The secret of bob's
+/// A third of the documents belongs to `ann`, a third to `bob`, and the rest to no known user. The secret of bob's
 /// documents is zero.
 const TABLES: &str = "
     CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE clerk LOGIN; CREATE ROLE auditor LOGIN BYPASSRLS;
@@ -46,12 +46,12 @@ fn with_documents(context: &Context) -> Result<(Arc<Cluster>, Client)> {
 
 fn as_user(cluster: &Cluster, user: &str) -> Result<Client> {
     let mut session = cluster.config().user(user).connect(NoTls)?;
-    // Nothing is sent along, so the answer is the engine's own.
+    // With `anker.max_sent = 0` nothing is sent along, so the answer is the engine's own.
     session.batch_execute("SET anker.max_sent = 0; SET app.tenant = '1'")?;
     Ok(session)
 }
 
-/// The same answer, and the engine's.
+/// Both sides give the same answer, and the engine has answered.
 fn engine(session: &mut Client, sql: &str) -> Result<Answer> {
     let answer = same(session, sql)?;
     let by = anker::analyzed(session, sql)?;
@@ -71,7 +71,7 @@ const COUNT: &str = "SELECT count(*), count(words), sum(secret), min(size) FROM 
 fn policies_hide_rows(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_documents(context)?;
     let mut ann = as_user(&cluster, "ann")?;
-    // Without a policy nobody sees anything.
+    // Without a policy no user sees any row.
     ensure!(engine(&mut ann, COUNT)? == Answer::Rows(vec!["0|0|\\N|\\N".into()]), "rows are seen without a policy");
     for using in [
         "owner = current_user",
@@ -100,7 +100,7 @@ fn policies_hide_rows(context: &Context) -> Result<()> {
         }
         client.batch_execute("DROP POLICY one ON document")?;
     }
-    // Some see what one permits, and all that nothing restricts.
+    // A row must pass one of the permissive policies, and all restrictive ones.
     client.batch_execute(
         "CREATE POLICY one ON document USING (tenant = 1); CREATE POLICY two ON document TO ann USING (tenant = 2);
          CREATE POLICY three ON document AS RESTRICTIVE USING (words IS NOT NULL)",
@@ -130,7 +130,7 @@ fn hidden_rows_raise_nothing(context: &Context) -> Result<()> {
         let answer = engine(&mut ann, sql)?;
         ensure!(matches!(answer, Answer::Rows(_)), "{sql}: {answer:?}");
     }
-    // Of a row that is seen they do.
+    // For a row that the user sees, such a condition does raise its error.
     let mut bob = as_user(&cluster, "bob")?;
     let answer = same(&mut bob, "SELECT count(*) FROM document WHERE 100 / secret >= 0 AND anker.olap()")?;
     ensure!(matches!(&answer, Answer::Error { code, .. } if code == "22012"), "{answer:?}");
@@ -232,7 +232,7 @@ fn barriers_hide_rows(context: &Context) -> Result<()> {
             ensure!(matches!(answer, Answer::Rows(_)), "{sql}: {answer:?}");
         }
     }
-    // Conditions on what an inner view computes would come behind those of the query.
+    // Conditions on columns that an inner view computes would be evaluated after the query's own conditions.
     client.batch_execute(
         "CREATE VIEW around WITH (security_barrier) AS SELECT id, secret FROM guarded WHERE double > 10;
          CREATE VIEW late WITH (security_barrier) AS
@@ -279,7 +279,7 @@ fn policies_of_parts_and_of_views(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A query around a view with a barrier is not merged into it, however small the view is.
+/// A query around a view with a security barrier is not merged into the view, however small the view is.
 fn wrapped_barriers_hide_rows(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_documents(context)?;
     client.batch_execute(
@@ -321,7 +321,7 @@ fn wrapped_barriers_hide_rows(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// `EXPLAIN` says the same whatever values hidden rows have.
+/// `EXPLAIN` shows the same text whatever values hidden rows have.
 fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_documents(context)?;
     client.batch_execute(
@@ -338,7 +338,7 @@ fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
     let mut shown = |options: &str, sql: &str| -> Result<Vec<String>> {
         let mut lines = anker::text_rows(&mut ann, &format!("EXPLAIN ({options}) {sql}"))?;
         ensure!(lines.iter().any(|line| line.contains("Anker: engine")), "{sql}: {lines:?}");
-        // The outer part has other names and asks for other values.
+        // The two queries differ in names and constants, which are made equal here.
         lines.iter_mut().for_each(|line| {
             *line = line.replace("not_there", "asked").replace("-3", "3").replace("zeta", "alpha");
             *line = line.replace("= 0)", "= 3)").replace("= 34)", "= 33)");
@@ -391,7 +391,7 @@ fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
         let (one, other) = (shown(options, one)?, shown(options, other)?);
         ensure!(one == other, "{}\n{}", one.join("\n"), other.join("\n"));
     }
-    // A policy that reads no column belongs to its table all the same.
+    // A policy that reads no column is part of its table's scan, too.
     let sql =
         "SELECT count(*) FROM asked, closed WHERE asked.id = closed.id AND closed.secret::integer > 0 AND anker.olap()";
     let answer = engine(&mut ann, sql)?;

@@ -1,4 +1,4 @@
-//! Limits of one user's queries: what they leave to other users, and when the heap answers.
+//! Limits of one user's queries: other users still find room, and above the limit the heap answers.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -41,11 +41,11 @@ impl Taken {
         )?;
         anker::mirror(&mut client, &["t"], LIVE)?;
         let mut session = cluster.connect()?;
-        // Cancelled at the end, whatever comes of it.
+        // The query is cancelled at the end, so its result does not matter.
         let long = std::thread::spawn(move || _ = session.simple_query(LONG));
         let runs = wait_until(LIVE, || Ok(anker::counter(&mut client, "queries_running")? == 1))?;
         ensure!(runs, "the long query does not run");
-        // What waits for the place for longer than this has failed.
+        // A statement that waits longer than this for the place has failed.
         client.batch_execute("SET statement_timeout = '20s'; SET anker.max_wait = '200ms'")?;
         Ok(Taken { cluster, client, long })
     }
@@ -77,7 +77,7 @@ fn another_user_finds_a_place(context: &Context) -> Result<()> {
     bob.batch_execute("SET statement_timeout = '20s'")?;
     let by = anker::analyzed(&mut bob, SHORT)?;
     ensure!(by.as_deref() == Some("engine"), "answered by {by:?}");
-    // Whoever a user becomes, the places are those of who has connected.
+    // After SET ROLE the places still count for the user who has connected.
     let mut session = taken.cluster.connect()?;
     session.batch_execute("SET statement_timeout = '20s'; SET anker.max_wait = '200ms'; SET ROLE bob")?;
     let by = anker::analyzed(&mut session, SHORT)?.unwrap_or_default();
@@ -85,7 +85,7 @@ fn another_user_finds_a_place(context: &Context) -> Result<()> {
     taken.end()
 }
 
-/// Everybody may set `anker.max_sent`.
+/// Every user may set `anker.max_sent`.
 fn rows_that_are_sent_along_count_as_query_memory(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("anker.query_memory", "32MB"))?;
     let mut client = cluster.connect()?;

@@ -1,4 +1,4 @@
-//! An engine that shows no sign of life is not waited for, whatever the query is at.
+//! No query waits for an engine that shows no sign of life, whatever the query's stage.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ tests![
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
-/// As docs/operations.md says, ten seconds, and what a busy machine adds.
+/// Ten seconds, as docs/operations.md says, and some more for a busy machine.
 const GIVEN_UP: Duration = Duration::from_secs(25);
 
 /// Joins every row with half of all.
@@ -49,7 +49,7 @@ fn in_session(cluster: &Cluster, sql: &str) -> Result<Answered> {
     with_patience(cluster, "1s", sql)
 }
 
-/// The same, of who waits so long for the engine to have a place.
+/// The same, in a session that waits up to `max_wait` for a place in the engine.
 fn with_patience(cluster: &Cluster, max_wait: &str, sql: &str) -> Result<Answered> {
     let mut session = cluster.connect()?;
     session.batch_execute(&format!("SET statement_timeout = '60s'; SET anker.max_wait = '{max_wait}'"))?;
@@ -71,7 +71,7 @@ fn back_on_the_engine(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// One session has waited for it: the others are told, and go to the heap at once.
+/// The first session waits for the engine. All others are told, and go to the heap at once.
 fn nobody_waits_again_for_an_engine_that_has_not_answered(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 1000)?;
     let sql = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
@@ -84,7 +84,7 @@ fn nobody_waits_again_for_an_engine_that_has_not_answered(context: &Context) -> 
     ensure!(told.first().is_some_and(|why| why.contains("in time")), "the first was told {told:?}");
     ensure!(told[1..].iter().all(|why| why.contains("did not answer before")), "others were told {told:?}");
     ensure!(answer? == ["1000|1000"], "the heap has other rows");
-    // Asked again it answers, and from then on it is asked by everybody.
+    // The engine answers when it is asked again, and from then on everybody asks it.
     back_on_the_engine(&mut client)?;
     for _ in 0..3 {
         let who = anker::analyzed(&mut cluster.connect()?, sql)?;
@@ -101,13 +101,13 @@ fn an_engine_that_stops_behind_ready_is_given_up(context: &Context) -> Result<()
         wait_until(Duration::from_secs(10), || Ok(anker::counter(client, "queries_running")? == n))
     };
     ensure!(running(&mut client, 1)?, "the long query does not run");
-    // It has the only place: this one stands behind it, bound to its snapshot.
+    // The long query has the only place. This one waits behind it, bound to its snapshot.
     let queued = with_patience(&cluster, "60s", "SELECT count(*), max(id) FROM t WHERE anker.olap()")?;
     ensure!(running(&mut client, 2)?, "the other query does not queue");
     std::thread::sleep(Duration::from_millis(300));
     os::kill(engine, os::SIGSTOP)?;
     let (took, error) = queued.join().map_err(|_| "the session panicked")?;
-    // The long one would take minutes on the heap.
+    // On the heap the long query would take minutes.
     client.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = $1", &[&LONG])?;
     let (_, cancelled) = long.join().map_err(|_| "the session panicked")?;
     os::kill(engine, os::SIGCONT)?;
@@ -135,7 +135,7 @@ fn an_engine_that_stops_behind_the_first_rows_is_an_error(context: &Context) -> 
     back_on_the_engine(&mut session)
 }
 
-/// One that computes for longer than it may be silent says that it is there.
+/// An engine that computes for longer than it may be silent sends a sign of life.
 fn a_busy_engine_is_waited_for(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 200_000)?;
     let fallbacks = anker::counter(&mut client, "fallbacks")?;
@@ -155,7 +155,7 @@ fn a_busy_engine_is_waited_for(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// After a standstill, the process that looks at the clock first does not blame the other.
+/// After a standstill of the machine, no process blames the other for the time that has passed.
 fn a_machine_that_stood_still_is_not_an_engine_that_hangs(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 100_000)?;
     let engine = anker::engine_pid(&mut client)?;
@@ -165,7 +165,7 @@ fn a_machine_that_stood_still_is_not_an_engine_that_hangs(context: &Context) -> 
     os::kill(engine, os::SIGSTOP)?;
     let fetching =
         std::thread::spawn(move || anker::text_rows(&mut session, "FETCH ALL FROM c").map(|rows| rows.len()));
-    // It has read what was on its way, and is in the middle of a wait, of which each is a second.
+    // The session has read all that was on its way. It waits in steps of a second, and is in the middle of one.
     std::thread::sleep(Duration::from_millis(1500));
     os::kill(pid as u32, os::SIGSTOP)?;
     std::thread::sleep(Duration::from_secs(15));
@@ -186,7 +186,7 @@ fn a_full_listen_queue_is_waited_for_with_interrupts(context: &Context) -> Resul
     let socket = sockets.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(&name));
     let socket = socket.ok_or("no socket")?;
     os::kill(engine, os::SIGSTOP)?;
-    // Those who are gone stay in the queue until the engine looks at them.
+    // Clients that are gone stay in the queue until the engine looks at them.
     let enough = Arc::new(AtomicBool::new(false));
     let filling = std::thread::spawn({
         let enough = enough.clone();

@@ -1,4 +1,4 @@
-//! A flagged query sees exactly what its snapshot sees: not less, not more, however old it is.
+//! A flagged query sees exactly the rows that its snapshot sees, however old it is.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -48,7 +48,8 @@ fn pairs_under_one_snapshot_are_equal(context: &Context) -> Result<()> {
     let ages = std::thread::scope(|scope| -> Result<Vec<Duration>> {
         let readers: Vec<_> = (0..READERS)
             .map(|reader| {
-                // Two readers hold their snapshots for long, one for a while, one takes a new one for each pair.
+                // Two readers hold their snapshots for long, one for a while, and one takes a new snapshot for each
+                // pair.
                 let age = [oldest, oldest, oldest / 10, Duration::ZERO][reader as usize];
                 let (cluster, asked) = (&cluster, &asked);
                 // Three of the oldest snapshots fit into a reader's share.
@@ -71,7 +72,7 @@ fn pairs_under_one_snapshot_are_equal(context: &Context) -> Result<()> {
     ensure!(age > oldest * 9 / 10, "the oldest snapshot was {age:?} old");
     let (asked, served) = (asked.into_inner(), anker::counter(&mut client, "queries_served")? - served);
     let share = served as f64 / f64::from(asked);
-    // Readers with older snapshots of tables that DDL changes run on the heap; in a short run they are a larger
+    // Readers whose snapshots are older than DDL of their tables run on the heap. In a short run they are a larger
     // share.
     let wanted = if context.quick { 0.8 } else { 0.95 };
     ensure!(share >= wanted, "only {served} of {asked} were answered by the engine; {}", states(&mut client)?);
@@ -84,7 +85,8 @@ fn states(client: &mut Client) -> Result<String> {
     Ok(anker::text_rows(client, "SELECT relation, state, rebuilds, errors, reason FROM anker.tables")?.join("; "))
 }
 
-/// So many pairs, in transactions whose snapshots get as old as `oldest`; returns the age of the oldest one used.
+/// Asks the given number of pairs, in transactions whose snapshots get as old as `oldest`; returns the age of the
+/// oldest one used.
 fn read_pairs(
     cluster: &Cluster,
     seed: u32,
@@ -140,7 +142,7 @@ fn a_flagged_query_sees_every_commit_that_was_told(context: &Context) -> Result<
     Ok(())
 }
 
-/// One session commits, another one that knows of it reads: half of the counters commit synchronously.
+/// One session commits, and another one that knows of the commit reads. Half of the counters commit synchronously.
 fn count_and_read(cluster: &Cluster, id: i32, rounds: u32) -> Result<()> {
     let (mut writer, mut reader) = (cluster.connect()?, cluster.connect()?);
     writer.batch_execute(if id % 2 == 0 { "SET synchronous_commit = on" } else { "SET synchronous_commit = off" })?;
@@ -169,7 +171,7 @@ fn snapshots_in_reverse_order(context: &Context) -> Result<()> {
             round
         ))?;
     }
-    // The newest first: the older ones need what it applied taken back.
+    // The newest snapshot goes first. For the older ones the engine must undo what it has applied for it.
     for reader in readers.iter_mut().rev() {
         same_in_transaction(reader, all, First::Flagged)?;
     }
@@ -181,7 +183,7 @@ fn snapshots_in_reverse_order(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Its record is in the WAL and flushed, so it is decoded, but no snapshot shows it yet.
+/// The record of the commit is in the WAL and flushed, so it is decoded, but no snapshot shows it yet.
 fn a_commit_that_waits_for_its_standby_is_not_seen(context: &Context) -> Result<()> {
     let options = Options::default().set("synchronous_standby_names", "nobody").set("synchronous_commit", "local");
     let cluster = context.cluster_with(&options)?;
@@ -201,7 +203,8 @@ fn a_commit_that_waits_for_its_standby_is_not_seen(context: &Context) -> Result<
             Ok(client.query_one(sql, &[])?.get::<_, i64>(0) == 1)
         })?;
         ensure!(stuck, "the commit does not wait");
-        // A later transaction is told of, is behind the waiting one in the WAL, and must be seen alone.
+        // A later transaction is acknowledged and stands behind the waiting one in the WAL. A query must see it without
+        // the waiting one.
         client.batch_execute("UPDATE t SET n = n + 1 WHERE id = 2")?;
         for _ in 0..3 {
             crate::flagged::same(&mut client, all)?;

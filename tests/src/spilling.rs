@@ -43,7 +43,7 @@ fn cluster(context: &Context, memory: &str, disk: &str, rows: u32) -> Result<(Ar
     Ok((cluster, client))
 }
 
-/// Asks both sides and returns how much the engine has put on disk for it.
+/// Asks both sides, and returns the number of bytes that the engine has put on disk for the query.
 fn spilled(client: &mut Client, sql: &str) -> Result<i64> {
     let before = anker::counter(client, "spilled_bytes")?;
     let by = anker::analyzed(client, sql)?;
@@ -127,7 +127,7 @@ fn rows_that_stream_out_of_a_join_on_disk(context: &Context) -> Result<()> {
 }
 
 fn no_disk_or_too_little_of_it_is_a_matter_for_the_heap(context: &Context) -> Result<()> {
-    // With little of it memory may end before it does.
+    // With a small disk limit, memory may run out before the disk does.
     for (disk, reason) in [("0", "memory"), ("1MB", "anker.query_")] {
         let (_cluster, mut client) = cluster(context, "16MB", disk, 400_000)?;
         for sql in [GROUPS, JOIN] {
@@ -150,9 +150,9 @@ fn no_more_is_on_disk_than_the_users_temp_file_limit(context: &Context) -> Resul
     let by = anker::analyzed(&mut client, GROUPS)?;
     ensure!(by.as_ref().is_some_and(|by| by.contains("temp_file_limit")), "answered by {by:?}");
     let put = anker::counter(&mut client, "spilled_bytes")? - before;
-    // Pages that were given back are written anew.
+    // Freed pages are written again.
     ensure!(put < needed, "{put} bytes were put on disk, of {needed} that it takes");
-    // With more of it the engine answers again, and what stays in memory is not bounded.
+    // With a higher limit the engine answers again. The limit does not apply to a query that stays in memory.
     client.batch_execute("SET temp_file_limit = '1GB'")?;
     ensure!(spilled(&mut client, GROUPS)? > 0, "nothing was put on disk");
     client.batch_execute("SET temp_file_limit = 0")?;
@@ -225,11 +225,11 @@ fn an_engine_that_is_killed_leaves_nothing(context: &Context) -> Result<()> {
     let (spills, killed, answer) = answer;
     ensure!(spills?, "the query did not begin");
     killed?;
-    // The heap answered: not a row was there.
+    // The heap answered, since no row had been returned yet.
     answer.map_err(|e| bench::describe(&e))?;
     let left: Vec<_> = std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))?
         .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
-        // The table is being loaded into the next engine.
+        // This file says that the table is being loaded into the next engine.
         .filter(|name| !name.to_string_lossy().ends_with(".loading"))
         .collect();
     ensure!(left.is_empty(), "left behind: {left:?}");

@@ -148,7 +148,7 @@ fn cursors(context: &Context) -> Result<()> {
         |rows: Vec<String>| -> Vec<String> { rows.iter().map(|r| r.split('|').next().unwrap_or("").into()).collect() };
     let numbers = |range: std::ops::RangeInclusive<i32>| -> Vec<String> { range.map(|i| i.to_string()).collect() };
     client.batch_execute(&format!("BEGIN; DECLARE c CURSOR FOR {sql}"))?;
-    // A cursor keeps the rows of when it was opened.
+    // A cursor returns the rows as of its opening.
     cluster.connect()?.batch_execute("UPDATE t SET id = id + 100000 WHERE id <= 500")?;
     ensure!(ids(anker::text_rows(&mut client, "FETCH 10 FROM c")?) == numbers(1..=10), "first portion");
     ensure!(ids(anker::text_rows(&mut client, "FETCH 490 FROM c")?) == numbers(11..=500), "second portion");
@@ -167,7 +167,7 @@ fn cursors(context: &Context) -> Result<()> {
     client.batch_execute(&format!("BEGIN; DECLARE h CURSOR WITH HOLD FOR {sql}; FETCH 3 FROM h; COMMIT"))?;
     client.batch_execute("DELETE FROM t WHERE id BETWEEN 100 AND 200")?;
     ensure!(ids(anker::text_rows(&mut client, "FETCH ALL FROM h")?) == numbers(4..=1000), "held");
-    // Many open at once, none read to its end.
+    // Many cursors are open at once, and none is read to its end.
     client.batch_execute("BEGIN")?;
     for i in 0..20 {
         client.batch_execute(&format!(
@@ -196,7 +196,7 @@ fn rows_written_from_flagged_queries(context: &Context) -> Result<()> {
     rows_equal(&mut client, "SELECT * FROM shown WHERE g > 2", "SELECT g, max(n) FROM t WHERE g > 2 GROUP BY g")?;
     client.batch_execute("UPDATE t SET n = 0 WHERE g = 1; REFRESH MATERIALIZED VIEW summed")?;
     rows_equal(&mut client, "SELECT * FROM summed", "SELECT g, count(*), sum(n) FROM t GROUP BY g")?;
-    // Statements that change the very table they read.
+    // Statements that change the same table that they read.
     client.batch_execute(
         "INSERT INTO t (id, g) SELECT id + 1000000, g FROM t WHERE id <= 10 AND anker.olap();
          DELETE FROM t WHERE id IN (SELECT id FROM t WHERE g = 3 AND anker.olap());
@@ -286,7 +286,7 @@ fn inserts_of_flagged_queries(context: &Context) -> Result<()> {
         "SELECT g, kept, c, n FROM target WHERE g < 7",
         "SELECT g, 'default', CASE WHEN g IN (1, 2, 3) THEN 5::bigint END, sum(n)::numeric(9,1) FROM t WHERE id < 50000 GROUP BY g",
     )?;
-    // What they were numbered by.
+    // The numbers follow the order of the SELECT.
     rows_equal(
         &mut client,
         "SELECT n, g, id FROM numbered WHERE id <= 50",
@@ -297,7 +297,7 @@ fn inserts_of_flagged_queries(context: &Context) -> Result<()> {
         "SELECT s, id, missing, late, twice FROM checked",
         "SELECT 'ab'::short, id::bigint, 7::given, NULL::short, id * 2::bigint FROM t WHERE id <= 9",
     )?;
-    // The table's own errors are raised, and nothing is left of the statement.
+    // The table's own errors are raised, and the statement leaves no rows.
     for (sql, code) in [
         ("INSERT INTO checked SELECT 'ab', id FROM t WHERE anker.olap()", "23514"),
         ("INSERT INTO checked SELECT 'no', id FROM t WHERE id = 1 AND anker.olap()", "23514"),
@@ -310,7 +310,7 @@ fn inserts_of_flagged_queries(context: &Context) -> Result<()> {
         ensure!(found == code, "{sql}: SQLSTATE {found}");
     }
     rows_equal(&mut client, "SELECT count(*) FROM checked", "SELECT 9::bigint")?;
-    // A trigger that changes the table which is read: the statement's snapshot does not see it.
+    // A trigger changes the table that the statement reads. The statement's snapshot does not see that.
     client.batch_execute(
         "CREATE TABLE watched (id integer);
          CREATE FUNCTION more() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -364,12 +364,12 @@ fn functions_and_procedures(context: &Context) -> Result<()> {
     ensure!(one(&mut client, "SELECT failed()")? == "caught", "failed");
     client.batch_execute("CALL stepped()")?;
     ensure!(one(&mut client, "SELECT count(*) FROM t WHERE g = 100")? == "20", "stepped");
-    // A function for each row of another query.
+    // A function runs a flagged query for each row of another query.
     ensure!(one(&mut client, "SELECT count(DISTINCT counted(i)) FROM generate_series(1, 30) i")? == "30", "per row");
     Ok(())
 }
 
-/// PL/pgSQL evaluates a query without a table itself, and knows its plan.
+/// PL/pgSQL evaluates a query without a table itself, by looking at its plan.
 fn a_flag_without_a_table(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_table(context)?;
     client.batch_execute(
@@ -412,7 +412,7 @@ fn a_flag_without_a_table(context: &Context) -> Result<()> {
             ensure!(rows == ["t"], "anker.route = {route}: {sql}: {rows:?}");
         }
     }
-    // Subqueries of such a query read tables.
+    // Such a query has subqueries that read tables.
     client.batch_execute("SET anker.route = hint")?;
     for _ in 0..7 {
         client.batch_execute(
@@ -478,7 +478,7 @@ fn explain_in_every_form(context: &Context) -> Result<()> {
     for word in ["mechanism", "snapshot", "wait", "undo", "rows", "engine"] {
         ensure!(analyzed.contains(word), "EXPLAIN ANALYZE does not show \"{word}\":\n{analyzed}");
     }
-    // EXPLAIN alone is no query to the engine.
+    // EXPLAIN alone does not count as a query.
     let before = served(&mut client)?;
     anker::text_rows(&mut client, &format!("EXPLAIN {sql}"))?;
     ensure!(served(&mut client)? == before, "EXPLAIN ran the query");

@@ -1,8 +1,8 @@
 //! The heap's side of a query is planned only when the engine has refused it. Answers, rights, errors and plans must
 //! be those of a query that PostgreSQL has planned itself.
 //!
-//! A mirror that does not follow refuses a query at its first row, a long parameter refuses it when it begins. A
-//! session that has written is known at planning time.
+//! A mirror that does not follow refuses a query at its first row; a long parameter is refused when the query begins.
+//! That a session has written is known at planning time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,11 +56,11 @@ fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
     Ok((cluster, client))
 }
 
-/// Refuses what the session asks of these tables until the end of the transaction.
+/// A write after which the engine refuses this session's queries of these tables until the end of the transaction.
 const WRITE: &str =
     "UPDATE t SET g = g WHERE false; UPDATE u SET tid = tid WHERE false; UPDATE parts SET k = k WHERE k < 0";
 
-/// A worker that does not run, behind the last transaction, until this is dropped.
+/// A stopped capture worker, behind the last transaction, until this is dropped.
 pub struct Lagging(u32);
 
 impl Lagging {
@@ -76,7 +76,7 @@ impl Lagging {
 
 impl Drop for Lagging {
     fn drop(&mut self) {
-        // It may have ended.
+        // The worker may have ended.
         let _ = os::kill(self.0, os::SIGCONT);
     }
 }
@@ -138,7 +138,7 @@ fn a_session_that_wrote_gets_all_shapes_of_rows(context: &Context) -> Result<()>
             let before = fallbacks(&mut client)?;
             client.batch_execute(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {}", refused.write()))?;
             same_in_transaction(&mut client, sql, First::Flagged)?;
-            // Into a table, and to the client as a copy.
+            // The rows go into a table, and to the client by COPY.
             client.batch_execute(&format!(
                 "CREATE TEMPORARY TABLE made ON COMMIT DROP AS SELECT count(*) FROM ({sql}) s"
             ))?;
@@ -189,7 +189,7 @@ fn rows_come_in_portions(context: &Context) -> Result<()> {
     let mut transaction = client.transaction()?;
     let portal = transaction.bind("SELECT id FROM t WHERE id <= $1 AND anker.olap() ORDER BY id", &[&1000])?;
     let other = transaction.bind("SELECT id FROM u WHERE anker.olap() ORDER BY id DESC", &[])?;
-    // One is never asked for a row.
+    // The third portal is never asked for a row.
     let _third = transaction.bind("SELECT id FROM u WHERE anker.olap()", &[])?;
     let (mut seen, mut others) = (Vec::<i32>::new(), Vec::<i32>::new());
     loop {
@@ -233,7 +233,7 @@ fn its_plan_runs_in_parallel_and_is_logged(context: &Context) -> Result<()> {
         ensure!(at(node)? < at(parallel)?, "the heap's plan is not below ours:\n{log}");
         ensure!(log.matches(workers).count() == 2, "the heap's plan ran alone, or its rival did:\n{log}");
         ensure!(log.contains("heap, because"), "no reason in the log:\n{log}");
-        // A function that may do anything keeps the heap's plan in one process.
+        // A function that is not parallel safe keeps the heap's plan in one process.
         let seen = cluster.log().len();
         anker::text_rows(&mut client, "SELECT noisy(g), count(*) FROM t WHERE anker.olap() GROUP BY 1")?;
         ensure!(!cluster.log()[seen..].contains("Workers"), "an unsafe function ran in parallel");
@@ -243,7 +243,7 @@ fn its_plan_runs_in_parallel_and_is_logged(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// All that the client is told of an error.
+/// Everything that the client is told of an error.
 fn error(client: &mut Client, sql: &str) -> Result<String> {
     client.batch_execute("SAVEPOINT e")?;
     let error = match client.simple_query(sql) {
@@ -315,7 +315,7 @@ fn rights_are_those_of_the_heap(context: &Context) -> Result<()> {
         "SELECT g FROM t WHERE anker.olap() AND id IN (SELECT tid FROM u)",
         "SELECT g FROM t WHERE anker.olap() UNION SELECT tid FROM u",
         "SELECT sum(secret(g)) FROM t WHERE anker.olap()",
-        // What nobody comes to needs no right.
+        // A relation that the query never reads needs no right.
         "SELECT count(*) FROM t WHERE anker.olap() AND (g < 3 OR false AND EXISTS (SELECT FROM u))",
         "WITH never AS (SELECT * FROM u) SELECT count(*) FROM t WHERE anker.olap()",
     ];
@@ -326,7 +326,7 @@ fn rights_are_those_of_the_heap(context: &Context) -> Result<()> {
             let heap = ask(&mut guest, &sql.replace("anker.olap()", "true"))?;
             ensure!(flagged == heap, "{sql}, refused {refused:?}: {flagged:?} {heap:?}");
         }
-        // The same statement, kept from one role to the next.
+        // The same prepared statement is executed under one role after the other.
         let _lagging = refused.lagging(&cluster, &mut client)?;
         for sql in &queries[queries.len() - 2..] {
             let statement = client.prepare(sql)?;
@@ -340,7 +340,7 @@ fn rights_are_those_of_the_heap(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A portal is read by who has opened it, whoever the session is when its rows are wanted.
+/// The user who has opened a portal reads its rows, whatever role the session has when they are wanted.
 fn rights_are_those_of_who_has_started_it(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
@@ -380,7 +380,7 @@ fn no_ddl_comes_in_between(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     let sql = "SELECT count(*) FROM t JOIN u ON tid = t.id JOIN parts ON parts.k = t.id, small WHERE small.k < 2 AND t.x <> $1 AND anker.olap()";
     let expected: i64 = client.query_one(&sql.replace("anker.olap()", "true"), &[&"x"])?.get(0);
-    // Refused at the first row, and, for a parameter that is too long, when it begins.
+    // The engine refuses at the first row, and, if a parameter is too long, when the query begins.
     let _lagging = Lagging::start(&cluster, &mut client)?;
     for parameter in ["x".to_owned(), "y".repeat(1_100_000)] {
         let before = fallbacks(&mut client)?;
@@ -409,7 +409,7 @@ fn no_ddl_comes_in_between(context: &Context) -> Result<()> {
 }
 
 /// A function that is wrongly declared parallel safe works as long as nothing runs in parallel. A function that asks
-/// the engine itself may be declared so.
+/// the engine itself may be declared parallel safe.
 fn the_engine_answers_in_no_parallel_mode(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
@@ -439,7 +439,7 @@ fn the_engine_answers_in_no_parallel_mode(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A reason that was found while a statement was planned.
+/// The reason was found while the statement was planned.
 fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
     client.batch_execute("SET plan_cache_mode = force_generic_plan")?;
@@ -448,7 +448,7 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
         let is_sent = lines.iter().any(|line| line.contains("Sent Along"));
         Ok(lines.iter().any(|line| line.trim() == "Anker: engine") && !is_sent)
     };
-    // Such a statement does not look.
+    // Such a statement does not look whether the reason still holds.
     let is_sent_or_cheap = |route, write| route == "auto" || write != WRITE;
     let write_second = "UPDATE u SET tid = tid WHERE false";
     for (route, write, sql) in [
@@ -459,8 +459,8 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     ] {
         client.batch_execute(&format!("SET anker.route = {route}; BEGIN; {write}; PREPARE q AS {sql}; EXECUTE q"))?;
         ensure!(!is_all_engines(&mut client)?, "{sql}: the engine reads what the transaction may have written");
-        // Transactions of others make PostgreSQL plan again, and there may be none. A change that the scan detects
-        // itself is detected once.
+        // PostgreSQL plans such statements again after transactions of others, of which there may be none. A change
+        // that the scan detects itself is detected once.
         let passing = if is_sent_or_cheap(route, write) {
             "DROP TABLE IF EXISTS passing; CREATE TABLE passing ()"
         } else {
@@ -474,7 +474,7 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// PostgreSQL leaves such a part out before it locks it.
+/// PostgreSQL leaves such a partition out before it locks it.
 fn a_locked_part_is_not_waited_for(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     let mut other = cluster.connect()?;
@@ -486,7 +486,7 @@ fn a_locked_part_is_not_waited_for(context: &Context) -> Result<()> {
     let wanted = "heap, because somebody has table \"parts_1\" locked, a part of \"parts\"";
     ensure!(by.as_deref() == Some(wanted), "{by:?}");
     ensure!(anker::text_rows(&mut client, &flagged)? == anker::text_rows(&mut client, sql)?, "another answer");
-    // What needs it does wait.
+    // A query that needs the locked partition does wait.
     let waited = client.simple_query("SELECT count(*) FROM parts WHERE anker.olap()").err();
     ensure!(waited.as_ref().and_then(|e| e.code()) == Some(&SqlState::LOCK_NOT_AVAILABLE), "{waited:?}");
     other.batch_execute("ROLLBACK")?;
@@ -539,7 +539,7 @@ fn statements_that_are_kept_follow_changes(context: &Context) -> Result<()> {
             let _lagging = refused.lagging(&cluster, &mut client)?;
             for (sql, statement) in queries.iter().zip(&statements) {
                 client.batch_execute("BEGIN")?;
-                // A guest may not.
+                // A guest may not write.
                 if client.batch_execute(refused.write()).is_err() {
                     client.batch_execute("ROLLBACK; BEGIN")?;
                 }
@@ -547,7 +547,7 @@ fn statements_that_are_kept_follow_changes(context: &Context) -> Result<()> {
                 client.batch_execute("ROLLBACK; BEGIN")?;
                 let fresh = answer(client.query(&sql.replace("anker.olap()", "true"), &[]));
                 client.batch_execute("ROLLBACK")?;
-                // A kept statement may not return other columns than it was prepared for.
+                // A prepared statement may not return other columns than it was prepared for.
                 let may_differ = kept.contains("0A000") && change.contains("DROP COLUMN");
                 ensure!(kept == fresh || may_differ, "{sql} after {change}: {kept}, {fresh}");
             }
@@ -578,7 +578,7 @@ fn it_is_cancelled_like_any_other(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// pg_stat_statements counts what it has seen planned and run, each once, wherever its hooks are.
+/// pg_stat_statements counts each statement once as planned and once as run, wherever its hooks are.
 fn a_planner_of_others_is_asked(context: &Context) -> Result<()> {
     for libraries in ["pg_stat_statements, pg_anker", "pg_anker, pg_stat_statements"] {
         let options = Options::default()
@@ -608,8 +608,8 @@ fn a_planner_of_others_is_asked(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A value that is compared with a subquery's rows is a parameter to PostgreSQL, but not one of the statement whose
-/// value may be kept.
+/// To PostgreSQL a value that is compared with a subquery's rows is a parameter. It is not one of the statement's
+/// parameters, whose values may be kept.
 fn subqueries_do_not_make_it_planned_first(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute("SET debug_print_plan = on; SET log_min_messages = log")?;

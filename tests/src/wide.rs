@@ -1,4 +1,4 @@
-//! Results with wide rows: nobody's memory follows their width.
+//! Results with wide rows: no process needs memory in proportion to their width.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn wide(client: &mut Client, rows: u32, times: u32) -> Result<()> {
     anker::mirror(client, &["wide"], LIVE)
 }
 
-/// Runs something and returns the most memory that a process had meanwhile beyond what it had before.
+/// Runs something, and returns by how much the memory of a process grew at most meanwhile.
 pub fn growth<T>(memory: impl Fn() -> Option<u64> + Sync, work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     let before = memory().ok_or("no such process")?;
     let (most, over) = (AtomicU64::new(before), AtomicBool::new(false));
@@ -55,12 +55,12 @@ fn wide_rows_need_little_memory(context: &Context) -> Result<()> {
     let engine = anker::engine_pid(&mut client)?;
     for (query, megabytes) in [
         ("SELECT id, v FROM wide WHERE anker.olap()", 16),
-        // Fetched ahead, to a tuple store beyond work_mem.
+        // Rows that are fetched ahead into a tuple store beyond work_mem.
         ("SELECT id, v FROM wide WHERE anker.olap() ORDER BY id", 32),
         ("SELECT id, v FROM wide WHERE 1000 / id >= 0 AND anker.olap()", 32),
     ] {
         let served = anker::counter(&mut client, "queries_served")?;
-        // A session of its own: what the allocator keeps of one query is not counted for the next.
+        // Each query has a session of its own, so that memory kept by the allocator is not counted for the next one.
         let mut session = cluster.connect()?;
         let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);
         anker::text_rows(&mut session, "SELECT count(*) FROM wide WHERE anker.olap()")?;
@@ -92,8 +92,8 @@ fn copies_for_a_wide_result_count_as_query_memory(context: &Context) -> Result<(
     Ok(())
 }
 
-/// A server process that a limit of the operating system keeps from growing raises an error; if it ended by a failed
-/// allocation, the whole server would restart.
+/// A limit of the operating system keeps a server process from growing. The process must raise an error: if it ended by
+/// a failed allocation, the whole server would restart.
 fn a_backend_without_memory_for_a_row_goes_on(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -115,8 +115,8 @@ fn a_backend_without_memory_for_a_row_goes_on(context: &Context) -> Result<()> {
     for megabytes in [20, 40, 70, 100, 130, 160, 190] {
         let (mut session, pid) = session(&cluster)?;
         let bytes = os::address_space(pid).ok_or("no such process")? + (megabytes << 20);
-        // Run by the server's own user, who may do that to its processes. The program reads to the end: COPY fails
-        // otherwise.
+        // The server's own user runs the program, since that user may change limits of its processes. The program reads
+        // to the end, or COPY would fail.
         let limit = format!("prlimit --pid {pid} --as={bytes} && cat >/dev/null");
         client.batch_execute(&format!("COPY (SELECT) TO PROGRAM '{limit}'"))?;
         let answer = ask(&mut session, query)?;

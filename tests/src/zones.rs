@@ -15,7 +15,7 @@ tests![every_zone_at_random_times];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Zones with something odd about them, and such that no file describes.
+/// Zones with unusual rules, and zones that no file describes.
 const ODD: [&str; 20] = [
     "UTC",
     "Europe/Dublin",
@@ -53,7 +53,7 @@ const ASKED: [&str; 9] = [
     "CASE WHEN ts < tz THEN 1 WHEN d > tz THEN 2 ELSE 3 END",
 ];
 
-/// Times of all ages, and around the hours at which clocks are changed; some a microsecond before.
+/// Times of all ages, and times around the hours at which clocks are changed, some a microsecond before.
 const TIMES: &str = "
     CREATE TABLE moment (id integer PRIMARY KEY, tz timestamptz, ts timestamp, d date);
     SELECT setseed(0.5);
@@ -90,7 +90,7 @@ fn every_zone_at_random_times(context: &Context) -> Result<()> {
         if let Err(difference) = compare(&mut client, &query, false) {
             return Err(format!("{zone}: {difference}").into());
         }
-        // By its name, in any other one.
+        // The zone by its name, in a session with another zone.
         let hour = random.random_range(-12..12);
         let named = format!(
             "SELECT sum(extract(epoch FROM tz AT TIME ZONE '{zone}') * (id % 1009)),

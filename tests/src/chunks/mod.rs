@@ -1,8 +1,8 @@
-//! Generated queries over tables of several chunks, while these are changed. Rows and errors are the same on both
-//! routes, under a snapshot that is new or old. Chunks without a wanted row are not read.
+//! Generated queries over tables of several chunks, while other sessions change these. Rows and errors are the same on
+//! both routes, under a snapshot that is new or old. Chunks without a wanted row are not read.
 //!
 //! - `tables`: the contents of the chunks
-//! - `writers`: changes meanwhile
+//! - `writers`: changes while the queries run
 //! - `queries`: the queries
 
 mod queries;
@@ -31,7 +31,7 @@ const WRITERS: u64 = 2;
 /// One of this many queries is also run by EXPLAIN ANALYZE.
 const EXPLAINED: u32 = 4;
 
-/// Queries on tables that were made anew: what is written to them makes their chunks more and more alike.
+/// Queries until the tables are made anew. The writers' changes make the chunks of a table more and more alike.
 const OF_A_ROUND: u32 = 500;
 
 #[derive(Default)]
@@ -43,10 +43,10 @@ struct Counts {
     /// The chunks of the scans that were explained; `read` counts those that the engine read.
     chunks: u64,
     read: u64,
-    /// Transactions beside them, and those of them that the oldest snapshot did not see.
+    /// Transactions that ran beside the queries, and how many of these the oldest snapshot did not see.
     written: u64,
     unseen: u64,
-    /// How often numbers of a chunk were found to take fewer bytes than before.
+    /// How often the numbers of a chunk took fewer bytes than before.
     shorter: u64,
 }
 
@@ -84,7 +84,7 @@ fn queries_over_many_chunks_that_change(context: &Context) -> Result<()> {
     );
 
     ensure!(by_engine >= i64::from(asked) * 95 / 100, "only {by_engine} of {asked} were answered by the engine");
-    // Those that were asked for may be few, and what they want.
+    // The queries of a given seed may be few, so these limits do not hold for them.
     if context.queries.is_none() {
         ensure!(read < chunks * 9 / 10, "{read} of {chunks} chunks were read");
         ensure!(errors < asked / 10 && rows > 0, "{errors} errors, {rows} rows");
@@ -94,17 +94,18 @@ fn queries_over_many_chunks_that_change(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Some queries, and in the end all rows.
+/// Runs some queries, and at the end reads all rows.
 fn round(cluster: &Cluster, client: &mut Client, chunks: u32, seed: u64, count: u32) -> Result<Counts> {
     tables::create(client, chunks)?;
-    // Where no table is left the worker ends, and its counters with it.
+    // If no table is left, the worker ends and its counters are gone.
     let served = anker::counter(client, "queries_served")?;
     let (stop, written) = (&AtomicBool::new(false), &AtomicU64::new(0));
     let mut counts = std::thread::scope(|scope| -> Result<Counts> {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| scope.spawn(move || writers::write(cluster, seed + writer, chunks, written, stop)))
             .collect();
-        // One holds a single snapshot, one holds its own for a while, one takes a new one for each query.
+        // The first reader holds a single snapshot, the second holds each for a while, the third takes a new one for
+        // each query.
         let readers: Vec<_> = [u32::MAX, count / 15 + 1, 1]
             .into_iter()
             .enumerate()
@@ -142,7 +143,7 @@ fn read(cluster: &Cluster, seeds: impl Iterator<Item = u64>, held: u32, written:
     let mut client = cluster.connect()?;
     client.batch_execute("SET log_min_messages = fatal; SET statement_timeout = '120s'")?;
     let mut counts = Counts::default();
-    // Of the snapshot: queries that it still serves, and the transactions before it.
+    // `left`: queries that still run under the present snapshot; `before`: transactions that were committed before it.
     let (mut left, mut before) = (0, 0);
     for seed in seeds {
         if left == 0 {
@@ -171,7 +172,7 @@ fn read(cluster: &Cluster, seeds: impl Iterator<Item = u64>, held: u32, written:
     Ok(counts)
 }
 
-/// How often the numbers of a chunk take fewer bytes than before, until it is told to stop.
+/// Counts how often the numbers of a chunk take fewer bytes than before, until it is told to stop.
 fn watch(cluster: &Cluster, stop: &AtomicBool) -> Result<u64> {
     const SQL: &str = "SELECT column_name::text, chunk::bigint, bytes FROM anker.chunks('piece') \
                        WHERE slots = 8192 AND (coding LIKE '%bytes' OR coding LIKE '%byte' OR coding = 'constant')";
@@ -187,7 +188,7 @@ fn watch(cluster: &Cluster, stop: &AtomicBool) -> Result<u64> {
     Ok(shorter)
 }
 
-/// The answer of both routes in the current transaction; a difference is the error.
+/// The answer of both routes in the current transaction; a difference between them is the error.
 fn pair(client: &mut Client, query: &Query, engine_first: bool) -> Result<Answer> {
     let mut routes = ["off", "prefer"];
     if engine_first {
@@ -220,7 +221,7 @@ fn pair(client: &mut Client, query: &Query, engine_first: bool) -> Result<Answer
     Err(format!("{}\n{}: {first}\n{}: {second}", query.sql, routes[0], routes[1]).into())
 }
 
-/// How many chunks the engine read for it.
+/// The number of chunks that the engine read for the query.
 fn explain(client: &mut Client, query: &Query, counts: &mut Counts) -> Result<()> {
     client.batch_execute("SAVEPOINT explained; SET LOCAL anker.route = prefer")?;
     let plan = ask(client, &format!("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) {}", query.sql))?;

@@ -1,4 +1,4 @@
-//! Questions about the tables of several chunks: conditions that leave out some of the chunks, and what is made of the
+//! Questions about the tables of several chunks: conditions that leave out some of the chunks, and computations on the
 //! rows that are left.
 
 use super::tables::{Column, EVENT, Kind, PIECE, SORT};
@@ -6,7 +6,7 @@ use crate::generated::dice::Dice;
 
 pub struct Query {
     pub sql: String,
-    /// Its rows come in one order.
+    /// Whether its rows come in one order.
     pub ordered: bool,
 }
 
@@ -133,7 +133,7 @@ fn looked_up(dice: &mut Dice) -> String {
     format!("SELECT {aggregates} FROM piece p WHERE {of_piece} AND {condition}")
 }
 
-/// By subqueries in FROM, with windows or without.
+/// A query over subqueries in FROM, with windows or without.
 fn computed(dice: &mut Dice) -> String {
     let (conditions, column) = (conditions(dice, "", PIECE), dice.pick(&names(PIECE)));
     match dice.below(4) {

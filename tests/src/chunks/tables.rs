@@ -1,6 +1,6 @@
-//! Tables of several chunks, whose columns have every encoding that the mirror knows. They are clustered or
-//! scattered, of few values or of many, constant in a chunk or null in a chunk. Some chunks have holes, one of them
-//! is empty.
+//! Tables of several chunks, whose columns have every encoding that the mirror knows. Columns are clustered or
+//! scattered, have few values or many, and are constant or null in some chunks. Some chunks have holes, and one is
+//! empty.
 
 use std::time::Duration;
 
@@ -33,13 +33,13 @@ pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
     ty: &'static str,
-    /// The value of row {i}, made of its number and of {h}, a bigint that is its own.
+    /// The value of row {i}, computed from the row's number and from {h}, a bigint that differs from row to row.
     fill: &'static str,
-    /// A constant that rows may have, or lie around.
+    /// A constant that equals values of rows, or lies between them.
     pub value: fn(&mut Dice) -> String,
     /// Values that no row has at first: they widen codes, dictionaries and bounds.
     pub odd: &'static [&'static str],
-    /// Few values, so that it makes groups.
+    /// Whether it has few values, so that it can be a key of groups.
     pub few: bool,
 }
 
@@ -65,7 +65,7 @@ fn row(dice: &mut Dice) -> i64 {
 
 use Kind::*;
 
-/// All but the key of `piece`, which is `id`.
+/// All columns of `piece` but its key, which is `id`.
 #[rustfmt::skip]
 pub const PIECE: &[Column] = &[
     column("id", Integer, "integer", "{i}", |d| row(d).to_string(), &["-1", "2147483647"], false),
@@ -84,11 +84,11 @@ pub const PIECE: &[Column] = &[
     column("zoned", Timestamp, "timestamptz", "timestamptz '2023-01-01 00:00+00' + abs({h} % 31536000) * interval '1 second'", |d| format!("timestamptz '2023-01-01 00:00+00' + {} * interval '1 second'", d.below(31_536_000)), &["'-infinity'", "'1969-07-20 20:17:40+00'"], false),
     column("price", Decimal, "numeric(8,2)", "{i} * 0.25 % 5000", |d| format!("{}.{}", d.below(5000), d.pick(&["25", "5", "005", "999"])), &["999999.99", "-999999.99", "NULL"], false),
     column("exact", Decimal, "numeric(30,6)", "{h} / 1000000.0", |d| format!("{}.5", i64::from(d.below(u32::MAX)) * 2000 - 4_000_000_000_000), &["99999999999999999999999.999999", "0.000001"], false),
-    // Equal ones look equal.
+    // Equal numbers look equal.
     column("free", Decimal, "numeric", "trim_scale({i} % 500 / 8.0)", |d| format!("{}.125", d.below(70)), &["'NaN'", "1e40", "-0.00000000000000000000000000000000000000000000001"], false),
     column("double", Float, "double precision", "{h} / 1e15", |d| format!("{}e-3", i64::from(d.below(20_000)) - 10_000), &["'NaN'", "'-Infinity'", "1.7e308"], false),
     column("single", Float, "real", "({i} % 1000) / 8.0", |d| format!("{}.125::real", d.below(130)), &["'Infinity'", "NULL"], false),
-    // Both sides of zero, one of them in most chunks.
+    // Values on both sides of zero, in most chunks only on one of them.
     column("offside", Float, "double precision", "({i} - 20000) / 8.0", |d| format!("{}.125", i64::from(d.below(8000)) - 3000), &["'NaN'", "'-Infinity'", "-1e-300"], false),
     column("warm", Float, "real", "({i} / 100 - 200) / 4.0", |d| format!("{}.25::real", i64::from(d.below(150)) - 60), &["'-Infinity'", "'NaN'", "NULL"], false),
     column("sort", Text, "text", "'sort ' || {i} % 9", |d| format!("'sort {}'", d.below(10)), &["'odd'", "''", "repeat('long ', 100)"], true),
@@ -97,19 +97,19 @@ pub const PIECE: &[Column] = &[
     column("code", Text, "char(6)", "'c' || {i} / 1000", |d| format!("'c{}'", d.below(60)), &["'ßß'", "'zz zz'"], false),
     column("late", Text, "varchar(40)", "CASE WHEN {i} / 8192 > 2 THEN 'late ' || {i} % 300 END", |d| format!("'late {}'", d.below(310)), &["'early'", "NULL"], false),
     column("token", Uuid, "uuid", "md5(({h} % 5000)::text)::uuid", |d| format!("md5('{}')::uuid", d.below(5000)), &["'00000000-0000-0000-0000-000000000000'"], false),
-    // Few, and far apart.
+    // A few values that lie far apart.
     column("tenant", Uuid, "uuid", "md5((abs({h}) % 40 + {i} / 20000 * 20)::text)::uuid", |d| format!("md5('{}')::uuid", d.below(80)), &["'00000000-0000-0000-0000-000000000000'", "NULL"], true),
     column("far", Integer, "bigint", "({h} % 300) * 1000000000007", |d| format!("{}", (i64::from(d.below(640)) - 320) * 1_000_000_000_007), &["1", "-9223372036854775808", "NULL"], false),
     column("moment", Timestamp, "timestamptz", "timestamptz '2024-01-01 00:00+00' + {i} / 40 % 100 * interval '1 hour'", |d| format!("timestamptz '2024-01-01 00:00+00' + {} * interval '1 hour'", d.below(101)), &["'infinity'", "'2024-01-01 00:00:00.000001+00'", "NULL"], true),
     column("level", Float, "double precision", "({h} % 4) * 12345.678", |d| format!("{} * 12345.678::float8", i64::from(d.below(8)) - 4), &["'-0'", "'NaN'", "0.1"], true),
-    // Clustered, as what is made in the order of time.
+    // Clustered, like keys that are generated in the order of time.
     column("stamp", Text, "text COLLATE \"C\"", "to_char(timestamp '2023-01-01' + {i} * interval '77 seconds', 'YYYY-MM-DD HH24:MI:SS')", |d| format!("to_char(timestamp '2023-01-01' + {} * interval '77 seconds', 'YYYY-MM-DD HH24:MI:SS')", row(d)), &["''", "'2023'", "repeat('2023-02-0', 50)", "NULL"], false),
     column("address", Text, "text", "'https://' || {i} / 500 || '.example.com/' || {h}", |d| format!("'https://{}.example.com/'", row(d) / 500), &["''", "'http://'", "'https://ž'"], false),
     column("born", Uuid, "uuid", "(lpad(to_hex({i} / 3), 8, '0') || '-0000-7000-8000-' || lpad(to_hex({h} & 281474976710655), 12, '0'))::uuid", |d| format!("(lpad(to_hex({}), 8, '0') || '-0000-7000-8000-000000000000')::uuid", row(d) / 3), &["'ffffffff-ffff-ffff-ffff-ffffffffffff'", "NULL"], false),
     column("mark", Bytes, "bytea", "int4send({i}::integer) || '\\x00'", |d| format!("(int4send({}) || '\\x00')", row(d)), &["'\\x'", "'\\x0000'", "'\\xffffffffffffffffffffffffffffffffff'", "NULL"], false),
 ];
 
-/// Up to three of a piece; its key is `piece`, `no`.
+/// Up to three rows for each piece; the key is `piece`, `no`.
 #[rustfmt::skip]
 pub const EVENT: &[Column] = &[
     column("piece", Integer, "integer", "{i} * 3 % 40009", |d| below(d, 40_009), &["-7"], false),

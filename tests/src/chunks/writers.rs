@@ -1,5 +1,6 @@
 //! Sessions that change the tables while they are queried: updates in place, values that have no code yet, rows that
-//! are deleted and inserted again. They work on one chunk after the other, so that the others come to rest meanwhile.
+//! are deleted and inserted again. The sessions work on one chunk after the other, so that the others come to rest
+//! meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use bench::{Result, describe};
 use super::tables::{CHUNK, Column, columns_of, rows};
 use crate::generated::dice::Dice;
 
-/// How long a chunk is written to, mostly.
+/// The usual time for which a chunk is written to.
 const OF_A_CHUNK: Duration = Duration::from_secs(2);
 /// One of this many transactions writes anywhere.
 const ANYWHERE: u32 = 200;
@@ -22,7 +23,7 @@ pub fn write(cluster: &Cluster, seed: u64, chunks: u32, committed: &AtomicU64, s
     let mut dice = Dice::seeded(seed);
     let start = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        // Some rows come beyond the last chunk.
+        // Some rows lie beyond the last chunk.
         let (all, turn) = (chunks * CHUNK * 5 / 4, start.elapsed().as_millis() / OF_A_CHUNK.as_millis());
         let first = turn as u32 * CHUNK % all;
         let (from, to) = if dice.chance(ANYWHERE) { (0, all) } else { (first, all.min(first + CHUNK)) };
@@ -32,7 +33,7 @@ pub fn write(cluster: &Cluster, seed: u64, chunks: u32, committed: &AtomicU64, s
                 committed.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => {
-                // A deadlock, or a key that is there.
+                // A deadlock, or an insert whose key exists already.
                 let code = error.code().map_or("", |code| code.code());
                 if !code.starts_with("40") && !code.starts_with("23") {
                     return Err(format!("{}: {sql}", describe(&error)).into());
@@ -54,7 +55,7 @@ fn transaction(dice: &mut Dice, from: u32, to: u32) -> String {
     format!("BEGIN; {}; {end}", statements.join("; "))
 }
 
-/// On rows from about `from` to `to`.
+/// A statement on rows from about `from` to `to`.
 fn statement(dice: &mut Dice, from: u32, to: u32) -> String {
     let table = dice.pick(&["piece", "piece", "piece", "event"]);
     let from = from + dice.below(to - from);
@@ -67,7 +68,7 @@ fn statement(dice: &mut Dice, from: u32, to: u32) -> String {
     let key = if table == "piece" { "id" } else { "piece" };
     let which = format!("{key} BETWEEN {from} AND {to}");
     match dice.below(10) {
-        // Of half of the chunks, since a row that may be taken back keeps its chunk from coming to rest.
+        // Deletes touch only half of the chunks: a chunk does not come to rest while one of its deletes can be undone.
         0 | 1 if (from / CHUNK).is_multiple_of(2) => format!("DELETE FROM {table} WHERE {which}"),
         0..5 => rows(table, from, to, dice.below(5)),
         5 => format!("UPDATE piece SET id = id + {} WHERE id = {from}", dice.pick(&["1", "8192", "100000"])),
@@ -76,7 +77,7 @@ fn statement(dice: &mut Dice, from: u32, to: u32) -> String {
                 columns_of(table).iter().filter(|column| !["id", "piece", "no"].contains(&column.name)).collect();
             let column = dice.pick(&columns);
             let value = match dice.below(16) {
-                // For a few rows, since it widens the bounds of their chunks for good.
+                // Only a few rows get such a value, since it widens the bounds of their chunks for good.
                 0 if length < 1000 => dice.pick(column.odd).to_owned(),
                 1..6 => (column.value)(dice),
                 _ => column.made(key, dice.below(5)),

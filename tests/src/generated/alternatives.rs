@@ -1,5 +1,5 @@
 //! Differences that PostgreSQL's own plans show as well: which of equal numbers (0, 0.00, -0) represents a group,
-//! whether an error is raised for a row that another condition drops, which of two errors comes first.
+//! whether an error is raised for a row that another condition drops, and which of two errors comes first.
 
 use bench::Result;
 use postgres::Client;
@@ -23,7 +23,8 @@ const BACK: &str = "RESET enable_hashagg; RESET enable_sort; RESET enable_nestlo
 /// query_canceled: the heap's plan takes too long to decide anything.
 const TIMEOUT: &str = "57014";
 
-/// Whether the heap gives the answer of the flagged query by another plan, or none in time; `ordered`: in this order.
+/// Whether the heap gives the answer of the flagged query by another plan, or gives none in time. `ordered`: the rows
+/// must come in the same order.
 pub fn has_the_flagged_answer(client: &mut Client, sql: &str, ordered: bool) -> Result<bool> {
     let comparable = |answer: Answer| if ordered { answer } else { answer.normal() };
     let flagged = comparable(ask(client, sql)?);
@@ -55,7 +56,8 @@ fn takes_nulls_for_constants(sql: &str) -> bool {
     ["ROLLUP", "CUBE", "GROUPING SETS"].iter().any(|sets| sql.contains(sets)) && sql.contains("ORDER BY")
 }
 
-/// The query with `= 'a'` spelled as `= ANY (ARRAY['a'])`, from which no plan takes that the column is a constant.
+/// The query with `= 'a'` spelled as `= ANY (ARRAY['a'])`. No plan concludes from this form that the column is a
+/// constant.
 fn equalities_as_lists(sql: &str) -> String {
     let mut pieces = sql.split(" = ");
     let mut spelled = pieces.next().unwrap_or_default().to_owned();
@@ -68,7 +70,7 @@ fn equalities_as_lists(sql: &str) -> String {
     spelled
 }
 
-/// Whether each side meets another error of a value: of several it is the plan that decides which comes first.
+/// Whether each side raises another error of a value. The plan decides which of several errors comes first.
 pub fn are_errors_of_values(client: &mut Client, sql: &str) -> Result<bool> {
     Ok(is_of_a_value(&ask(client, sql)?) && is_of_a_value(&ask(client, &unflagged(sql))?))
 }

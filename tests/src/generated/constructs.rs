@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// A construct, and what shows that a query has it: one of several pieces of its text.
+/// A construct, and the pieces of text that show it: a query with one of these pieces has the construct.
 const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("join", &[" JOIN "]),
     ("left join", &["LEFT JOIN"]),
@@ -82,7 +82,7 @@ const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("function that is not leakproof", &["nosy("]),
 ];
 
-/// Every construct comes in as many of a hundred queries, at least.
+/// The least share of queries, in percent, that each construct must have.
 const SHARE: usize = 2;
 
 #[derive(Default)]

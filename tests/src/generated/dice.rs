@@ -23,7 +23,7 @@ impl Dice {
         list.choose(&mut self.0).expect("a list to pick from is not empty").clone()
     }
 
-    /// From one to `most` of what `make` makes.
+    /// One to `most` results of `make`.
     pub fn some<T>(&mut self, most: u32, mut make: impl FnMut(&mut Dice) -> T) -> Vec<T> {
         (0..=self.below(most)).map(|_| make(self)).collect()
     }

@@ -29,7 +29,7 @@ impl Kind {
 pub struct Column {
     pub name: String,
     pub kind: Kind,
-    /// Constants worth comparing it with.
+    /// Constants that are worth comparing with the column.
     pub literals: &'static [&'static str],
 }
 
@@ -44,7 +44,7 @@ pub struct Expression {
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub columns: Vec<Column>,
-    /// Columns hold the extremes of their types: most arithmetic would only raise errors.
+    /// Columns hold the extremes of their types, so most arithmetic would only raise errors.
     pub extreme: bool,
 }
 
@@ -159,15 +159,16 @@ impl Scope {
         }
     }
 
-    /// One of several values of the column's kind; numerics of different scales among them.
+    /// A choice among several values of the column's kind, including numerics of different scales.
     fn chosen(&self, dice: &mut Dice, column: &Column) -> String {
         let literal = dice.pick(column.literals);
-        // Dates that no timestamp can say raise an error where they meet one.
+        // Dates beyond the range of timestamps would raise an error where they meet a timestamp.
         let same = self.extreme && column.kind == Kind::Date;
         let other = self.column_of(dice, column.kind).filter(|_| !same);
         let other = other.map_or(column.name.clone(), |other| other.name);
         let literal = if column.kind == Kind::Numeric && dice.chance(3) { "0" } else { literal };
-        // Of char(n) and text mixed, equal values are shown with blanks and without, and DISTINCT takes any.
+        // If char(n) and text were mixed, equal values would be shown with blanks or without, and DISTINCT may take
+        // either. So everything is cast to text.
         let as_text = |name: &str| if column.kind == Kind::Text { format!("{name}::text") } else { name.into() };
         let (name, other) = (as_text(&column.name), as_text(&other));
         match dice.below(10) {
@@ -270,7 +271,7 @@ impl Scope {
                 )
             }
             8 => match self.column_of(dice, column.kind) {
-                // Rows are put in order column by column.
+                // PostgreSQL orders rows column by column.
                 Some(other) if ordered => {
                     let second = self.column(dice);
                     let (own, others) = (dice.pick(second.literals), dice.pick(column.literals));
@@ -290,7 +291,7 @@ impl Scope {
 
 const FIELDS: [&str; 9] = ["year", "month", "day", "quarter", "week", "isoyear", "doy", "dow", "epoch"];
 const TIME_PATTERNS: [&str; 4] = ["'YYYY-MM'", "'FMMonth YY'", "'IYYY-IW HH24'", "'Dy DD.MM.'"];
-/// Dates made of one, by the session's time zone or not.
+/// Dates made of a date, some of them by the session's time zone.
 const DATES: [&str; 7] = [
     "({} + interval '1 month')::date",
     "({}::timestamptz - interval '1 month 1 day')::date",
@@ -300,7 +301,7 @@ const DATES: [&str; 7] = [
     "({} AT TIME ZONE 'Asia/Tokyo')::date",
     "({}::timestamp AT TIME ZONE 'Pacific/Auckland')::date",
 ];
-/// None raises an error, whatever else drops the rows that would.
+/// None of these raises an error, even if nothing else drops the rows with odd dates.
 const DATE_CONDITIONS: [&str; 7] = [
     "(CASE WHEN {} > '1990-01-01' AND {} < '2100-01-01' THEN date_trunc('month', {}) = '2023-03-01' END)",
     "(CASE WHEN {} > '1990-01-01' AND {} < '2100-01-01' THEN date_trunc('quarter', {}::timestamp) < '2023-07-01' END)",
@@ -339,7 +340,7 @@ const POWERS: [&str; 4] = ["sqrt(abs({}))", "round(ln(abs({}) + 1), 4)", "power(
 const PLACES: [&str; 7] = ["0", "1", "2", "3", "-1", "-2", "40"];
 const PIECES: [&str; 7] = ["'a'", "'1'", "'ab'", "' '", "''", "'é'", "'a1'"];
 
-/// Another text; `other` is one, too.
+/// Another text made of `name`; `other` is a text, too.
 fn text_made_of(dice: &mut Dice, name: &str, other: &str) -> String {
     let (place, piece) = (dice.pick(&PLACES), dice.pick(&PIECES));
     match dice.below(22) {
@@ -396,7 +397,7 @@ fn text_condition(dice: &mut Dice, name: &str) -> String {
     }
 }
 
-/// An expression made of one of the grouped ones. Some of these the planner simplifies to the same one or to its
+/// An expression made of a grouped one. The planner simplifies some of these to the grouped expression or to its
 /// opposite.
 pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
     let key = dice.pick(keys);
@@ -475,7 +476,7 @@ pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
     if dice.chance(3) { k.clone() } else { format!("({})", dice.pick(forms).replace("{}", k)) }
 }
 
-/// A condition on grouped expressions, parts of each other or not.
+/// A condition on grouped expressions, which may be parts of each other.
 pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
     let key = dice.pick(keys);
     let k = &key.sql;
@@ -498,7 +499,8 @@ pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
     }
     .replace("{}", k);
     if dice.chance(3) {
-        // The parser makes one list of AND under AND on its left, and then the key is not in it any more.
+        // If an AND stands on the left of an AND, the parser makes one list of both. The key would then no longer stand
+        // in the query.
         let other = condition_on(dice, keys);
         return format!("({one} IS TRUE {} {other})", dice.pick(&["AND", "OR", "AND NOT"]));
     }

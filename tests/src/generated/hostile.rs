@@ -40,7 +40,7 @@ pub fn create(client: &mut Client) -> Result<()> {
     anker::mirror(client, &chaos::TABLES, LIVE)
 }
 
-/// `kinds` for grouping by expressions.
+/// The FROM clause over `kinds`, for grouping by expressions.
 pub fn from() -> From {
     let columns = [
         ("id", Integer, &["0", "100", "650"][..]),
@@ -68,7 +68,8 @@ pub fn from() -> From {
 /// Statements over every column of `kinds`.
 pub struct Queries {
     values: Values,
-    /// Whether a raising condition meets a row that a join would have dropped is a matter of the plan: none then.
+    /// Whether joins are allowed. With conditions that raise errors there are none: the plan decides whether such a
+    /// condition meets a row that a join would drop.
     joins: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Aggregates over values in an order, which leaves none but equal ones in any order.
+//! Aggregates over values in an order, in which only equal values may change places.
 
 use super::dice::Dice;
 use super::expressions::{Column, Kind, Scope};
@@ -48,7 +48,7 @@ fn joined(dice: &mut Dice, scope: &Scope, first: &str) -> String {
     }
 }
 
-/// Something else that comes first in the order.
+/// Another key that comes first in the order, or nothing.
 pub fn by(dice: &mut Dice, scope: &Scope) -> String {
     let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
     let is_ordered = |column: &Column| column.kind.is_ordered() && column.kind != Kind::Uuid;
@@ -56,7 +56,7 @@ pub fn by(dice: &mut Dice, scope: &Scope) -> String {
     column.map_or(String::new(), |column| format!("{}{direction}, ", column.name))
 }
 
-/// Equal ones look alike.
+/// A value of a kind whose equal values look alike.
 pub fn value(dice: &mut Dice, scope: &Scope) -> String {
     let kind = dice.pick(&[Kind::Integer, Kind::Text, Kind::Date, Kind::Bool, Kind::Uuid]);
     scope.column_of(dice, kind).map_or("1".into(), |column| column.name)

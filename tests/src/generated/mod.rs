@@ -2,12 +2,12 @@
 //!
 //! - `hostile`: tables with the odd values of every type, and the oldest generator, which knows all the types
 //! - `shop`: a schema of TPC-H's kind and joins of its tables
-//! - `subqueries`: in conditions and values
-//! - `rights`: the same by a role that may not see everything
-//! - `alternatives`: whether PostgreSQL itself could have answered so
-//! - `constructs`: what of SQL the queries are made of
+//! - `subqueries`: subqueries in conditions and values
+//! - `rights`: the same queries by a role that may not see everything
+//! - `alternatives`: whether PostgreSQL itself could have given that answer
+//! - `constructs`: the SQL constructs that the queries consist of
 //! - `lists`: aggregates over values in an order
-//! - `select`: what is selected from such a FROM clause, with the expressions of `expressions`
+//! - `select`: the SELECT over such a FROM clause, with the expressions of `expressions`
 
 pub mod alternatives;
 mod constructs;
@@ -38,21 +38,21 @@ tests![generated_queries, generated_queries_that_the_engine_refuses];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// In a locale whose order has little to do with bytes.
+/// A database in a locale whose order has little to do with bytes.
 const DATABASE: &str = "CREATE DATABASE generated LOCALE 'cs_CZ.utf8' TEMPLATE template0";
 
 /// Time zones of the sessions.
 const ZONES: [&str; 5] = ["UTC", "America/Los_Angeles", "Europe/Dublin", "Asia/Kathmandu", "<+0330>-3:30"];
 
-/// Differences after which a campaign ends: they are the same one then.
+/// A campaign ends after this many differences, since they all show the same fault then.
 const ENOUGH: usize = 10;
 
-/// Each query is made from a seed of its own, so that one that differs can be asked again alone.
+/// Each query is made from a seed of its own, so that one with a difference can be asked again alone.
 fn generated_queries(context: &Context) -> Result<()> {
     compare_sides(context, Side::Engine, context.queries.unwrap_or(context.size(1000, 300)))
 }
 
-/// They are translated, and planned by PostgreSQL only when their first row is wanted.
+/// The queries are translated. PostgreSQL plans them only when their first row is wanted.
 fn generated_queries_that_the_engine_refuses(context: &Context) -> Result<()> {
     compare_sides(context, Side::LateHeap, context.queries.unwrap_or(context.size(1000, 200)))
 }
@@ -75,7 +75,7 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
     anker::mirror(&mut client, &shop::TABLES, LIVE)?;
     client.batch_execute(shop::CHANGES)?;
     client.batch_execute(rights::SETUP)?;
-    // Errors are part of the answers: the log is for what nobody expects.
+    // Errors are part of the answers. The log is for errors that nobody expects.
     client.batch_execute("ANALYZE; SET statement_timeout = '60s'; SET log_min_messages = fatal")?;
 
     let _lagging = (side == Side::LateHeap).then(|| Lagging::start(&cluster, &mut client)).transpose()?;
@@ -96,7 +96,7 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
         };
         match compared {
             Ok(Answer::Rows(_)) => {}
-            // A column without a privilege, or one that is not grouped: nobody runs it.
+            // The query reads a column without a privilege, or one that is not grouped: it does not run at all.
             Ok(Answer::Error { code, .. }) if code.starts_with("42") => refused += 1,
             Ok(Answer::Error { .. }) => errors += 1,
             Err(_) if alternatives::has_the_flagged_answer(&mut client, &query.sql, query.ordered)? => either_way += 1,
@@ -131,7 +131,7 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
     if side == Side::LateHeap {
         return if by_engine == 0 { Ok(()) } else { Err(format!("the engine answered {by_engine}").into()) };
     }
-    // Otherwise nothing was compared with anything. A few that were asked for may be what they want.
+    // These limits show that answers were really compared. A few chosen queries need not meet them.
     if count >= 100 {
         let enough = share_by_engine(run);
         ensure!(by_engine >= enough, "only {by_engine} of {run} queries were answered by the engine, not {enough}");
@@ -145,7 +145,7 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
     Ok(())
 }
 
-/// A query, and who asks it.
+/// A query, and the role that asks it.
 struct Asked {
     query: Query,
     role: &'static str,
@@ -176,7 +176,7 @@ const PARAMETERS: [(&str, &str, &str, &[&str]); 4] = [
     ("'a1'", "$1", "text", &["'a1'"]),
 ];
 
-/// Some with a value, or the values of a list, that only its execution tells.
+/// Some queries get a parameter, either a value or a list of values that only the execution tells.
 fn with_parameter(dice: &mut Dice, query: Query) -> Query {
     let place = PARAMETERS.iter().find(|(place, ..)| query.sql.contains(place));
     let Some((place, parameter, ty, values)) = place.filter(|_| dice.chance(3)) else { return query };
@@ -192,7 +192,8 @@ fn sums_floats(sql: &str) -> bool {
     aggregates.iter().any(|aggregate| sql.contains(aggregate))
 }
 
-/// Nine of ten queries are answered by the engine; of a few there may be chance in it.
+/// The number of queries that the engine must answer: nine of ten. The share is less for few queries, in which chance
+/// plays a part.
 fn share_by_engine(queries: u32) -> i64 {
     i64::from(if queries >= 3000 { queries / 10 * 9 } else { queries / 6 * 5 })
 }

@@ -1,5 +1,5 @@
-//! Restricted access: views that are security barriers, row security, columns without a privilege. The queries run as
-//! a role that all of it applies to.
+//! Restricted access: views that are security barriers, row security, columns without a privilege. The queries run as a
+//! role that all of these apply to.
 
 use super::dice::Dice;
 use super::select::Query;
@@ -30,7 +30,7 @@ pub const SETUP: &str = "
         USING (current_user = 'reader' AND l_line IS DISTINCT FROM 3);
     SET shop.hidden = 13;";
 
-/// Tables, what a reader reads in their place, and the integer column by which rows of it are hidden.
+/// Tables, the views that a reader reads in their place, and the integer column by which rows are hidden.
 const INSTEAD: [(&str, &str, Option<&str>); 5] = [
     ("supplier", "guarded_supplier", Some("s_key")),
     ("customer", "guarded_customer", Some("c_key")),
@@ -39,7 +39,7 @@ const INSTEAD: [(&str, &str, Option<&str>); 5] = [
     ("lineitem", "lineitem", Some("l_order")),
 ];
 
-/// The query as a reader would ask it: of views, mostly, and with a look at what they hide.
+/// The query as a reader would ask it: mostly of views, and with a condition on their hidden rows.
 pub fn as_reader(dice: &mut Dice, query: Query) -> Query {
     let Query { mut sql, ordered } = query;
     for (table, view, hidden) in INSTEAD {
@@ -47,7 +47,7 @@ pub fn as_reader(dice: &mut Dice, query: Query) -> Query {
             continue;
         }
         sql = sql.replace(&format!("FROM {table} "), &format!("FROM {view} "));
-        // Items of FROM have the aliases t0, t1, …; within a join that has a name itself they are not known outside.
+        // Items of FROM have the aliases t0, t1, …; a join with a name of its own hides the aliases within it.
         for alias in (0..6).map(|number| format!("t{number}")) {
             let item = format!("{table} AS {alias}");
             if !sql.contains(&item) {

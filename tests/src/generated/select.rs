@@ -12,13 +12,13 @@ pub struct From {
     pub scope: Scope,
     /// The WITH queries before SELECT.
     pub with: Vec<String>,
-    /// For tables with a primary key: its columns, and all the columns of the table.
+    /// For each table with a primary key: the key's columns, and all columns of the table.
     pub keyed: Vec<(Vec<String>, Scope)>,
 }
 
 pub struct Query {
     pub sql: String,
-    /// ORDER BY leaves no two different rows in any order.
+    /// ORDER BY leaves no two different rows in an arbitrary order.
     pub ordered: bool,
 }
 
@@ -55,7 +55,7 @@ impl From {
             let (part, order) = (self.scope.column(dice).name, self.scope.column(dice).name);
             items.push(format!("rank() OVER (PARTITION BY {part} ORDER BY {order})"));
         }
-        // Left above: what the engine does not know.
+        // A condition that the engine does not know, and that therefore stays above.
         let residual = dice.chance(8).then(|| {
             let text = self.scope.column_of(dice, Kind::Text);
             text.map(|text| format!("{} ILIKE '%{}%'", text.name, dice.pick(&["a", "1", "x"])))
@@ -71,7 +71,7 @@ impl From {
         Query { sql, ordered: false }
     }
 
-    /// The same rows, or the same groups of them with and without partners, read for several things.
+    /// The same rows, or the same groups of them with and without partners, read for several purposes.
     fn several(&self, dice: &mut Dice) -> Query {
         let rows = format!("FROM {} WHERE {}", self.sql, self.filter(dice, None));
         let items: Vec<String> = if dice.chance(2) {
@@ -92,8 +92,8 @@ impl From {
         let mut keys = dice.some(3, |dice| self.key(dice));
         let mut items = Vec::new();
         let depends = !self.keyed.is_empty() && dice.chance(5);
-        // A column that depends on a key may be missing in some sets. From a key that is an expression, PostgreSQL
-        // takes parts and simplified forms from any row there.
+        // A column that depends on a key may be missing in some sets. If a key is an expression, PostgreSQL takes its
+        // parts and simplified forms from any row there.
         let sets = !depends && dice.chance(10);
         let whole = sets && dice.chance(2);
         if sets && !whole {
@@ -103,7 +103,7 @@ impl From {
             });
         }
         if depends {
-            // Columns that depend on a primary key, and stand ungrouped.
+            // Columns that depend on a primary key and stand ungrouped.
             let (key, scope) = dice.pick(&self.keyed);
             keys.truncate(dice.below(2) as usize);
             keys.extend(key.into_iter().map(|sql| Expression { sql, kind: Kind::Integer }));
@@ -142,7 +142,7 @@ impl From {
         self.finish(dice, &items, &rest, &keys)
     }
 
-    /// An expression to group by. Booleans come often: they are what is simplified most.
+    /// An expression to group by. Booleans come often, since they are simplified most.
     fn key(&self, dice: &mut Dice) -> Expression {
         match dice.below(4) {
             0 | 1 => self.scope.expression(dice),
@@ -169,7 +169,7 @@ impl From {
             5 => format!("avg({})", self.scope.number(dice)),
             kind => {
                 let column = self.scope.column(dice);
-                // There is no least of some.
+                // Some types have no min and max.
                 let unordered = matches!(column.kind, Kind::Bool | Kind::Uuid) || !column.kind.is_ordered();
                 let ordered = if unordered { self.scope.number(dice) } else { column.name };
                 format!("{}({ordered})", if kind == 6 { "min" } else { "max" })
@@ -215,7 +215,7 @@ impl From {
         if dice.chance(6) { format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { aggregate }
     }
 
-    /// So few digits that equal ones have no variance, however they are summed.
+    /// A float with so few digits that the variance of equal values is zero, in whatever order they are summed.
     fn float(&self, dice: &mut Dice) -> String {
         let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
         format!("(({column} % 1000)::double precision / {})", dice.pick(&["1", "4", "8"]))

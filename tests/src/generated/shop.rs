@@ -63,7 +63,7 @@ pub const SCHEMA: &str = "
                 ORDER BY ps_supp LIMIT 1 OFFSET (o_key + l) % 3) s
         WHERE (o_key / 3 + l) % 4 > 0;";
 
-/// Leaves rows behind that were changed, moved and deleted after the mirror was built.
+/// Changes, moves and deletes rows after the mirror was built.
 pub const CHANGES: &str = "
     UPDATE lineitem SET l_price = l_price + 1, l_mode = 'b2' WHERE l_order % 7 = 0;
     DELETE FROM lineitem WHERE l_order % 31 = 2;
@@ -194,7 +194,7 @@ const EDGES: [Edge; 19] = [
     ("lineitem", "supplier", &[("l_supp", "s_key")]),
     ("partsupp", "part", &[("ps_part", "p_key")]),
     ("partsupp", "supplier", &[("ps_supp", "s_key")]),
-    // Beside the foreign keys: other types, columns that repeat, both sides nullable.
+    // Joins beside the foreign keys: other types, columns that repeat, both sides nullable.
     ("customer", "supplier", &[("c_nation", "s_nation")]),
     ("orders", "customer", &[("o_date", "c_since")]),
     ("orders", "customer", &[("o_token", "c_token")]),
@@ -206,7 +206,7 @@ const EDGES: [Edge; 19] = [
     ("nation", "nation", &[("n_region", "n_region")]),
 ];
 
-/// For each table a function that gives its rows before a key, and one for those of a key.
+/// Two functions for each table: one gives its rows before a key, the other those of a key.
 pub fn functions() -> String {
     let functions = SHOP.iter().map(|Table { name, key, .. }| {
         format!(
@@ -225,11 +225,11 @@ struct Item {
     table: &'static Table,
     alias: String,
     sql: String,
-    /// The query of WITH that it refers to.
+    /// The WITH query that it refers to.
     with: Option<String>,
     /// Join condition with the items before it.
     on: Vec<String>,
-    /// A subquery: its primary key is none to who groups by it.
+    /// Whether it is a subquery. Grouping by the primary key of a subquery does not determine its other columns.
     is_subquery: bool,
 }
 
@@ -264,7 +264,7 @@ pub fn from(dice: &mut Dice) -> From {
     from
 }
 
-/// Rows that no table has, joined to a column of those that are there.
+/// Rows that no table has, joined to a column of the items that are there.
 fn listed(dice: &mut Dice, scope: &Scope) -> (String, Vec<Column>) {
     let key = scope.column_of(dice, Integer).map_or("1".into(), |column| column.name);
     let join = dice.pick(&["JOIN", "LEFT JOIN"]);
@@ -313,7 +313,7 @@ fn second_condition(dice: &mut Dice, left: &Item, right: &Item) -> Option<String
     Some(format!("{} {comparison} {}", column(dice, left, kind)?, column(dice, right, kind)?))
 }
 
-/// A table, or a plain subquery or view over it that shows some columns otherwise.
+/// A table, or a plain subquery or view over it that shows some columns in another form.
 fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
     let alias = format!("t{number}");
     let is_subquery = dice.below(9) < 2;
@@ -340,7 +340,7 @@ fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
     Item { table, alias, sql, with, on: Vec::new(), is_subquery }
 }
 
-/// A subquery with the table's columns that is more than a choice of rows and columns.
+/// A subquery with the table's columns that does more than choose rows and columns.
 fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     let own = scope(table, table.name);
     let all: Vec<&str> = table.columns.iter().map(|column| column.0).collect();
@@ -362,7 +362,7 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     if dice.chance(3) {
         return format!("SELECT DISTINCT {} FROM {}{filter}", all.join(", "), table.name);
     }
-    // Text and enums have an order of their own, and of others there is no least.
+    // Text and enums have their own order here, and other types have no least value.
     let (mut keys, mut items) = (Vec::new(), Vec::new());
     for &(name, kind, _) in table.columns {
         let is_key = table.key.contains(&name) || matches!(kind, Text | Bool | Uuid | Enum | Document | Interval);
@@ -403,7 +403,7 @@ fn first(dice: &mut Dice, table: &'static Table, columns: &str, filter: &str) ->
     format!("{rows}, {} {range}", table.key.join(", "))
 }
 
-/// The rows of a table, some of its numbers those of window functions.
+/// The rows of a table, with results of window functions in place of some of its numbers.
 fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
     let by = dice.pick(&ordered(table));
     let key = table.key.join(", ");
@@ -426,13 +426,13 @@ fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
         ]);
         let own = table.key.contains(&name) || !dice.chance(2);
         items.push(match kind {
-            // Of values as far away, whichever rows have them.
+            // An aggregate over a range of values, which contains the same values whatever the order of rows.
             Integer | Numeric if !own && values.is_some() && dice.chance(2) => {
                 let function = dice.pick(&["min", "max", "sum"]);
                 let range = values.as_deref().unwrap_or_default();
                 format!("{function}({name}) OVER ({part} ORDER BY {by}{direction} {range}) AS {name}")
             }
-            // Numbers that only peers could exchange.
+            // Numbers that are the same in every order of equal rows.
             Integer if !own && dice.chance(3) => {
                 let rank = dice.pick(&["rank()", "dense_rank()", "count(*)"]);
                 format!("{rank} OVER ({part} ORDER BY {by}{direction}) AS {name}")
@@ -517,7 +517,7 @@ fn scope(table: &Table, alias: &str) -> Scope {
     Scope { columns: columns.collect(), extreme: false }
 }
 
-/// As a list with conditions in WHERE, as JOIN … ON, or as a JOIN with a name of its own.
+/// The items as a list with conditions in WHERE, as JOIN … ON, or as a JOIN with a name of its own.
 fn join(dice: &mut Dice, items: Vec<Item>) -> From {
     let style = dice.below(4);
     let names: Vec<&str> = items.iter().map(|item| item.table.name).collect();
@@ -534,7 +534,7 @@ fn join(dice: &mut Dice, items: Vec<Item>) -> From {
             }
             _ => {
                 let kind = dice.pick(&["", "", "", "LEFT ", "LEFT ", "RIGHT ", "FULL "]);
-                // A full join is for what can be hashed.
+                // PostgreSQL supports a full join only on conditions that can be hashed.
                 let equal = item.on.iter().all(|condition| condition.contains(" = "));
                 let kind = if kind == "FULL " && !equal { "LEFT " } else { kind };
                 let mut on = item.on.join(" AND ");

@@ -4,7 +4,7 @@ use super::dice::Dice;
 use super::expressions::{Column, Kind, Scope};
 use super::{lists, shop};
 
-/// Subqueries within each other.
+/// The deepest level of subqueries within each other.
 const DEEPEST: u32 = 4;
 
 /// A condition on a row of `outer`, in parentheses.
@@ -28,7 +28,7 @@ pub fn array(dice: &mut Dice, outer: &Scope) -> String {
     format!("ARRAY(SELECT {value} FROM {table} qa WHERE {conditions} ORDER BY {order}{limit})::text")
 }
 
-/// An item of FROM that reads those before it, with its columns.
+/// An item of FROM that reads the items before it, with its columns.
 pub fn lateral(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     match dice.below(6) {
         0..=2 => return list(dice, outer),
@@ -86,7 +86,7 @@ fn list(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     (format!(" {join} JOIN LATERAL {call} AS lat(e){on}"), columns)
 }
 
-/// A condition with a subquery, somewhere in it.
+/// A condition that contains a subquery somewhere.
 fn form(dice: &mut Dice, outer: &Scope, level: u32) -> String {
     let condition = condition_at(dice, outer, level);
     let other = outer.simple_condition(dice);
@@ -190,9 +190,9 @@ fn value_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
     format!("(SELECT {aggregate}({number}){more} FROM {table} {alias} WHERE {conditions}{having})")
 }
 
-/// Now and then a subquery of the subquery, about rows of it and of what is around it.
+/// Sometimes a subquery of the subquery, on columns of the subquery and of the outer rows.
 fn deeper(dice: &mut Dice, outer: &Scope, inner: &Scope, level: u32) -> Option<String> {
-    // Most of those that are within another have one within them.
+    // Most subqueries that stand within another one have one within themselves.
     let goes_on = if level == 1 { dice.chance(3) } else { !dice.chance(4) };
     if level == DEEPEST || !goes_on {
         return None;
@@ -202,7 +202,7 @@ fn deeper(dice: &mut Dice, outer: &Scope, inner: &Scope, level: u32) -> Option<S
     Some(form(dice, &both, level + 1))
 }
 
-/// Conditions that tie a subquery's rows to a row around it.
+/// Conditions that tie a subquery's rows to an outer row.
 fn correlation(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Vec<String> {
     let mut conditions = Vec::new();
     for _ in 0..dice.pick(&[0, 1, 1, 1, 2]) {
@@ -215,7 +215,7 @@ fn correlation(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Vec<String> {
     conditions
 }
 
-/// A column of either side, of one kind.
+/// A column of each side, both of one kind.
 fn alike(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Option<(Column, Column)> {
     use Kind::*;
     let kind = dice.pick(&[Integer, Integer, Integer, Integer, Numeric, Date, Text, Bool, Uuid, Enum]);
