@@ -40,7 +40,7 @@ pub fn verify(client: &mut Client, table: &str) -> Result<Vec<String>> {
     text_rows(client, &format!("SELECT * FROM anker.verify('{table}')"))
 }
 
-/// Process ids of this database's capture worker and engine, if both are there.
+/// Process ids of this database's capture worker and engine, if both exist.
 pub fn processes(client: &mut Client) -> Result<Option<(u32, u32)>> {
     let row = client
         .query_opt("SELECT worker_pid, engine_pid FROM anker.engine WHERE database::text = current_database()", &[])?;

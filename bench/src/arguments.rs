@@ -23,11 +23,11 @@ pub struct Arguments<I> {
 pub struct Output {
     pub json: Option<PathBuf>,
     pub html: Option<PathBuf>,
-    /// For each plot that a document may have, as a file of its own.
+    /// The directory for the plots that a document may show, each in a file of its own.
     pub svg_dir: Option<PathBuf>,
 }
 
-/// The options of that, for usages.
+/// The options of [`Output`], for usages.
 pub const OUTPUT: &str = "OUTPUT: [--json FILE] [--html FILE] [--svg-dir DIRECTORY]";
 
 impl Output {
@@ -40,7 +40,7 @@ impl Output {
             let is_new = !path.exists();
             let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
             opened.map_err(|e| format!("{}: {e}", path.display()))?;
-            // A run that fails leaves no empty report.
+            // If the run fails, it leaves no empty report.
             if is_new {
                 fs::remove_file(path).map_err(|e| format!("{}: {e}", path.display()))?;
             }
@@ -71,13 +71,13 @@ impl<I: Iterator<Item = String>> Arguments<I> {
         self.given.next().ok_or(format!("{} wants a value", self.option))
     }
 
-    /// Above 0.
+    /// A number above 0.
     pub fn number<T: FromStr + PartialOrd + Default>(&mut self) -> Parsed<T> {
         let value = self.value()?;
         self.positive(&value)
     }
 
-    /// `1,2,3`.
+    /// A list such as `1,2,3`.
     pub fn numbers<T: FromStr + PartialOrd + Default>(&mut self) -> Parsed<Vec<T>> {
         let value = self.value()?;
         value.split(',').map(|one| self.positive(one)).collect()

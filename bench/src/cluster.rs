@@ -31,7 +31,7 @@ impl Default for Options {
             ("shared_buffers", "512MB"),
             ("max_wal_size", "8GB"),
             ("autovacuum_naptime", "10s"),
-            // A crash of the machine is not what is tested, and an fsync measures the disk.
+            // A crash of the machine is not tested here, and with fsync a benchmark would measure the disk.
             ("fsync", "off"),
             ("log_line_prefix", "%m [%p] %q%u@%d "),
             ("restart_after_crash", "on"),
@@ -66,14 +66,15 @@ impl Options {
     }
 }
 
-/// No server here listens on the network: this is only part of its socket's name, which lies in a directory of its own.
+/// No server here listens on the network. The port is only part of the name of its socket, which lies in a directory of
+/// its own.
 const PORT: u16 = 5432;
 
 #[derive(Clone, Copy)]
 pub enum Stop {
-    /// Sessions are ended, a checkpoint is written.
+    /// Sessions are ended, and a checkpoint is written.
     Fast,
-    /// As after a power failure.
+    /// The server stops as after a power failure.
     Immediate,
 }
 
@@ -96,7 +97,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A cluster with the data of this one, which is stopped, and with these settings beside its own.
+    /// A cluster with the data of this one, which must be stopped. It has the same settings, and these in addition.
     pub fn copy(&self, settings: &[(&str, &str)]) -> Result<Cluster> {
         let directory = self.server.cluster_directory()?;
         let environment = self.environment.clone();
@@ -107,12 +108,12 @@ impl Cluster {
         Ok(copy)
     }
 
-    /// As when it is dropped, but a server that does not stop is told.
+    /// Does the same as a drop, but reports a server that does not stop.
     pub fn discard(self) -> Result<()> {
         self.stop(Stop::Immediate)
     }
 
-    /// Appends to `postgresql.conf`: the last line of a name wins, and what was there stays where nothing is said.
+    /// Appends to `postgresql.conf`. The last line of a name wins, and earlier settings of other names stay.
     fn configure(&self, settings: &[(String, String)]) -> Result<()> {
         let mut conf =
             format!("port = {PORT}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n", self.directory.display());
@@ -138,7 +139,7 @@ impl Cluster {
         run(self.pg_ctl().args(["stop", "-w", "-t", "60", "-s", "-m", mode])).map(drop)
     }
 
-    /// A standby of this cluster, not started yet, and what pg_basebackup complained of when it made it.
+    /// A standby of this cluster, not started yet, and the complaints of pg_basebackup, which made it.
     pub fn standby(&self) -> Result<(Cluster, String)> {
         let directory = self.server.cluster_directory()?;
         let environment = self.environment.clone();
@@ -160,7 +161,7 @@ impl Cluster {
         run(self.pg_ctl().args(["promote", "-w", "-t", "60", "-s"])).map(drop)
     }
 
-    /// Makes this cluster, which is stopped, what `source`, which runs, is; returns what pg_rewind said.
+    /// Makes this stopped cluster equal to the running `source`; returns the output of pg_rewind.
     pub fn rewind_to(&self, source: &Cluster) -> Result<String> {
         let mut rewind = self.server.command("pg_rewind");
         rewind.arg("-D").arg(self.data()).arg(format!("--source-server={}", source.conninfo("postgres")));
@@ -169,7 +170,7 @@ impl Cluster {
         if !output.status.success() {
             return Err(format!("pg_rewind: {said}").into());
         }
-        // It copies the settings too.
+        // pg_rewind copies the settings too.
         self.configure(&[])?;
         Ok(said)
     }
@@ -186,7 +187,7 @@ impl Cluster {
         format!("kill -QUIT {pid} && sleep 1 && rm -r {home}")
     }
 
-    /// How a person connects: `psql "<this>"`.
+    /// The connection string for a person: `psql "<this>"`.
     pub fn conninfo(&self, database: &str) -> String {
         format!("host={} port={PORT} user=postgres dbname={database}", self.directory.display())
     }
@@ -216,7 +217,7 @@ impl Cluster {
             client.batch_execute(&format!("ALTER SYSTEM SET {name} = '{}'", value.replace('\'', "''")))?;
         }
         client.batch_execute("SELECT pg_reload_conf()")?;
-        // The postmaster has passed the signal on when a new session sees the values; old ones follow at once.
+        // The postmaster has passed the signal on when a new session sees the values; old sessions follow at once.
         std::thread::sleep(Duration::from_millis(200));
         Ok(())
     }
@@ -241,8 +242,8 @@ impl Cluster {
         fs::read(self.log_path()).map_or_else(|_| String::new(), |b| String::from_utf8_lossy(&b).into_owned())
     }
 
-    /// Lines of the log which say that a server process died or the server restarted: there must be none, whatever
-    /// happens to the engine. Behind a failed assertion PostgreSQL prints the stack.
+    /// Lines of the log which say that a server process died or the server restarted. There must be none, whatever
+    /// happens to the engine. After a failed assertion PostgreSQL prints the stack.
     pub fn crashes(&self) -> Vec<String> {
         let signs = ["PANIC", "TRAP:", "was terminated by signal", "terminating any other active server processes"];
         let is_frame = |line: &str| line.ends_with(']') && line.contains("(") && line.contains("+0x");
@@ -271,7 +272,7 @@ impl Drop for Cluster {
         if self.data().join("postmaster.pid").exists() {
             let _ = self.stop(Stop::Immediate);
         }
-        // Hundreds of them would fill a disk. Whatever stays goes with the server's copy.
+        // Hundreds of clusters would fill a disk. Files that remain here go with the server's copy.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

@@ -12,7 +12,7 @@ use postgres::{Client, Config, NoTls};
 use crate::cluster::wait_until;
 use crate::{Result, os};
 
-/// Objects made in servers that go on, to be dropped if this process is ended early.
+/// Objects made in servers that go on. They are dropped if this process is ended early.
 static LEFT: Mutex<Vec<(Config, Made)>> = Mutex::new(Vec::new());
 
 #[derive(Clone, PartialEq, Eq)]
@@ -31,9 +31,9 @@ impl fmt::Display for Made {
 }
 
 pub struct Databases {
-    /// A superuser's, in a database that is always there.
+    /// The configuration of a superuser, in a database that always exists.
     admin: Config,
-    /// Objects that were made and are still there.
+    /// Objects that were made and still exist.
     made: RefCell<Vec<Made>>,
     /// Whether the server goes on afterwards.
     stays: bool,
@@ -49,7 +49,7 @@ impl Databases {
     pub fn given(dsn: &str) -> Result<Databases> {
         let admin: Config = dsn.parse().map_err(|e| format!("--dsn: {e}"))?;
         let mut client = admin.connect(NoTls).map_err(|e| format!("--dsn: {}", crate::describe(&e)))?;
-        // Nobody else may see what is preloaded.
+        // Only a superuser may see which libraries are preloaded.
         if client.query_one("SHOW is_superuser", &[])?.get::<_, &str>(0) != "on" {
             return Err("the user of --dsn has to be a superuser, who makes databases and the extension".into());
         }
@@ -78,26 +78,26 @@ impl Databases {
         config
     }
 
-    /// An empty one, in which text is ordered as bytes.
+    /// Creates an empty database, in which text is ordered by bytes.
     pub fn create(&self, name: &str) -> Result<Config> {
         self.refuse_taken(name)?;
         let how = "TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'";
         self.make(&mut self.connect()?, name, how)
     }
 
-    /// A copy of another, which nobody is connected to.
+    /// Creates a copy of another database, which nobody may be connected to.
     pub fn copy(&self, from: &str, name: &str, owner: Option<&str>) -> Result<Config> {
         self.refuse_taken(name)?;
         let mut client = self.connect()?;
         let version: i32 = client.query_one("SELECT current_setting('server_version_num')::integer", &[])?.get(0);
-        // Files are copied, not written again through the log.
+        // Files are copied, not written once more through the log.
         let strategy = if version >= 150_000 { " STRATEGY file_copy" } else { "" };
         let owner = owner.map_or(String::new(), |owner| format!(" OWNER {owner}"));
         self.make(&mut client, name, &format!("{owner} TEMPLATE {from}{strategy}"))
     }
 
-    /// Creates a database. It is noted before, for an interrupt in between, and forgotten if it cannot be
-    /// made: it may be somebody else's.
+    /// Creates a database. It is noted before, in case of an interrupt in between. If it cannot be made, the note is
+    /// removed: the database may belong to someone else.
     fn make(&self, client: &mut Client, name: &str, how: &str) -> Result<Config> {
         self.adopt(name);
         client
@@ -113,12 +113,12 @@ impl Databases {
         }
     }
 
-    /// This one is made now, here or by somebody who acts for us.
+    /// Notes a database that is being made now, here or by another process on our behalf.
     pub fn adopt(&self, name: &str) {
         self.note(Made::Database(name.to_owned()));
     }
 
-    /// The same, of a role that shall own databases which are made after it.
+    /// The same for a role that will own databases which are made after it.
     pub fn adopt_role(&self, name: &str) {
         self.note(Made::Role(name.to_owned()));
     }
@@ -130,7 +130,7 @@ impl Databases {
         self.made.borrow_mut().push(made);
     }
 
-    /// Takes away what was made here; the capture worker takes a moment to let a database go.
+    /// Drops a database that was made here. The capture worker takes a moment to leave a database.
     pub fn discard(&self, name: &str) -> Result<()> {
         let database = Made::Database(name.to_owned());
         if !self.made.borrow().contains(&database) {
@@ -146,15 +146,15 @@ impl Databases {
         left().retain(|(_, left)| !self.stays || left != gone);
     }
 
-    /// Whether the processes of the server can be looked at.
+    /// Whether the processes of the server can be observed from here.
     pub fn is_on_this_machine(&self) -> bool {
         let hosts = self.admin.get_hosts();
-        // An address may stand without the name of a host.
+        // An address may stand without a host name.
         let is_socket = |host: &Host| matches!(host, Host::Unix(_));
         !hosts.is_empty() && hosts.iter().all(is_socket) && self.admin.get_hostaddrs().is_empty()
     }
 
-    /// The server's first process, which has started all others; `None` of a server elsewhere.
+    /// The server's first process, which has started all others; `None` for a server elsewhere.
     pub fn postmaster(&self) -> Result<Option<u32>> {
         if !self.is_on_this_machine() {
             return Ok(None);
@@ -164,7 +164,7 @@ impl Databases {
     }
 }
 
-/// Takes away everything that was made in servers that go on: this process is being ended.
+/// Drops everything that was made in servers that go on, since this process is being ended.
 pub fn remove_made() {
     let left = left().clone();
     for (admin, made) in left.iter().rev() {
@@ -178,7 +178,7 @@ fn left() -> std::sync::MutexGuard<'static, Vec<(Config, Made)>> {
     LEFT.lock().expect("no thread panics with the lock")
 }
 
-/// A copy that is still being made would be there afterwards.
+/// Cancels the copying of a database, which would exist afterwards otherwise.
 fn cancel_making(admin: &Config, made: &Made) -> Result<()> {
     let Made::Database(name) = made else { return Ok(()) };
     let making = format!("CREATE DATABASE {name} %");

@@ -1,24 +1,24 @@
 //! Harness for private PostgreSQL clusters with pg_anker installed, TPC-C as a workload, and the benchmarks.
 //!
-//! Everything here is a client: it knows the server's binaries, SQL and `/proc`, and nothing of the extension's inside.
+//! Everything here is a client: it knows the server's binaries, SQL and `/proc`, but nothing inside the extension.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `server` | a private, relocated copy of PostgreSQL with the freshly built extension in it |
 //! | `cluster` | one running server: initdb, start, stop, crash, log |
-//! | `databases` | databases that are made in a server and taken away, also in one that is given |
+//! | `databases` | databases that are made in a server and dropped, also in a given one |
 //! | `anker` | the extension's SQL surface, as far as tests and benchmarks need it |
 //! | `tpcc` | schema, loader and clients |
 //! | `queries` | AnKer's eight queries, and the comparison of their answers |
-//! | `wire` | a client that reads what the server sends as it comes |
+//! | `wire` | a client that keeps the server's messages as they come |
 //! | `stage` | a loaded database, of which every run gets a copy |
 //! | `streams` | sessions that ask queries beside transactions |
-//! | `trial` | one run of both, and what it cost |
+//! | `trial` | one run of transactions and queries, and its cost |
 //! | `sets` | queries and data that others have defined: AnKer, TPC-H, CH-benCHmark, SSB |
-//! | `arguments` | what a command was told |
+//! | `arguments` | the arguments of a command |
 //! | `rows` | random values, and COPY |
-//! | `report` | what the benchmarks find |
-//! | `demo`, `experiments` | what the commands run |
+//! | `report` | the benchmarks' findings |
+//! | `demo`, `experiments` | the commands themselves |
 
 pub mod anker;
 pub mod arguments;
@@ -40,11 +40,11 @@ pub mod wire;
 
 pub use arguments::Output;
 
-/// Whatever goes wrong in a harness is reported to a person and ends the run.
+/// The error of everything that can go wrong in a harness. It is reported to a person and ends the run.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error with everything the server said; the driver's own text is often no more than "db error".
+/// An error with everything that the server said; the driver's own text is often no more than "db error".
 pub fn describe(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     match error.downcast_ref::<postgres::Error>().and_then(|e| e.as_db_error()) {
         Some(db) => {

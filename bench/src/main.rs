@@ -29,10 +29,10 @@ const MEANING: &str = "DSN: a superuser's connection string to a server with pg_
 enum Command {
     Demo(demo::Options),
     Experiment(&'static Experiment, Planned),
-    /// With these settings, until interrupted.
+    /// Runs a server with these settings until it is interrupted.
     Server {
         settings: Vec<(String, String)>,
-        /// Loaded and mirrored.
+        /// The set that is loaded and mirrored.
         set: Option<&'static Set>,
         scale: Option<f64>,
     },
@@ -121,7 +121,7 @@ fn run(command: Command) -> Result<()> {
     }
 }
 
-/// A run, and what it showed; one that breaks off leaves what it had until then.
+/// Runs the experiment and returns its report. A run that breaks off leaves its figures up to then.
 fn measured(experiment: &Experiment, Planned { output, run }: Planned) -> Result<()> {
     output.check()?;
     if let Some(json) = &output.json {
@@ -135,7 +135,7 @@ fn measured(experiment: &Experiment, Planned { output, run }: Planned) -> Result
     report::unfinished().map_or(Ok(()), |path| Ok(std::fs::remove_file(path)?))
 }
 
-/// Goes with the process, however that ends, unless it is to be kept.
+/// The copy is removed when the process ends, in whatever way, unless it is to be kept.
 fn installed(keep: bool) -> Result<Arc<Server>> {
     server::remove_leftovers();
     os::on_interrupt(|| {
@@ -149,7 +149,7 @@ fn installed(keep: bool) -> Result<Arc<Server>> {
     Ok(Arc::new(server))
 }
 
-/// In the terminal, and where it was asked for.
+/// Shows the page in the terminal, and writes the files that were asked for.
 fn shown(page: Page, report: &mut Report, output: &Output) -> Result<()> {
     print!("{}", page.text());
     output.write(&page, report)

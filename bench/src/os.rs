@@ -1,4 +1,4 @@
-//! Processes and signals: the little that std does not offer.
+//! Processes and signals: the few calls that std does not offer.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -28,7 +28,7 @@ pub fn terminal_width() -> Option<usize> {
     (done == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Whether this is the kernel of kernel-patch/: it has vm_snapshot, and MREMAP_COW with it.
+/// Whether this is the kernel of kernel-patch/, which has vm_snapshot, and with it MREMAP_COW.
 pub fn has_vm_snapshot() -> bool {
     const NUMBER: libc::c_long = 548;
     // SAFETY: a range of no bytes is refused before anything is looked at; a kernel without the call does nothing.
@@ -65,7 +65,7 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis(Stat::read(pid)?.own_ticks * MS_PER_TICK))
 }
 
-/// The same of a process with one thread, to the nanosecond where the kernel counts them.
+/// The same for a process with one thread, to the nanosecond if the kernel counts nanoseconds.
 pub fn cpu_time_of_thread(pid: u32) -> Option<Duration> {
     // on the processor: nanoseconds | waiting: nanoseconds | turns
     let counted = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
@@ -73,7 +73,7 @@ pub fn cpu_time_of_thread(pid: u32) -> Option<Duration> {
     nanoseconds.map(Duration::from_nanos).or_else(|| cpu_time(pid))
 }
 
-/// CPU time of a process and all its descendants, including those that are gone, if they were waited for.
+/// CPU time of a process and all its descendants, including dead ones that were waited for.
 pub fn cpu_time_of_tree(root: u32) -> Duration {
     let mut ticks = 0;
     let (mut all, mut tree) = (processes(), vec![root]);
@@ -94,7 +94,7 @@ pub fn stolen() -> Duration {
     Duration::from_millis(ticks.unwrap_or(0) * MS_PER_TICK)
 }
 
-/// Processes that this one has started and that are there yet, dead ones that nobody has waited for among them.
+/// Child processes that still exist, including dead ones that nobody has waited for.
 pub fn children(pid: u32) -> Vec<u32> {
     processes().iter().filter(|stat| stat.parent == pid).map(|stat| stat.pid).collect()
 }
@@ -119,7 +119,7 @@ struct Stat {
 impl Stat {
     fn read(pid: u32) -> Option<Stat> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The command name, in parentheses, may hold anything; the fields are counted from behind it.
+        // The command name, in parentheses, may contain any characters, so the fields are counted from behind it.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |at: usize| -> Option<u64> {
             Some(fields.get(at)?.parse::<u64>().ok()? + fields.get(at + 1)?.parse::<u64>().ok()?)

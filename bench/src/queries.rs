@@ -106,7 +106,7 @@ impl Compared {
     }
 }
 
-/// One snapshot for both sides, and no way for the heap to be compared with itself.
+/// Both sides have one snapshot, and the engine must answer, so that the heap is not compared with itself.
 pub const COMPARING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL anker.fallback = off; \
                              SET LOCAL anker.max_wait = '60s'";
 
@@ -120,7 +120,7 @@ pub fn compare(client: &mut Client, query: &Query) -> Result<Compared> {
     both
 }
 
-/// How many rows a query returns; they travel in binary form, unread.
+/// The number of rows that a query returns; they travel in binary form, unread.
 pub fn count_rows(client: &mut Client, sql: &str) -> Result<usize> {
     use postgres::fallible_iterator::FallibleIterator;
     Ok(client.query_raw(sql, std::iter::empty::<i32>())?.count()?)

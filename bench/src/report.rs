@@ -12,7 +12,7 @@ use crate::Result;
 /// The file that keeps figures until all are there, so that hours of a run are not lost when it breaks off.
 static UNFINISHED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Has this process keep figures beside the report that it is to write. Figures that an earlier process left there
+/// Makes this process keep figures beside the report that it is to write. Figures that an earlier process left there
 /// are deleted.
 pub fn keep_unfinished_beside(report: &Path) {
     let path = UNFINISHED.get_or_init(|| report.with_extension("unfinished.json"));

@@ -1,4 +1,4 @@
-//! Rows that are made here: random values, and their way into a table.
+//! Generated rows: random values, and their way into a table.
 
 use std::io::Write as _;
 
@@ -30,7 +30,7 @@ pub fn copy<T>(
     Ok(())
 }
 
-/// Random values, the same ones for a seed.
+/// Random values, the same ones for the same seed.
 pub struct Rows {
     pub random: StdRng,
 }
@@ -71,7 +71,7 @@ impl Rows {
         all[self.random.random_range(0..all.len())]
     }
 
-    /// One in ten is an original.
+    /// One text in ten contains "original".
     pub fn data(&mut self) -> String {
         let text = self.text(26, 42);
         if self.between(1, 10) == 1 { format!("{text}ORIGINAL") } else { text }

@@ -1,8 +1,8 @@
 //! A private copy of the installed PostgreSQL, with the freshly built extension in it.
 //!
 //! PostgreSQL finds its files relative to its own executable, so a copy that keeps the layout of the directories works
-//! anywhere. The system's installation is only read. A server refuses to run as root: then the copy, and everything
-//! that is started from it, belongs to the user `postgres`.
+//! anywhere. The system's installation is only read. A server refuses to run as root. If this process runs as root, the
+//! copy, and everything that is started from it, belongs to the user `postgres`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -20,8 +20,8 @@ const SERVER_USER: &str = "postgres";
 /// A file of this name says that the directory may outlive the process that made it.
 const KEEP: &str = "keep";
 
-/// A directory of its own under `/var/tmp` (sockets want a short path) with the copy of PostgreSQL; clusters are made
-/// beside it. Removed on drop.
+/// A directory of its own under `/var/tmp` (sockets need a short path) with the copy of PostgreSQL. Clusters are made
+/// beside the copy. The directory is removed on drop.
 pub struct Server {
     home: PathBuf,
     bin: PathBuf,
@@ -77,14 +77,15 @@ impl Server {
         for directory in [&bin, &lib, &share] {
             let copy = server.relocated(directory);
             fs::create_dir_all(&copy)?;
-            // The contents, not the directory: where libraries and binaries share one directory both copies agree.
+            // The contents are copied, not the directory: if libraries and binaries share one directory, both copies
+            // agree.
             run(Command::new("cp").arg("-RPp").arg(directory.join(".")).arg(&copy))?;
         }
         server.bin = server.relocated(&bin);
         Ok(server)
     }
 
-    /// A line of the `postgresql.conf` of all clusters that have no other of this name.
+    /// Adds a line to the `postgresql.conf` of all clusters that do not set this name themselves.
     pub fn set_everywhere(&mut self, name: &'static str, value: &'static str) {
         self.defaults.push((name, value));
     }
@@ -93,7 +94,7 @@ impl Server {
         self.defaults.iter().map(|(name, value)| ((*name).into(), (*value).into()))
     }
 
-    /// Leave everything where it is when this value goes away, and for later runs to keep.
+    /// Leaves everything where it is when this value goes away, also when later runs clean up.
     pub fn keep(&mut self) -> Result<()> {
         self.keep = true;
         Ok(fs::write(self.home.join(KEEP), "")?)
@@ -130,7 +131,7 @@ impl Server {
             Command::new(program)
         };
         command.current_dir(&self.home);
-        // The caller's server is not meant, and no server of anyone runs with backtraces on.
+        // The variables of the caller's own server must not count, and no server runs with backtraces on.
         for name in ["PGDATA", "PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGOPTIONS", "RUST_BACKTRACE"] {
             command.env_remove(name);
         }
@@ -182,7 +183,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if !self.keep {
-            // Nobody is left who could do anything about a failure.
+            // Nobody could do anything about a failure here.
             let _ = fs::remove_dir_all(&self.home);
         }
     }
@@ -204,7 +205,7 @@ pub fn run(command: &mut Command) -> Result<String> {
     }
 }
 
-/// Removes what runs left behind whose process is gone (killed, so that it could not clean up).
+/// Removes files that earlier runs left behind, if their process is gone (it was killed and could not clean up).
 pub fn remove_leftovers() {
     let Ok(entries) = fs::read_dir("/var/tmp") else { return };
     for entry in entries.flatten() {
@@ -225,10 +226,11 @@ fn own_uid() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |m| m.uid())
 }
 
-/// Stops the servers below a run's directory and removes it; what cannot be removed now is tried again by the next run.
+/// Stops the servers below a run's directory and removes it. The next run tries again to remove files that cannot be
+/// removed now.
 pub fn remove(home: &Path) {
     stop_servers_under(home);
-    // While PostgreSQL is being copied there, what was removed may come back.
+    // While PostgreSQL is being copied there, removed files may come back.
     for _ in 0..20 {
         let _ = fs::remove_dir_all(home);
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -243,9 +245,9 @@ fn stop_servers_under(home: &Path) {
     for cluster in fs::read_dir(home).into_iter().flatten().flatten() {
         let Ok(text) = fs::read_to_string(cluster.path().join("data/postmaster.pid")) else { continue };
         let Some(pid) = text.lines().next().and_then(|l| l.trim().parse::<u32>().ok()) else { continue };
-        // A pid may have been given to another process since: only one that runs in this data directory is meant.
+        // The pid may belong to another process by now: only one that runs in this data directory is meant.
         if fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(home)) {
-            // SIGQUIT is PostgreSQL's immediate shutdown: the children go, and shared memory is freed.
+            // SIGQUIT is PostgreSQL's immediate shutdown: the children end, and shared memory is freed.
             let _ = os::kill(pid, libc::SIGQUIT);
             for _ in 0..100 {
                 if !os::alive(pid) {

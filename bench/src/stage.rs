@@ -1,4 +1,5 @@
-//! A loaded database, of which every run gets a copy: each begins with the same rows, whatever the one before has done.
+//! A loaded database, of which every run gets a copy: each run begins with the same rows, whatever the run before has
+//! done.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,15 +13,15 @@ use crate::server::Server;
 use crate::{Result, anker, tpcc};
 
 const MIRRORING: Duration = Duration::from_secs(600);
-/// The loaded database in a given server; copies are numbered.
+/// The name of the loaded database in a given server; copies are numbered.
 const LOADED: &str = "anker_bench";
 
 /// The server that a benchmark runs on.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
-    /// Servers of its own.
+    /// Each run has a server of its own.
     Private(&'a Arc<Server>),
-    /// A running server, by its connection string. It is not restarted, and has pg_anker loaded in all runs.
+    /// A running server, given by its connection string. It is not restarted, and has pg_anker loaded in all runs.
     Given(&'a str),
 }
 
@@ -33,7 +34,7 @@ impl<'a> Place<'a> {
         matches!(self, Place::Private(_))
     }
 
-    /// The description of its settings: those of a private server are known.
+    /// The description of its settings: `settings` if the server is private, whose settings are known.
     pub fn described(self, settings: &str) -> String {
         if self.is_private() { settings.to_owned() } else { "a server that was given, with its own settings".into() }
     }
@@ -52,19 +53,19 @@ impl<'a> Place<'a> {
 }
 
 pub enum Stage {
-    /// It is stopped.
+    /// A stopped cluster.
     Private(Cluster),
     Given(Rc<Databases>),
 }
 
-/// A database to run on, alone in its server unless that was given.
+/// A database for a run. It is alone in its server, unless the server was given.
 pub enum Database {
     Private(Cluster),
     Given { databases: Rc<Databases>, name: String },
 }
 
 impl Stage {
-    /// `options`, of a private server, without pg_anker.
+    /// `options` are those of a private server without pg_anker.
     pub fn load(place: Place, options: Options, load: impl FnOnce(&Config) -> Result<()>) -> Result<Stage> {
         match place {
             Place::Private(server) => {
@@ -82,24 +83,24 @@ impl Stage {
         }
     }
 
-    /// As a server is that has never heard of pg_anker, if it is private.
+    /// A copy without pg_anker; if the server is private, it has never had pg_anker.
     pub fn bare(&self) -> Result<Database> {
         self.copy(&[])
     }
 
-    /// With pg_anker and mirrors of these tables.
+    /// A copy with pg_anker and mirrors of these tables.
     pub fn mirrored(&self, tables: &[&str]) -> Result<Database> {
         self.mirrored_by("auto", tables)
     }
 
-    /// With a mechanism for the engine's snapshots; a server that is given has its own.
+    /// The same with a mechanism for the engine's snapshots; a given server has its own.
     pub fn mirrored_by(&self, mechanism: &str, tables: &[&str]) -> Result<Database> {
         let database = self.with_extension(mechanism, tables)?;
         anker::mirror(&mut database.connect()?, tables, MIRRORING)?;
         Ok(database)
     }
 
-    /// These tables can be mirrored, and are not yet.
+    /// The same, but these tables are not mirrored yet, only prepared for it.
     pub fn with_extension(&self, mechanism: &str, tables: &[&str]) -> Result<Database> {
         let database = self.copy(&[
             ("shared_preload_libraries", "pg_anker"),
@@ -140,7 +141,7 @@ impl Database {
         Ok(self.config().connect(NoTls)?)
     }
 
-    /// The server's first process, if it can be looked at.
+    /// The server's first process, if it can be observed.
     pub fn postmaster(&self) -> Result<Option<u32>> {
         match self {
             Database::Private(cluster) => cluster.postmaster_pid().map(Some),
@@ -148,7 +149,7 @@ impl Database {
         }
     }
 
-    /// Gives its room on the disk back.
+    /// Frees its room on the disk.
     pub fn discard(self) -> Result<()> {
         match self {
             Database::Private(cluster) => cluster.discard(),

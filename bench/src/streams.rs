@@ -1,4 +1,4 @@
-//! Sessions that ask analytic queries, at times that are given or one after the other, and remember each.
+//! Sessions that ask analytic queries, at given times or one after the other, and remember each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub struct Plan {
     pub queries: Vec<String>,
     pub order: Order,
     pub sessions: u32,
-    /// From one query to the next, whichever session is free for it; nothing: each session asks without a pause.
+    /// The time from one query to the next, in whichever session is free. Zero: each session asks without a pause.
     pub every: Duration,
     pub isolation: Isolation,
     /// The route of each session.
@@ -28,15 +28,15 @@ pub struct Plan {
     /// The same gives the same queries.
     pub seed: u64,
     pub explain: Explain,
-    /// How many numbers begin each row, for [`Asked::seen`].
+    /// The number of numbers at the beginning of each row, for [`Asked::seen`].
     pub numbers: usize,
 }
 
-/// Whether one query in four is asked by EXPLAIN ANALYZE, which sends no rows: that is less work, for whoever does it.
+/// Whether one query in four is asked by EXPLAIN ANALYZE. It sends no rows, which is less work for either side.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Explain {
     Never,
-    /// Queries on the heap, explained as those of an engine beside it are; no row's time is taken.
+    /// Queries on the heap, explained in the same way as those of an engine beside it; no row's time is taken.
     Alike,
     /// Queries that report the time of their snapshot.
     Snapshots,
@@ -54,7 +54,7 @@ pub struct Asked {
     pub due: Instant,
     pub begun: Instant,
     pub ended: Instant,
-    /// By EXPLAIN ANALYZE, which sends no rows.
+    /// Whether it was asked by EXPLAIN ANALYZE, which sends no rows.
     pub explained: bool,
     pub snapshot: Option<Snapshot>,
     pub seen: Vec<i64>,
@@ -64,7 +64,7 @@ pub struct Asked {
 pub struct Snapshot {
     pub mechanism: String,
     pub taken: f64,
-    /// Before it could be taken.
+    /// The wait before the snapshot could be taken.
     pub wait: f64,
 }
 
@@ -73,7 +73,7 @@ impl Asked {
         self.ended.duration_since(self.begun).as_secs_f64() * 1e3
     }
 
-    /// From when it was due.
+    /// The time from when the query was due.
     pub fn response_ms(&self) -> f64 {
         self.ended.duration_since(self.due).as_secs_f64() * 1e3
     }
@@ -88,7 +88,7 @@ pub struct Streams {
     threads: Vec<JoinHandle<Result<Vec<Asked>>>>,
 }
 
-/// How many queries have been taken, by all sessions together.
+/// The number of queries that all sessions together have taken.
 type Ticket = Arc<AtomicU64>;
 
 impl Streams {
@@ -112,7 +112,7 @@ impl Streams {
         &self.backends
     }
 
-    /// So far, by all sessions.
+    /// The number of queries that all sessions have answered so far.
     pub fn answered(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
     }
@@ -132,7 +132,7 @@ impl Streams {
         if self.threads.is_empty() {
             return Vec::new();
         }
-        // A session that has just ended has nothing to be ended.
+        // In a session that has just ended there is no query to cancel.
         if let Ok(mut client) = self.config.connect(NoTls) {
             let backends: Vec<i32> = self.backends.iter().map(|backend| *backend as i32).collect();
             let _ = client.execute("SELECT pg_cancel_backend(backend) FROM unnest($1::int[]) backend", &[&backends]);
@@ -174,7 +174,7 @@ impl Stream {
             };
             let explained = random.random_ratio(1, 4);
             let explain = if explained { self.plan.explain } else { Explain::Never };
-            // Without a pause nothing is due before it begins.
+            // Without a pause, a query is due when it begins.
             let due = if self.plan.every.is_zero() { Instant::now() } else { due };
             match self.asker.ask(query, &self.plan.queries[query], due, explain, &self.stop) {
                 Ok(one) => {
@@ -195,10 +195,10 @@ impl Stream {
 /// An analytic session.
 pub struct Asker {
     client: Client,
-    /// A connection that skips the rows if nobody looks at them. A client that decodes each row would be the most
-    /// expensive part of a large answer, on processors that all share. `None` also if it cannot log in.
+    /// A connection that skips the rows if nobody looks at them. A client that decodes each row would take most of the
+    /// time of a large answer, on processors that all processes share. `None` also if it cannot log in.
     reader: Option<Wire>,
-    /// Numbers at the beginning of each row, as [`Plan::numbers`].
+    /// The number of numbers at the beginning of each row, as in [`Plan::numbers`].
     numbers: usize,
 }
 
@@ -243,7 +243,7 @@ impl Asker {
         Ok(Asked { query, due, begun, ended: Instant::now(), explained: explain != Explain::Never, snapshot, seen })
     }
 
-    /// The whole answer, in binary form, of which only the numbers are looked at.
+    /// Reads the whole answer in binary form, but looks only at the numbers.
     fn read(&mut self, sql: &str) -> Result<Vec<i64>> {
         use postgres::fallible_iterator::FallibleIterator;
         if let Some(reader) = &mut self.reader {

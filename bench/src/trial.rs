@@ -1,4 +1,4 @@
-//! One run: transactions from the first second, analytic queries beside them from a later one, and what both have cost.
+//! One run: transactions from the first second, analytic queries beside them from a later one, and the cost of both.
 
 use std::time::{Duration, Instant};
 
@@ -13,42 +13,42 @@ use crate::{Result, anker, os};
 
 pub struct Trial<'a> {
     pub database: &'a Database,
-    /// Without clients: queries alone.
+    /// Without clients there are only queries.
     pub workload: Workload,
     pub queries: Option<Plan>,
-    /// Transactions alone, first.
+    /// The time of transactions alone, at the beginning.
     pub quiet: Duration,
     pub measured: Duration,
-    /// Whether pg_anker is there.
+    /// Whether pg_anker mirrors the tables.
     pub mirrored: bool,
 }
 
 pub struct Outcome {
     /// Transactions of each second, from the first one.
     pub seconds: Vec<f64>,
-    /// While queries ran, or would have.
+    /// The totals of the time in which queries ran, or would have run.
     pub beside: Totals,
     pub asked: Vec<Asked>,
     pub began: Instant,
     /// CPU times, if the server's processes can be observed.
     pub cpu: Option<Cpu>,
-    /// Queries that the engine has answered, of all that were meant for it.
+    /// The share of queries that the engine has answered, of all that were meant for it.
     pub engine_share: Option<f64>,
     /// When each client knew of its numbered transactions.
     pub committed: Vec<Vec<Instant>>,
     pub checked: Checked,
 }
 
-/// Seconds, of the time with queries.
+/// CPU seconds of the time with queries.
 #[derive(Clone, Copy)]
 pub struct Cpu {
     pub transactions: f64,
     pub analytics: f64,
     pub worker: f64,
     pub engine: f64,
-    /// Everything the server has used: parallel workers, vacuum and writers, too.
+    /// Everything that the server has used, including parallel workers, vacuum and writers.
     pub server: f64,
-    /// Processor time that a virtual machine's host has kept from it.
+    /// Processor time that its host has kept from a virtual machine.
     pub stolen: f64,
 }
 
@@ -67,7 +67,7 @@ impl Checked {
         }
     }
 
-    /// A query of a set, unless the heap has a part in it where it is meant for the engine.
+    /// Compares the answers of both routes to a query, if the engine runs the whole of it.
     pub fn ask(&mut self, client: &mut Client, query: &sets::Query) -> Result<()> {
         client.batch_execute(Route::Prefer.setting())?;
         if let Answered::ByTheEngine = sets::answered(client, &query.sql)? {
@@ -76,7 +76,7 @@ impl Checked {
         Ok(())
     }
 
-    /// A difference is no figure: the run has failed.
+    /// A difference between answers is no figure: the run has failed.
     pub fn refuse(&self) -> Result<()> {
         if self.differences.is_empty() {
             return Ok(());
@@ -119,7 +119,7 @@ impl Trial<'_> {
         Ok(Outcome { seconds: seconds.rates, beside, asked, began, cpu, engine_share, committed, checked })
     }
 
-    /// Queries that the engine has answered, and those that it was to answer and has not.
+    /// The numbers of queries that the engine has answered, and of those that were meant for it but ran on the heap.
     fn served(&self, client: &mut Client) -> Result<Option<(i64, i64)>> {
         if !self.mirrored || self.queries.is_none() {
             return Ok(None);
@@ -172,7 +172,7 @@ struct Seconds {
 }
 
 impl Seconds {
-    /// Until then.
+    /// Counts until then.
     fn watch(&mut self, clients: &Clients, until: Instant) {
         loop {
             let next = clients.started() + Duration::from_secs(self.rates.len() as u64 + 1);

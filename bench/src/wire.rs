@@ -1,4 +1,4 @@
-//! A client that keeps what the server sends as it comes.
+//! A client that keeps the server's messages as they come.
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -21,7 +21,7 @@ trait Stream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A message of the server's: its kind and its content.
+/// A message from the server: its kind and its content.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Message {
     pub kind: u8,
@@ -30,7 +30,7 @@ pub struct Message {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// One statement as it is, values as text.
+    /// One statement in the simple protocol, with values as text.
     Simple,
     /// A portal with all values in one format ([`TEXT`], [`BINARY`], or an invalid one), fetching `rows` rows at once
     /// (0: all).
@@ -77,7 +77,7 @@ impl Display for Unsuited {
 impl Error for Unsuited {}
 
 impl Wire {
-    /// Knows no passwords: the server has to trust who comes this way.
+    /// Knows no passwords: the server must accept this connection without one.
     pub fn connect(config: &Config) -> Result<Wire> {
         let port = config.get_ports().first().copied().unwrap_or(5432);
         let stream: Box<dyn Stream> = match config.get_hosts().first() {
@@ -123,7 +123,7 @@ impl Wire {
                 self.send(b'D', b"P\0")?;
                 let execute = [b"\0", &rows.to_be_bytes()[..]].concat();
                 self.send(b'E', &execute)?;
-                // "Flush": the server would otherwise wait for more before it answers.
+                // "Flush": the server would otherwise wait for more messages before it answers.
                 self.send(b'H', b"")?;
                 let mut all = Vec::new();
                 loop {
@@ -131,7 +131,7 @@ impl Wire {
                     let kind = message.kind;
                     all.push(message);
                     match kind {
-                        // Suspended: it has more rows.
+                        // Suspended: the portal has more rows.
                         b's' => {
                             self.send(b'E', &execute)?;
                             self.send(b'H', b"")?;
@@ -169,7 +169,7 @@ impl Wire {
         loop {
             let (kind, length) = self.head()?;
             if kind == b'D' {
-                // A client that works on its rows would be the slowest of the three who share the processors.
+                // A client that decodes its rows would be the slowest of the three processes that share the processors.
                 self.skip(length)?;
                 rows += 1;
                 continue;
@@ -200,7 +200,7 @@ impl Wire {
     pub fn backend(&mut self) -> Result<u32> {
         let answer = self.ask("SELECT pg_backend_pid()", Form::Simple)?;
         let row = answer.iter().find(|message| message.kind == b'D').ok_or("the server has no process")?;
-        // A row of one value: how many there are, its length, its text.
+        // A row of one value: the number of values, its length, its text.
         Ok(String::from_utf8_lossy(row.content.get(6..).unwrap_or_default()).parse()?)
     }
 
@@ -227,7 +227,7 @@ impl Wire {
         Ok(Message { kind, content: self.content(length)? })
     }
 
-    /// A message's kind, and how long its content is.
+    /// A message's kind, and the length of its content.
     #[inline]
     fn head(&mut self) -> Result<(u8, usize)> {
         let mut head = [0; 5];

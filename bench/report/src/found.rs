@@ -1,4 +1,4 @@
-//! Looking through a report's rows, and the pictures that several sections have.
+//! Searches in a report's rows, and pictures that several sections have.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -42,7 +42,7 @@ impl<'a> Found<'a> {
         values.filter(|value| !value.is_null() && seen.insert(value.to_string())).cloned().collect()
     }
 
-    /// Mechanisms in the order in which they are shown everywhere, all else as it was measured.
+    /// Mechanisms in the order in which they are shown everywhere, all other subjects in the order of measuring.
     pub fn subjects(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let names = self.rows.iter().map(|row| row.subject.name());
@@ -63,7 +63,7 @@ impl<'a> Found<'a> {
         self.rows.iter().filter_map(|row| row.number()).collect()
     }
 
-    /// How many have this value.
+    /// The number of rows that have this value.
     pub fn with_value(&self, value: &Value) -> usize {
         self.rows.iter().filter(|row| row.value == *value).count()
     }
@@ -73,14 +73,15 @@ impl<'a> Found<'a> {
         self.rows.iter().filter_map(|row| Some((row.params[param].as_f64()?, row.number()?))).collect()
     }
 
-    /// By the same of others, round by round. A clock that ticks may not have ticked: there is no ratio to nothing.
+    /// The ratios to the values of `others`, round by round. A ratio to zero is left out: the clock may not have
+    /// ticked.
     pub fn ratios(&self, others: &Found<'_>) -> Vec<f64> {
         let rounds = self.params("round").into_iter();
         let ratio = |round| Some(self.with("round", &round).value()? / others.with("round", &round).value()?);
         rounds.filter_map(ratio).filter(|ratio| ratio.is_finite()).collect()
     }
 
-    /// A figure of one subject by the same of another, round by round.
+    /// The ratio of one subject's figure to the same figure of another, round by round.
     pub fn ratio(&self, this: &str, that: &str) -> Option<Ratio> {
         let mut ratios = self.subject(this).ratios(&self.subject(that));
         ratios.retain(|ratio| *ratio > 0.0);
@@ -88,7 +89,7 @@ impl<'a> Found<'a> {
         (!ratios.is_empty()).then(|| Ratio { median: median(&ratios), low, high, pairs: ratios.len() })
     }
 
-    /// Subjects down, figures across.
+    /// A grid with a row for each subject and a column for each figure.
     pub fn by_figure(&self, title: &str, figures: &[(&str, &str)]) -> Grid {
         let mut grid = Grid::new(title);
         figures.iter().for_each(|(_, heading)| grid.column(heading));
@@ -99,7 +100,7 @@ impl<'a> Found<'a> {
         grid
     }
 
-    /// Each subject's value, in a line.
+    /// The values of all subjects in a line of text.
     pub fn spoken(&self, unit: &str) -> String {
         let value = |name: String| Some(format!("{name} {}", rounded(self.subject(&name).value()?)));
         let values: Vec<_> = self.subjects().into_iter().filter_map(value).collect();

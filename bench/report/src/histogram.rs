@@ -60,7 +60,8 @@ impl Sub<&Histogram> for &Histogram {
     }
 }
 
-/// Below two rounds of buckets one for each value; then each is as wide as the value's leading digits leave.
+/// The bucket of a value. Small values have a bucket each, up to two rounds of buckets. Above, the width of a bucket
+/// follows from the value's leading digits.
 fn bucket(value: u64) -> usize {
     let doublings = (value / PER_DOUBLING).checked_ilog2().unwrap_or(0);
     let bucket = u64::from(doublings) * PER_DOUBLING + (value >> doublings);

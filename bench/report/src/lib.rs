@@ -131,7 +131,7 @@ fn decompressed(path: &Path) -> io::Result<Vec<u8>> {
     if gzip.status.success() { Ok(gzip.stdout) } else { Err(io::Error::other(String::from_utf8_lossy(&gzip.stderr))) }
 }
 
-/// The smallest value that at least `share` of all values do not exceed; 0 of an empty list.
+/// The smallest value that at least `share` of all values do not exceed; 0 for an empty list.
 pub fn percentile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -139,7 +139,7 @@ pub fn percentile(values: &[f64], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
-/// The value in the middle, or the mean of the two that are there; 0 of an empty list.
+/// The middle value, or the mean of the two middle ones; 0 for an empty list.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -151,7 +151,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Two digits that count.
+/// The value with two significant digits.
 pub fn rounded(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),

@@ -1,5 +1,5 @@
 //! The thesis' six characteristics of a snapshot mechanism (section 4.1): three are measured, three are properties of
-//! it.
+//! the mechanism.
 
 use anker_report::{Report, rounded};
 use serde_json::json;
@@ -7,7 +7,7 @@ use serde_json::json;
 use anker_report::found::Found;
 use anker_report::page::{Grid, order};
 
-/// Mechanism, granularity (what is snapshotted; what is copied), portability, usability.
+/// Mechanism, granularity (units that are snapshotted; units that are copied), portability, usability.
 const QUALITIES: [(&str, &str, &str, &str); 10] = [
     ("fork", "the process; pages", "any Unix", "another process: reads are handed over, threads are lost"),
     ("fork_columns", "columns; pages", "Linux", "another process: reads are handed over, threads are lost"),

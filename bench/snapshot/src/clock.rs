@@ -1,11 +1,11 @@
-//! Time in ticks of the time stamp counter: reading it costs less than what is measured.
+//! Time in ticks of the time stamp counter: reading it costs less than the shortest action that is measured.
 
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Comparable between threads and processes of one machine.
+/// A reading of the counter. Readings of all threads and processes of one machine can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tick(u64);
 
@@ -23,7 +23,7 @@ impl Tick {
         self.0
     }
 
-    /// Nanoseconds since then, as of now.
+    /// The nanoseconds since then.
     #[inline]
     pub fn elapsed(self) -> f64 {
         Tick::now().since(self)
@@ -46,7 +46,7 @@ struct Calibration {
     overhead: f64,
 }
 
-/// Found by comparing with the system's clock for a while, once.
+/// The calibration, found once by comparing with the system's clock for a while.
 fn calibration() -> &'static Calibration {
     static FOUND: OnceLock<Calibration> = OnceLock::new();
     FOUND.get_or_init(|| {

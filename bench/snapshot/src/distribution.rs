@@ -11,7 +11,7 @@ const ITEMS_PER_PAGE: u64 = (PAGE / ITEM) as u64;
 /// Pages that the moving cluster covers at a time.
 const CLUSTER: u64 = 1024;
 const ZIPF_EXPONENT: f64 = 0.5;
-/// Self-similar: the share of updates that go to the rest of the pages.
+/// Self-similar distribution: the share of updates that go to the other pages.
 const SELF_SIMILAR: f64 = 0.2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +53,9 @@ impl Distribution {
     }
 }
 
-/// An endless stream of updates: the page by distribution, the item in it at random.
+/// An endless stream of updates: the distribution chooses the page, chance the item in it.
 ///
-/// Sorted and moving cluster take one update per item to pass through all pages, and begin again then.
+/// Sorted and moving cluster take one update per item to pass through all pages. Then they begin again.
 pub struct Updates {
     distribution: Distribution,
     pages: u64,
@@ -98,7 +98,7 @@ impl Updates {
     }
 }
 
-/// Ranks from 0 on, the smaller the more often; Gray et al.'s approximation.
+/// Ranks from 0 on, of which smaller ones come more often; Gray et al.'s approximation.
 pub struct Zipf {
     ranks: f64,
     alpha: f64,
@@ -154,7 +154,7 @@ mod tests {
 
     const BYTES: usize = 8 << 20;
 
-    /// How often each page is hit.
+    /// The number of updates that hit each page.
     fn counts(distribution: Distribution, updates: usize) -> Vec<usize> {
         let mut random = StdRng::seed_from_u64(1);
         let mut stream = Updates::new(distribution, BYTES);

@@ -25,7 +25,7 @@ pub fn update(directory: &Path, report: &Report, page: &Page) -> Result<()> {
             fs::write(directory.join(&file), plot.standalone_svg()).map_err(|e| format!("{file}: {e}"))?;
         }
     }
-    // A run of some experiments does not replace the parts that are about all of them.
+    // If only some experiments ran, the parts about all experiments stay as they are.
     let overview = if complete(report) { &page.overview[..] } else { &[] };
     let measured = |name: &str| match name {
         "about" => (!overview.is_empty()).then(|| page.about.join("\n\n") + "\n"),

@@ -7,8 +7,8 @@ use crate::experiments::turns;
 use anker_report::found::Found;
 use anker_report::page::Grid;
 
-/// A row for each claim, with what is wanted and what was found: the median of the rounds, and what half of them lie
-/// between. None if it was not measured, as where the kernel has no vm_snapshot.
+/// A row for each claim, with the wanted and the found value: the median of the rounds, and the range of the middle
+/// half. `None` if it was not measured, for example because the kernel has no vm_snapshot.
 pub fn grid(report: &Report) -> Option<Grid> {
     let found = Found::new(report, turns::NAME).figure(turns::RATIO);
     let sizes = &found.row()?.params;
@@ -70,7 +70,7 @@ mod tests {
         let text = grid(&report(&found)).unwrap().text();
         assert!(line(&text, "faster than whole-process fork").contains("29 × NOT met"), "{text}");
         assert!(line(&text, "faster than rewired").contains("50 × ") && !text.contains("50 × NOT"), "{text}");
-        // It took twice as long as the other, not half as long.
+        // It took twice as long as the other mechanism, not half as long.
         assert!(line(&text, "time of mremap_cow").contains("2.0 × NOT met"), "{text}");
         assert!(line(&text, "time of mremap_cow").contains("1.0 to 4.0"), "{text}");
         assert!(line(&text, "the same, every page").contains("0.50 ×"), "{text}");

@@ -3,12 +3,13 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `options`, `session` | what was asked for; one run and what it found |
+//! | `options`, `session` | the options of a run; one run and its findings |
 //! | `worker` | the processes that measure, one for each mechanism |
-//! | `table`, `query` | columns under one mechanism, and what is read from their snapshots |
-//! | `distribution`, `clock`, `proc`, `noise` | where updates go; time; what the system says; how quiet it is |
+//! | `table`, `query` | columns under one mechanism, and queries on their snapshots |
+//! | `distribution`, `clock`, `proc`, `noise` | the places of updates; time; the system's own figures; how quiet it is
+//! |
 //! | `experiments` | a file each |
-//! | `bars`, `kernel_calls`, `characteristics` | what must be shown; six characteristics |
+//! | `bars`, `kernel_calls`, `characteristics` | required results; six characteristics |
 //! | `about`, `document` | where a report was measured; tables and plots of a document |
 
 pub mod about;
@@ -27,6 +28,6 @@ pub mod session;
 pub mod table;
 pub mod worker;
 
-/// Whatever goes wrong here is reported to a person.
+/// The error of everything that can go wrong here. It is reported to a person.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 pub type Result<T> = std::result::Result<T, Error>;

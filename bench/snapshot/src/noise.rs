@@ -1,11 +1,12 @@
-//! How quiet the machine is: figures from a busy one are to be doubted.
+//! How quiet the machine is: figures from a busy one are doubtful.
 
 use crate::clock::Tick;
 use crate::proc;
 
 const PIECES: usize = 400;
 
-/// The same piece of arithmetic many times: how much longer the slowest hundredth took than the fastest.
+/// Runs the same piece of arithmetic many times. The result says how many times longer the slowest hundredth took than
+/// the fastest.
 pub fn spread() -> f64 {
     let times: Vec<f64> = (0..PIECES)
         .map(|_| {
@@ -18,7 +19,7 @@ pub fn spread() -> f64 {
     (ratio * 100.0).round() / 100.0
 }
 
-/// Counts what others take of the CPUs.
+/// Counts the CPU time that other processes take.
 pub struct Watch {
     busy: u64,
     all: u64,

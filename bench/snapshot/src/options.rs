@@ -134,8 +134,8 @@ impl Options {
         self.column_mb.unwrap_or(self.effort.choose(8, 200, 200)) * MIB
     }
 
-    /// Each process that takes turns has all columns. They are never small, whatever is asked for: an emulator's share
-    /// of a short call is large.
+    /// The size of a column where several processes take turns, each with all columns. It is never small, whatever size
+    /// was given: on an emulator, the overhead is a large part of a short call.
     pub fn column_bytes_by_turns(&self) -> usize {
         self.column_mb.unwrap_or(self.effort.choose(16, 64, 200)).max(16) * MIB
     }
@@ -154,7 +154,7 @@ impl Options {
         self.run_kb << 10
     }
 
-    /// The most memory that may be used, if there is so much.
+    /// The most memory that may be used, if that much is available.
     pub fn memory_cap(&self) -> u64 {
         let mb = self.memory_mb.unwrap_or(self.effort.choose(4000, u64::MAX >> 20, u64::MAX >> 20));
         mb.saturating_mul(MIB as u64)

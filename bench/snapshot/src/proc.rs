@@ -1,4 +1,4 @@
-//! Figures of the system about processes and the machine.
+//! Figures that the system reports about processes and the machine.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name, in parentheses, may hold anything.
+    // The command's name, in parentheses, may contain any characters.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
@@ -58,7 +58,7 @@ pub fn load() -> f64 {
     load.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
-/// CPU time that anybody has used so far, and that was to be had, in hundredths of a second.
+/// CPU time that all processes have used so far, and that was available, in hundredths of a second.
 pub fn cpu_ticks() -> (u64, u64) {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let numbers = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8);

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-/// Columns of 64-bit values, by runs.
+/// Columns of 64-bit values, given as runs.
 pub trait Columns {
     type Error;
     fn runs(&self, column: usize) -> usize;
@@ -11,7 +11,7 @@ pub trait Columns {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Query {
-    /// Nothing: for the time that asking takes.
+    /// An empty query, for the time that asking takes.
     Nothing,
     /// The sum of a column.
     Sum { column: u32 },
@@ -33,7 +33,7 @@ pub mod lineitem {
 /// Values of the columns by which the pricing summary groups.
 pub const RETURN_FLAGS: u64 = 3;
 pub const LINE_STATUSES: u64 = 2;
-/// Days; the pricing summary takes what was shipped up to `LAST_SHIP_DATE`.
+/// Days; the pricing summary reads the items that were shipped up to `LAST_SHIP_DATE`.
 pub const SHIP_DATES: u64 = 2526;
 const LAST_SHIP_DATE: i64 = 2436;
 
@@ -88,10 +88,10 @@ fn add(groups: &mut Groups, row: [i64; 7]) {
     if row[SHIP_DATE] > LAST_SHIP_DATE {
         return;
     }
-    // Values outside of their domain would be another group, never a panic: a child must not have one.
+    // Values outside of their domain would give another group, but never a panic: a child must not panic.
     let (flag, status) = (row[RETURN_FLAG] as u64 % RETURN_FLAGS, row[LINE_STATUS] as u64 % LINE_STATUSES);
     let group = &mut groups[(flag * LINE_STATUSES + status) as usize];
-    // Hundredths, as decimals are; the charge in millionths.
+    // Values are in hundredths, as decimals are; the charge is in millionths.
     let discounted = row[EXTENDED_PRICE].wrapping_mul(100 - row[DISCOUNT]);
     group.count += 1;
     group.quantity = group.quantity.wrapping_add(row[QUANTITY]);

@@ -1,4 +1,4 @@
-//! One run of the benchmark: what it was asked for, what it found, and what it tells the person who waits.
+//! One run of the benchmark: its options, its findings, and its messages to the person who waits.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::proc;
 use crate::table::Subject;
 use crate::worker::Job;
 
-/// The share of a run's time limit that is kept for finishing what has begun.
+/// The share of a run's time limit that is kept for finishing measurements that have begun.
 const RESERVE: f64 = 0.15;
 /// Available memory that is left to other processes.
 const LEFT_FREE: u64 = 1 << 30;
@@ -28,7 +28,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Mechanisms that cannot work here are left out, and said so.
+    /// Mechanisms that cannot work here are left out, and reported as missing.
     pub fn new(options: Options) -> Session {
         let mut report = Report::new();
         for (key, value) in [
@@ -86,7 +86,7 @@ impl Session {
         });
     }
 
-    /// Something is not measured, for this reason.
+    /// Notes that something is not measured, for this reason.
     pub fn skip(&mut self, experiment: &str, mechanism: &str, params: Value, reason: &str) {
         let shown = if params.as_object().is_some_and(|params| params.is_empty()) {
             String::new()
@@ -98,18 +98,18 @@ impl Session {
             .push(json!({ "experiment": experiment, "mechanism": mechanism, "params": params, "reason": reason }));
     }
 
-    /// The result, if there is one; else its error is told as the reason for not measuring.
+    /// The result, if there is one. Otherwise its error is noted as the reason for not measuring.
     pub fn or_skip<T>(&mut self, experiment: &str, mechanism: &str, params: Value, result: Result<T>) -> Option<T> {
         result.map_err(|reason| self.skip(experiment, mechanism, params, &reason.to_string())).ok()
     }
 
-    /// Whether there is time for something more; else why not.
+    /// Whether there is time for something more; the error says why not.
     pub fn time_left(&self) -> Result<()> {
         let over = |limit: Duration| self.begun.elapsed() > limit.mul_f64(1.0 - RESERVE);
         if self.options.time_limit().is_some_and(over) { Err("the time is over".into()) } else { Ok(()) }
     }
 
-    /// A job for a table of such columns, if there is time and so much memory can be had: theirs and `more`.
+    /// A job for a table of such columns, if there is time, and memory for the columns and `more`.
     pub fn job(&self, subject: Subject, columns: Vec<usize>, more: usize) -> Result<Job> {
         self.time_left()?;
         let bytes = (columns.iter().sum::<usize>() + more) as u64;

@@ -1,4 +1,4 @@
-//! Columns under one mechanism: what all experiments write to, snapshot and read, whatever the mechanism.
+//! Columns under one mechanism, which all experiments write to, snapshot and read in the same way.
 
 use std::ops::Deref;
 
@@ -16,7 +16,7 @@ pub enum Subject {
     Region(Mechanism),
     /// The whole process.
     Fork,
-    /// Only the columns that are asked for.
+    /// A fork that copies only the wanted columns.
     ForkColumns,
 }
 
@@ -38,7 +38,7 @@ impl Subject {
         !matches!(self, Subject::Region(_))
     }
 
-    /// Whether it can be had here; if not, why.
+    /// Whether it works here; if not, the reason.
     pub fn probe(self) -> Result<()> {
         match self {
             Subject::Region(mechanism) => Ok(mechanism.probe()?),
@@ -72,7 +72,7 @@ pub struct Table {
 
 enum Memory {
     Regions(Vec<Box<dyn Region>>),
-    /// A column's number is not its region's once it has been made anew.
+    /// `regions` has each column's region. Once a column has been made anew, its region has another number.
     Fork {
         memory: ForkMemory,
         regions: Vec<usize>,
@@ -111,11 +111,11 @@ impl Table {
         self.lengths[column]
     }
 
-    /// The column as it was at first: without the traces that writes leave in a mechanism's mappings.
+    /// Makes the column as it was at first, without the traces that writes leave in a mechanism's mappings.
     pub fn renew(&mut self, column: usize) -> Result<()> {
         match (&mut self.memory, self.subject) {
             (Memory::Regions(regions), Subject::Region(mechanism)) => {
-                // The old one goes first: it may have all the mappings that the process may have.
+                // The old region goes first: it may hold all the mappings that the process may have.
                 regions[column] = Mechanism::Frames.region(&self.pool, self.run_bytes)?;
                 regions[column] = mechanism.region(&self.pool, self.run_bytes)?;
             }
@@ -204,7 +204,7 @@ enum View {
     },
 }
 
-/// A query's answer, and when the one who executed it began and ended.
+/// A query's answer, and the times at which the thread or process that ran it began and ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     pub value: u64,
@@ -213,12 +213,12 @@ pub struct Answer {
 }
 
 impl Taken {
-    /// Asked by handing over to another process.
+    /// Whether a query is asked by handing it over to another process.
     pub fn is_fork(&self) -> bool {
         matches!(self.view, View::Fork { .. })
     }
 
-    /// Executes a query on this thread, or has the child do so.
+    /// Runs a query on this thread, or has the child run it.
     pub fn ask(&self, query: Query) -> Result<Answer> {
         match &self.view {
             View::Regions(snapshots) => {
@@ -279,7 +279,7 @@ impl Columns for ChildColumns<'_> {
     }
 }
 
-/// The job of a forked child, where nothing may be allocated.
+/// The job of a forked child, in which nothing may be allocated.
 fn answer_in_child(view: &ForkView, arguments: [u64; 4], reply: &mut [u8]) -> u64 {
     let [code, first_column, first_region, run_bytes] = arguments.map(|argument| argument as usize);
     let began = Tick::now();

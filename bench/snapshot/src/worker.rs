@@ -29,7 +29,7 @@ impl Job {
     }
 }
 
-/// An experiment's part that runs in a worker.
+/// The part of an experiment that runs in a worker.
 pub trait Work: Sized {
     const NAME: &'static str;
     type Request: Serialize + DeserializeOwned;
@@ -42,11 +42,11 @@ pub trait Work: Sized {
 /// The first argument of a worker's process.
 pub const ARGUMENT: &str = "worker";
 
-/// Serves until nobody asks any more.
+/// Serves requests until none comes any more.
 pub fn serve<W: Work>(job: &Job) -> Result<()> {
-    // If memory runs out after all, this process should be the one that is killed: that costs one figure only.
+    // If memory runs out after all, this process should be the one that is killed: then only one figure is lost.
     std::fs::write("/proc/self/oom_score_adj", "1000")?;
-    // Finding out how long a tick is takes 20 ms, which must not fall into what is measured.
+    // Finding out the length of a tick takes 20 ms, which must not fall into a measured time.
     clock::overhead();
     let mut work = W::begin(job);
     let reply = |result: std::result::Result<W::Answer, String>| -> Result<()> {
@@ -106,7 +106,7 @@ impl<W: Work> Worker<W> {
 
 impl<W> Drop for Worker<W> {
     fn drop(&mut self) {
-        // At the end of its input the worker ends; what it held must be free before the next one measures.
+        // At the end of its input the worker ends. Its memory must be free before the next one measures.
         drop(self.requests.take());
         let _ = self.process.wait();
     }

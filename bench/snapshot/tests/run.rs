@@ -1,4 +1,4 @@
-//! The benchmark as a whole, at sizes that say nothing about speed: the form of what it writes.
+//! The benchmark as a whole, at sizes that say nothing about speed: the form of its output is tested.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn every_figure_stands_beside_fork_and_physical() {
         assert!(rows.iter().all(|row| row.subject.name() != "frames"), "{figure}: nobody asked for frames");
     }
     assert_eq!(report.meta()["skipped"].as_array().map(Vec::len), Some(0), "{}", report.meta()["skipped"]);
-    // A copy is as large as the column; what nobody has written to costs nothing.
+    // A copy is as large as the column; pages that nobody has written to cost nothing.
     let memory = |figure, mechanism| {
         let row = figures(&report, figure).into_iter().find(|row| row.subject.name() == mechanism);
         row.and_then(Row::number).unwrap()

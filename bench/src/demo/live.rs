@@ -26,7 +26,7 @@ struct Phase {
     latencies: Vec<f64>,
 }
 
-/// Lines are never longer, nor as long as the terminal is wide, which would break them.
+/// Lines are never longer than this, and always shorter than the terminal is wide, or they would break.
 const WIDTH: usize = 79;
 /// Width of a series, in columns.
 const SERIES: usize = 45;
@@ -64,7 +64,7 @@ impl View {
         self.draw()
     }
 
-    /// Once more, where there is a terminal.
+    /// Draws the block once more, if there is a terminal.
     fn draw(&mut self) -> Result<()> {
         if !self.live {
             return Ok(());
@@ -110,7 +110,7 @@ fn told(phase: &str) -> &'static str {
     }
 }
 
-/// Several series on one scale, with a stroke between them, in no more columns than there are.
+/// Several series on one scale, with a stroke between them, in at most the given number of columns.
 fn sparklines(series: &[&Vec<f64>]) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = series.iter().flat_map(|values| values.iter()).copied().fold(0.0, f64::max);
@@ -144,7 +144,7 @@ mod tests {
             view.begin(name);
             let mirror = "12 kB of WAL behind, 130 MB, 123456 transactions applied";
             (0..200).for_each(|_| view.second(123_456.0, 99.0, mirror.into()).unwrap());
-            // Alone, nothing is asked.
+            // In the phase of transactions alone, no query is asked.
             view.answered(name, if name == "no queries" { vec![] } else { vec![1234.5, 2000.0] }).unwrap();
         }
         let lines = view.block();

@@ -35,11 +35,11 @@ const LOADING: Duration = Duration::from_secs(600);
 
 pub struct Options {
     pub warehouses: u32,
-    /// For all three phases together.
+    /// The duration of all three phases together.
     pub seconds: u32,
     pub clients: u32,
     pub keep: bool,
-    /// With few rows.
+    /// Whether the tables have few rows.
     pub quick: bool,
     /// The picture of throughput and latencies.
     pub svg: Option<PathBuf>,
@@ -68,7 +68,7 @@ impl Options {
         Ok(options)
     }
 
-    /// A path that cannot be written is reported before the show.
+    /// Reports a path that cannot be written before the show begins.
     pub fn check(&self) -> Result<()> {
         self.output.check()?;
         let svg = Output { html: self.svg.clone(), ..Output::default() };
@@ -76,7 +76,7 @@ impl Options {
     }
 }
 
-/// The show, and then whatever its spectator wants.
+/// Runs the show, and then the files and the server that its spectator wants.
 pub fn run(server: &Arc<Server>, options: &Options) -> Result<()> {
     let (cluster, same) = show(server, options)?;
     if options.keep {
@@ -88,7 +88,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<()> {
     if same { Ok(()) } else { Err("heap and mirror gave different answers".into()) }
 }
 
-/// The server on which it was, and whether heap and mirror gave the same answers.
+/// The server that ran it, and whether heap and mirror gave the same answers.
 pub fn show(server: &Arc<Server>, options: &Options) -> Result<(Cluster, bool)> {
     let settings = cluster::Options::default().set("anker.memory", "4GB");
     let cluster = Cluster::start(server, &settings)?;
@@ -150,7 +150,7 @@ fn sizes(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Transactions that go on through all phases.
+/// The transactions, which go on through all phases.
 struct Phases<'a> {
     cluster: &'a Cluster,
     client: Client,
@@ -210,14 +210,14 @@ impl Phases<'_> {
         self.typical(name, &asked)
     }
 
-    /// The typical latency of each query goes into the view.
+    /// Adds the typical latency of each query to the view.
     fn typical(&mut self, side: &str, asked: &[Asked]) -> Result<()> {
         let times = |query: usize| asked.iter().filter(|one| one.query == query).map(Asked::ms).collect::<Vec<_>>();
         let medians = (0..ANKER.len()).map(times).filter(|times| !times.is_empty()).map(|times| median(&times));
         self.view.answered(side, medians.collect())
     }
 
-    /// The eight queries in turn, each with the numbers of the last transactions, by which its age is known.
+    /// Asks the eight queries in turn. Each returns the numbers of the last transactions, by which its age is known.
     fn ask(&self, side: Side) -> Result<Streams> {
         let route = if side == Side::Mirror { Route::Prefer } else { Route::Off };
         let plan = Plan {
@@ -234,7 +234,7 @@ impl Phases<'_> {
         Streams::start(&self.cluster.config(), &plan, Instant::now())
     }
 
-    /// Compares all answers while the clients go on; whether all were the same.
+    /// Compares all answers while the clients go on. Returns whether all were the same.
     fn end(mut self) -> Result<(Report, bool)> {
         let mut all_same = true;
         for query in &ANKER {

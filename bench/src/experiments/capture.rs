@@ -1,7 +1,7 @@
 //! Cost of following TPC-C, and the mirror's delay.
 //!
-//! CPU time of capture worker and engine is set against that of the clients' backends over the same seconds, so that
-//! a busy machine does not change the ratio.
+//! The CPU time of capture worker and engine is divided by that of the clients' backends in the same seconds, so that a
+//! busy machine does not change the ratio.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ const NAME: &str = "capture";
 const NOT_MIRRORED: &str = "not mirrored";
 const MIRRORED: &str = "mirrored";
 const WITH_QUERIES: &str = "mirrored, with queries";
-/// Before there are transactions.
+/// Appended to figures from before the transactions.
 const LOADED: &str = ", loaded";
 
 pub struct Options {
@@ -41,9 +41,9 @@ pub struct Options {
     seconds: u32,
     rounds: u32,
     clients: u32,
-    /// Commits wait until the log is flushed, as they usually do.
+    /// Whether commits wait until the log is flushed, as they usually do.
     durable: bool,
-    /// Another server than a private one.
+    /// The connection string of a given server, instead of a private one.
     dsn: Option<String>,
     pub output: Output,
 }
@@ -173,7 +173,7 @@ fn one(
     outcome.checked.refuse()
 }
 
-/// One after the other, every 20 ms or when the last one is answered.
+/// One query after the other, every 20 ms or when the last one is answered.
 fn plan() -> Plan {
     Plan {
         queries: ANKER.map(|query| query.flagged()).into(),
@@ -188,7 +188,7 @@ fn plan() -> Plan {
     }
 }
 
-/// The last ones, in milliseconds.
+/// The delays of the last transactions, in milliseconds.
 #[derive(Default)]
 struct Delays {
     applied: Vec<f64>,
@@ -207,7 +207,7 @@ impl Delays {
     }
 }
 
-/// Time until the engine has read all WAL that is there now.
+/// The time until the engine has read all WAL that exists now.
 fn catch_up(database: &Database) -> Result<Duration> {
     let mut client = database.connect()?;
     let start = Instant::now();

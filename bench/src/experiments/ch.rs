@@ -34,7 +34,7 @@ pub struct Options {
     rounds: u32,
     clients: u32,
     streams: u32,
-    /// Another server than a private one.
+    /// The connection string of a given server, instead of a private one.
     dsn: Option<String>,
     pub output: Output,
 }
@@ -105,7 +105,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
 /// State that all runs share.
 struct Bench<'a> {
     stage: Stage,
-    /// That are mirrored.
+    /// The tables that are mirrored.
     tables: Vec<&'a str>,
     queries: Vec<Query>,
     scale: Scale,

@@ -1,8 +1,8 @@
-//! HATtrick: how old the rows are that a query sees, and how many transactions and queries can be had at once.
+//! HATtrick: how old the rows are that a query sees, and the throughput of transactions and queries together.
 //!
-//! Each transaction that writes leaves its number in the database, and each query reads these numbers beside what it is
-//! about, under the same snapshot. The first transaction that a query has not seen may have committed before the query
-//! began: by so much is its answer too old. Its score is 0 if there is no such transaction.
+//! Each transaction that writes leaves its number in the database. Each query also reads these numbers, under the same
+//! snapshot. The first transaction that a query has not seen may have committed before the query began. Then the answer
+//! is too old by the time between. If there is no such transaction, its score is 0.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,10 +40,10 @@ pub struct Options {
     /// Duration of each point.
     seconds: u32,
     rounds: u32,
-    /// Numbers of clients and of streams of queries, beside none.
+    /// Numbers of clients and of streams of queries; zero is measured in addition.
     clients: Vec<u32>,
     streams: Vec<u32>,
-    /// Another server than a private one.
+    /// The connection string of a given server, instead of a private one.
     dsn: Option<String>,
     pub output: Output,
 }
@@ -111,7 +111,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     Ok(findings.report)
 }
 
-/// Each number of clients, or none, with each number of streams, or none.
+/// Each number of clients, or none, combined with each number of streams, or none.
 fn points(options: &Options) -> Vec<(u32, u32)> {
     let with_none = |counts: &[u32]| [&[0], counts].concat();
     let streams = with_none(&options.streams);
@@ -148,7 +148,7 @@ fn one(database: &Database, workload: Workload, streams: u32, mirrored: bool, op
     })
 }
 
-/// The query with the last number of each client in front of its rows, even if it has none.
+/// The query with the last number of each client in front of its rows, even if it has no rows.
 pub(crate) fn numbered(query: &str, clients: u32) -> String {
     if clients == 0 {
         return query.to_owned();
@@ -161,7 +161,7 @@ pub(crate) fn numbered(query: &str, clients: u32) -> String {
     )
 }
 
-/// By how much a query's rows were too old when it began.
+/// The time by which a query's rows were too old when it began.
 pub(crate) fn age(asked: &Asked, committed: &[Vec<Instant>]) -> Duration {
     let first_unseen = |(seen, committed): (&i64, &Vec<Instant>)| committed.get(*seen as usize).copied();
     let earliest = asked.seen.iter().zip(committed).filter_map(first_unseen).min();
@@ -325,7 +325,7 @@ fn frontier(found: &Found) -> Section {
     }
 }
 
-/// Points to which no other is at least equal in both, from few transactions to many.
+/// Points to which no other is at least equal in both throughputs, from few transactions to many.
 fn not_exceeded(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let exceeded = |(x, y): (f64, f64)| points.iter().any(|&(a, b)| a >= x && b >= y && (a > x || b > y));
     let mut edge: Vec<_> = points.iter().copied().filter(|point| !exceeded(*point)).collect();
@@ -334,7 +334,7 @@ fn not_exceeded(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     edge
 }
 
-/// The area below a line from the first point, and below its height from 0 on.
+/// The area below the line through the points and, left of the first point, below its height.
 fn under(edge: &[(f64, f64)]) -> f64 {
     let first = edge.first().map_or(0.0, |(x, y)| x * y);
     first + edge.windows(2).map(|pair| (pair[1].0 - pair[0].0) * (pair[0].1 + pair[1].1) / 2.0).sum::<f64>()

@@ -1,4 +1,4 @@
-//! How fast a table comes into the mirror: TPC-H's lineitem, from `anker.mirror` until it serves queries.
+//! The speed at which a table comes into the mirror: TPC-H's lineitem, from `anker.mirror` until it serves queries.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     let mut client = cluster.connect()?;
     findings.report.set_meta("postgresql", client.query_one("SHOW server_version", &[])?.get::<_, String>(0));
     anker::create_extension(&mut client)?;
-    // Makes the worker and the engine start.
+    // This makes the worker and the engine start.
     anker::mirror(&mut client, &["region"], LIMIT)?;
     let engine = anker::engine_pid(&mut client)?;
     let everybody = cluster.postmaster_pid()?;

@@ -1,4 +1,4 @@
-//! Cost of pg_anker for a transaction of pgbench's `-S`, one row by its key: without the library, with it, and with
+//! The cost of pg_anker for a transaction of pgbench's `-S`, one row by its key: without the library, with it, and with
 //! `anker.route = auto`, which has to find out that the heap is cheaper.
 
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const AUTO: &str = "auto";
 
 pub struct Options {
     rounds: u32,
-    /// Duration of each kind in a round: long enough for process clocks that tick a hundred times a second, if there
-    /// is no other.
+    /// The duration of each kind in a round. It is long enough for a process clock that ticks a hundred times a second,
+    /// in case there is no better one.
     seconds: f64,
     pub output: Output,
 }
@@ -83,7 +83,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         ];
         for round in 0..options.rounds as usize {
             let params = json!({ "round": round + 1, "protocol": protocol.name() });
-            // Whoever comes first does so in turns.
+            // The sessions take turns in coming first.
             for at in 0..sessions.len() {
                 let turn = (at + round) % sessions.len();
                 let session = &mut sessions[turn];
@@ -171,7 +171,7 @@ struct Session {
     name: &'static str,
     client: Client,
     pid: u32,
-    /// `None`: each query is a text of its own.
+    /// `None`: each query is sent as a text of its own.
     statement: Option<Statement>,
     /// The next row.
     aid: i32,
@@ -189,12 +189,12 @@ impl Session {
             Protocol::Prepared => Some(client.prepare("SELECT abalance FROM pgbench_accounts WHERE aid = $1")?),
         };
         let mut session = Session { name, client, pid: pid as u32, statement, aid: 0 };
-        // What is loaded and cached with the first ones.
+        // The first queries load libraries and fill caches.
         (0..1000).try_for_each(|_| session.look_up())?;
         Ok(session)
     }
 
-    /// Microseconds for a row: of the backend's processor, and of the client's clock.
+    /// Microseconds for a row: CPU time of the backend, and time at the client.
     fn ask(&mut self, seconds: f64) -> Result<(f64, f64)> {
         let before = os::cpu_time_of_thread(self.pid).ok_or("the backend is gone")?;
         let (start, mut asked) = (Instant::now(), 0.0);
@@ -208,7 +208,7 @@ impl Session {
     }
 
     fn look_up(&mut self) -> Result<()> {
-        // Far from the last one.
+        // The next row is far from the last one.
         self.aid = (self.aid + 7919) % ROWS;
         let aid = self.aid + 1;
         match &self.statement {

@@ -1,4 +1,4 @@
-//! The choice of the engine's mechanisms that can be compared here.
+//! Chooses the mechanisms of the engine that can be compared here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ pub enum Wanted {
     These(Vec<String>),
 }
 
-/// The one that needs nothing of a kernel and is looked for nowhere.
+/// The mechanism that works on every kernel and need not be tried.
 const USUAL: &str = "epochs";
-/// Says the engine of a mechanism that the kernel lacks.
+/// The engine's words about a mechanism that the kernel lacks.
 const MISSING: &str = "does not work here";
 
-/// Why a server that is given has only one.
+/// Why a given server has only one mechanism.
 pub const NOT_GIVEN: &str =
     "--mechanisms needs servers of its own: that of --dsn has the mechanism that it was started with";
 
-/// The mechanisms that are available, and why the others are not.
+/// The mechanisms that are available, and for each of the others the reason.
 pub struct Mechanisms {
     pub there: Vec<String>,
     pub missing: Vec<(String, String)>,
@@ -78,12 +78,12 @@ impl Wanted {
 }
 
 impl Mechanisms {
-    /// On a given server there is no choice: the mechanism it was started with.
+    /// On a given server there is no choice: it uses the mechanism that it was started with.
     pub fn given() -> Mechanisms {
         Mechanisms { there: vec!["mirror".into()], missing: Vec::new() }
     }
 
-    /// For a report.
+    /// The missing mechanisms with their reasons, for a report.
     pub fn left_out(&self) -> Vec<String> {
         self.missing.iter().map(|(name, reason)| format!("{name}: {reason}")).collect()
     }

@@ -1,4 +1,4 @@
-//! The benchmarks. Each makes a cluster, or is given one, measures, and returns its figures; another function makes a
+//! The benchmarks. Each starts a cluster, or is given one, measures, and returns its figures; another function makes a
 //! page of them.
 
 pub mod capture;

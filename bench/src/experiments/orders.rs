@@ -1,5 +1,5 @@
-//! The quality of the engine's join order, beside random orders. The best of these is what perfect estimates could
-//! have found.
+//! The quality of the engine's join order, compared with random orders. The best random order stands for perfect
+//! estimates.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Options {
     set: &'static Set,
     scale: f64,
     orders: u32,
-    /// Another server than a private one.
+    /// The connection string of a given server, instead of a private one.
     dsn: Option<String>,
     pub output: Output,
 }
@@ -101,7 +101,7 @@ fn tried(client: &mut Client, query: &Query, orders: u32, findings: &mut Finding
         }
         client.batch_execute(&limit)?;
         let tried = sets::unless_timed_out(answered(client, query, seed))?;
-        // A query that was stopped may still hold the processors for a moment, so that even this is stopped.
+        // A stopped query may still hold the processors for a moment, and then even this statement is stopped.
         while sets::unless_timed_out(client.batch_execute("RESET statement_timeout").map_err(Into::into))?.is_none() {}
         match tried {
             None => stopped += 1,
@@ -137,7 +137,7 @@ fn tried(client: &mut Client, query: &Query, orders: u32, findings: &mut Finding
     Ok(())
 }
 
-/// The rows, and milliseconds.
+/// The rows, and the milliseconds that they took.
 fn answered(client: &mut Client, query: &Query, seed: u32) -> Result<(Vec<String>, f64)> {
     join_as(client, seed)?;
     let start = Instant::now();

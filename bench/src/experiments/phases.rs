@@ -1,5 +1,5 @@
-//! Cost of a query's snapshot by each mechanism, inside the engine and while transactions run. It is the snapshot
-//! phase of EXPLAIN ANALYZE, of one column of a wide table, beside a fork of the whole engine.
+//! The cost of a query's snapshot by each mechanism, inside the engine and while transactions run. It is the snapshot
+//! phase of EXPLAIN ANALYZE for one column of a wide table, compared with a fork of the whole engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,16 +30,16 @@ const NAME: &str = "phases";
 const FORK: &str = mechanism::FORK.text();
 const TABLE: &str = "wide";
 const QUESTION: &str = "SELECT count(*), sum(c1), max(c1) FROM wide WHERE anker.olap()";
-/// Kernel calls of kernel-patch/, missing elsewhere.
+/// Mechanisms by kernel calls of kernel-patch/, which other kernels lack.
 const PATCHED: [Name; 2] = [mechanism::VM_SNAPSHOT, mechanism::MREMAP_COW];
-/// Between two transactions.
+/// The pause between two transactions.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How much is measured.
+/// The amount of work to measure.
 pub struct Options {
     rows: u32,
     columns: u32,
-    /// By each mechanism in each round.
+    /// The number of queries by each mechanism in each round.
     queries: u32,
     /// Rounds in which the mechanisms take turns.
     rounds: u32,
@@ -65,7 +65,7 @@ impl Options {
         let usual = |quick_one: u32, full: u32| if quick { quick_one } else { full };
         Ok(Options {
             rows: rows.unwrap_or(usual(20_000, 1_000_000)),
-            // One that is asked for, and others.
+            // One column that the query reads, and others.
             columns: columns.unwrap_or(usual(20, 50)).max(2),
             queries: queries.unwrap_or(usual(10, 50)),
             rounds: rounds.unwrap_or(usual(1, 3)),
@@ -160,7 +160,7 @@ pub fn page(report: &Report) -> Page {
     }
 }
 
-/// Numbers that need all of their bytes.
+/// Creates the table, with numbers that need all of their bytes.
 fn create(client: &mut Client, Options { rows, columns, .. }: &Options) -> Result<()> {
     let all = |each: &dyn Fn(u32) -> String| (1..=*columns).map(each).collect::<Vec<_>>().join(", ");
     let value = |i: u32| format!("hashint8extended(i, {i})");
@@ -194,7 +194,7 @@ fn one(database: &Database, mechanism: &str, options: &Options) -> Result<Vec<Sn
     Ok(found)
 }
 
-/// Heap and engine under one snapshot.
+/// Compares heap and engine under one snapshot.
 fn compare(client: &mut Client) -> Result<()> {
     client.batch_execute(COMPARING)?;
     let heap = anker::text_rows(client, &QUESTION.replace("anker.olap()", "true"))?;
@@ -203,7 +203,7 @@ fn compare(client: &mut Client) -> Result<()> {
     if heap == engine { Ok(()) } else { Err(format!("heap and mirror differ: {heap:?}, {engine:?}").into()) }
 }
 
-/// A session that changes rows, of the column that is asked for and of others.
+/// A session that changes rows, both in the column that the query reads and in others.
 struct Writer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,
@@ -242,7 +242,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Who drops it without stopping it has another error to tell.
+        // If this is dropped without being stopped, another error is being reported already.
         let _ = self.end();
     }
 }

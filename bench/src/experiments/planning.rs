@@ -1,5 +1,4 @@
-//! Planning times: of a query that does not ask for the engine, with the library and without it, and of one that
-//! does.
+//! Planning times: of queries that do not ask for the engine, with the library and without it, and of queries that do.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -28,7 +27,7 @@ pub struct Options {
     set: &'static Set,
     scale: f64,
     rounds: u32,
-    /// How often each query is planned in a turn.
+    /// The number of times that each query is planned in a turn.
     times: u32,
     pub output: Output,
 }
@@ -71,7 +70,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         findings.report.set_meta(key, value);
     }
     eprintln!("loading {}, {} {scale}", set.name, set.scale_is);
-    // Both have the same statistics, so the same plans.
+    // Both servers have the same statistics, so the plans are the same.
     let stage = Stage::load(Place::new(server, None), sets::cluster_options(), |config| set.create(config, scale))?;
     let (bare, with) = (stage.bare()?, stage.mirrored(set.tables)?);
     let mut queries = set.queries(scale);
@@ -81,14 +80,14 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     let mut asking = Asking::begin(&with)?;
     findings.report.set_meta("postgresql", asking.client.query_one("SHOW server_version", &[])?.get::<_, String>(0));
     for query in &queries {
-        // What is loaded and cached with the first ones.
+        // The first plans load libraries and fill caches.
         sessions.iter_mut().try_for_each(|session| session.plan(query, times).map(|_| ()))?;
         asking.planning_time(query)?;
     }
     for round in 0..rounds as usize {
         eprintln!("round {} of {rounds}", round + 1);
         for query in &queries {
-            // Whoever comes first does so in turns.
+            // The sessions take turns in coming first.
             for at in 0..sessions.len() {
                 let session = &mut sessions[(at + round) % 2];
                 let (cpu, time) = session.plan(query, times)?;
@@ -116,7 +115,7 @@ impl Session {
         Ok(Session { name, client, pid: pid as u32 })
     }
 
-    /// Microseconds for a plan, with its EXPLAIN: of the backend's processor, and of the client's clock.
+    /// Microseconds for a plan, with its EXPLAIN: CPU time of the backend, and time at the client.
     fn plan(&mut self, query: &Query, times: u32) -> Result<(f64, f64)> {
         let explain = format!("EXPLAIN (COSTS off) {}", query.sql);
         let before = os::cpu_time_of_thread(self.pid).ok_or("the backend is gone")?;
@@ -133,7 +132,7 @@ impl Session {
 /// A session whose queries the engine answers.
 struct Asking {
     client: Client,
-    /// Milliseconds that the server has told of since they were last asked for.
+    /// Milliseconds that the server has reported since this was last read.
     told: Arc<Mutex<f64>>,
 }
 
@@ -149,7 +148,7 @@ impl Asking {
         Ok(Asking { client, told })
     }
 
-    /// Milliseconds that planning takes, as PostgreSQL counts them, while the query is answered.
+    /// The milliseconds that planning takes, by PostgreSQL's own count, while the query is answered.
     fn planning_time(&mut self, query: &Query) -> Result<f64> {
         self.client.simple_query(&query.sql)?;
         let told = std::mem::take(&mut *self.told.lock().expect("no thread panics"));
@@ -157,7 +156,7 @@ impl Asking {
     }
 }
 
-/// Milliseconds, if that is what a message is about.
+/// The milliseconds of a message, if it reports a duration.
 fn elapsed(notice: &DbError) -> f64 {
     let seconds = |detail: &str| detail.split(" s elapsed").next()?.rsplit(' ').next()?.parse::<f64>().ok();
     let of_planner = notice.message() == "PLANNER STATISTICS";

@@ -12,7 +12,7 @@ use crate::trial::Outcome;
 /// The configuration that others are compared with.
 pub const ALONE: &str = "no queries";
 
-/// `names` are those of the queries.
+/// `names` are the names of the queries.
 pub fn rows(outcome: &Outcome, config: &str, names: &[&str], params: &Value, findings: &mut Findings) {
     let mut row = |figure: &str, value: Value, unit: &str| {
         findings.row(figure, config, params, value, unit);
@@ -45,7 +45,7 @@ pub fn rows(outcome: &Outcome, config: &str, names: &[&str], params: &Value, fin
     if let Some(share) = outcome.engine_share {
         row("answered by the engine", json!(share), "of the queries");
     }
-    // Beside a mirror that nobody else asks, too.
+    // These rows are also written if only the check asks the mirror.
     if outcome.engine_share.is_some() || outcome.checked.compared > 0 {
         row("compared", json!(outcome.checked.compared), "answers on both routes");
         row("differing", json!(outcome.checked.differences.len()), "answers");
@@ -76,7 +76,7 @@ pub fn typical(found: &Found, figure: &str, config: &str) -> Option<f64> {
     (!values.is_empty()).then(|| median(&values))
 }
 
-/// How many answers were compared, in words.
+/// The number of answers that were compared, in words.
 pub fn answers(found: &Found) -> String {
     let sum = |figure| found.figure(figure).values().iter().sum::<f64>();
     let (compared, differing) = (sum("compared"), sum("differing"));

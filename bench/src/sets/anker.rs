@@ -1,4 +1,4 @@
-//! The eight queries of AnKer's Figure 5 on TPC-C's tables, nullable columns and a few NULLs among them.
+//! The eight queries of AnKer's Figure 5 on TPC-C's tables, some of whose columns are nullable and have a few NULLs.
 
 use postgres::{Config, NoTls};
 
@@ -10,7 +10,7 @@ use crate::tpcc::{self, Scale};
 pub const SET: Set = Set {
     name: "anker",
     tables: &queries::TABLES,
-    // Six million order lines, half a million of stock.
+    // At this scale there are six million order lines and half a million rows of stock.
     scale: 5.0,
     quick_scale: 1.0,
     scale_is: "warehouses",

@@ -21,7 +21,7 @@ pub const SET: Set = Set {
 
 const REGIONS: [&str; 5] = ["Africa", "America", "Asia", "Europe", "Middle East"];
 
-/// By region. A nation's key is the code of a character, so there are as many as digits and letters.
+/// The nations of each region. A nation's key is the code of a character, so there are as many as digits and letters.
 const NATIONS: [&[&str]; 5] = [
     &[
         "Algeria",
@@ -102,7 +102,7 @@ fn create(config: &Config, warehouses: f64) -> Result<()> {
     populate(config, Scale::standard(warehouses as u32))
 }
 
-/// At any scale.
+/// Fills the tables, at any scale.
 pub fn populate(config: &Config, scale: Scale) -> Result<()> {
     tpcc::create(config, scale)?;
     let workload = Workload::of(scale, 1);

@@ -22,7 +22,7 @@ pub struct Set {
     pub name: &'static str,
     /// The tables that its queries read.
     pub tables: &'static [&'static str],
-    /// The scale if none is wanted, and that of a quick run.
+    /// The scale if none is given, and the scale of a quick run.
     pub scale: f64,
     pub quick_scale: f64,
     /// The unit of the scale, for the report.
@@ -43,7 +43,7 @@ impl Set {
         SETS.into_iter().find(|set| set.name == name)
     }
 
-    /// Tables with their rows, keys, indexes and statistics.
+    /// Creates tables with their rows, keys, indexes and statistics.
     pub fn create(&self, config: &Config, scale: f64) -> Result<()> {
         (self.create)(config, scale)?;
         Ok(config.connect(NoTls)?.batch_execute("VACUUM ANALYZE")?)
@@ -94,7 +94,7 @@ impl Route {
     }
 }
 
-/// The answers of heap and mirror to a query that the engine has the whole of, under one snapshot; `None` if
+/// The answers of heap and mirror to a query that runs in the engine as a whole, under one snapshot. `None` if
 /// statement_timeout ended one of them.
 pub fn compare(client: &mut Client, query: &Query) -> Result<Option<Compared>> {
     client.batch_execute(COMPARING)?;
@@ -107,7 +107,7 @@ pub fn compare(client: &mut Client, query: &Query) -> Result<Option<Compared>> {
     unless_timed_out(both)
 }
 
-/// `None` for what statement_timeout has ended.
+/// `None` for a statement that statement_timeout has ended.
 pub fn unless_timed_out<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! The time of other engines for the same queries on the same rows, where Python knows them: `pip install duckdb
+//! The time of other engines for the same queries on the same rows, if Python has them: `pip install duckdb
 //! tableauhyperapi`.
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ pub const THREADS: u32 = 2;
 /// An engine that holds all rows in memory.
 pub struct Peer {
     pub name: &'static str,
-    /// How its figures begin.
+    /// The beginning of its figures' names.
     pub figure: &'static str,
     pub module: &'static str,
     script: &'static str,
@@ -43,7 +43,7 @@ pub enum Outcome {
 }
 
 impl Peer {
-    /// Whether there is a Python that knows it.
+    /// Whether there is a Python that can import it.
     pub fn is_there(&self) -> bool {
         let import = format!("import {}", self.module);
         Command::new("python3").args(["-c", &import]).output().is_ok_and(|o| o.status.success())
@@ -86,13 +86,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nothing is to be learned from one that cannot be ended.
+        // If it cannot be killed, nothing can be done.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Takes the tables' rows to each of some peers by way of files in `directory`.
+/// Copies the tables' rows to each of some peers, by way of files in `directory`.
 pub fn start(peers: &[&'static Peer], client: &mut Client, tables: &[&str], directory: &Path) -> Result<Vec<Running>> {
     fs::create_dir_all(directory)?;
     let tables: Result<Vec<Value>> = tables.iter().map(|table| export(client, table, directory)).collect();
@@ -101,7 +101,7 @@ pub fn start(peers: &[&'static Peer], client: &mut Client, tables: &[&str], dire
     peers.iter().map(|peer| peer.start(&asked)).collect()
 }
 
-/// Writes a table's rows to a file; its columns as the peers declare them.
+/// Writes a table's rows to a file. Returns its columns as the peers declare them.
 fn export(client: &mut Client, table: &str, directory: &Path) -> Result<Value> {
     let file = directory.join(format!("{table}.csv"));
     let columns = client.query(
@@ -113,7 +113,7 @@ fn export(client: &mut Client, table: &str, directory: &Path) -> Result<Value> {
     for column in &columns {
         let (name, kind): (&str, &str) = (column.get(0), column.get(1));
         let (theirs, value) = if kind.starts_with("character") {
-            // To them blanks at the end of a char(n) would count.
+            // For peers, blanks at the end of a char(n) would count.
             ("text", format!("{name}::text"))
         } else if kind == "timestamp with time zone" {
             ("timestamp", format!("{name} AT TIME ZONE 'UTC'"))

@@ -54,7 +54,7 @@ const CONTAINERS: [&str; 4] = ["SM CASE", "MED BOX", "LG PACK", "JUMBO JAR"];
 const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECI", "5-LOW"];
 const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
 
-/// How many rows of each kind; an order has four lines on average.
+/// The number of rows of each kind; an order has four lines on average.
 struct Counts {
     customers: u32,
     suppliers: u32,
@@ -65,7 +65,8 @@ struct Counts {
 impl Counts {
     fn of(scale: f64) -> Counts {
         let times = |rows: f64| ((rows * scale) as u32).max(1);
-        // From a scale of 1 on the parts grow with its logarithm; below it they shrink with it.
+        // From a scale of 1 on, the number of parts grows with the logarithm of the scale; below it, it shrinks in
+        // proportion.
         let parts = if scale >= 1.0 { (200e3 * (1.0 + scale.log2().floor())) as u32 } else { times(200e3) };
         Counts { customers: times(30e3), suppliers: times(2e3), parts, orders: times(1.5e6) }
     }
@@ -103,7 +104,7 @@ fn dimensions(client: &mut Client, counts: &Counts) -> Result<()> {
     })
 }
 
-/// City, nation and region: a nation has ten cities, which have its name and a digit.
+/// City, nation and region. A nation has ten cities, named after it with a digit.
 fn place(rows: &mut Rows) -> String {
     let (nation, region) = rows.one_of(&NATIONS);
     format!("{nation:<9.9}{}\t{nation}\t{region}", rows.between(0, 9))
@@ -134,9 +135,9 @@ struct Line {
     part: u32,
     supplier: u32,
     quantity: u32,
-    /// In cents, of one piece.
+    /// The price of one piece in cents.
     price: u32,
-    /// In percent, as the tax is.
+    /// The discount in percent, as the tax is.
     discount: u32,
     tax: u32,
 }

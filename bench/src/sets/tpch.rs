@@ -1,4 +1,4 @@
-//! TPC-H: rows by `tpchgen`, which makes those of the specification's own generator.
+//! TPC-H: rows by `tpchgen`, which makes the same rows as the specification's own generator.
 
 use std::fmt::{Display, Write as _};
 
@@ -30,7 +30,7 @@ fn queries(scale: f64) -> String {
 fn create(config: &Config, scale: f64) -> Result<()> {
     let mut client = config.connect(NoTls)?;
     client.batch_execute(include_str!("tpch_tables.sql"))?;
-    // The lines of the orders are more than all the rest.
+    // The lines of the orders are more than all other rows together.
     std::thread::scope(|scope| {
         let lines = scope.spawn(|| -> Result<()> {
             let rows = LineItemGenerator::new(scale, 1, 1);

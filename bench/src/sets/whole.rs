@@ -1,4 +1,4 @@
-//! Whether the whole of a query runs in the engine.
+//! Whether the engine runs a query as a whole.
 
 use postgres::{Client, SimpleQueryMessage};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::Result;
 pub enum Answered {
     /// One scan of the engine, with no more than sorting, limiting and projecting above it.
     ByTheEngine,
-    /// Somebody else had a part in it, for this reason.
+    /// PostgreSQL had a part in it, for this reason.
     Otherwise(String),
 }
 

@@ -1,5 +1,5 @@
 //! TPC-C clients without think time. Each thread has one session and runs transaction after transaction, as fast as
-//! it can or at a rate.
+//! possible or at a rate.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,15 +17,15 @@ use crate::Result;
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub new_orders: u64,
-    /// All that committed, new orders among them.
+    /// All transactions that committed, including new orders.
     pub transactions: u64,
-    /// New orders of an item that does not exist, as the specification asks for in one of a hundred.
+    /// New orders with an item that does not exist. The specification asks for one in a hundred.
     pub rollbacks: u64,
     /// Deadlocks and serialization failures; the transaction is repeated.
     pub retries: u64,
     pub errors: Vec<String>,
     pub elapsed: Duration,
-    /// Microseconds of what committed, repetitions included, by kind.
+    /// Microseconds of committed transactions, including their repetitions, by kind.
     latencies: [Histogram; KINDS],
 }
 
@@ -140,7 +140,7 @@ impl Clients {
         self.records.iter().map(|record| locked(record).committed.clone()).collect()
     }
 
-    /// No client begins another transaction.
+    /// Makes the clients begin no other transaction.
     pub fn halt(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -167,7 +167,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// So many transactions of one session, the same ones for the same scale.
+/// Runs that many transactions in one session, the same ones for the same scale.
 pub fn run_transactions(config: &Config, workload: Workload, count: u32) -> Result<()> {
     let session = Session::open(config, workload, 0)?;
     let mut thread = Thread { session, counters: Arc::default(), record: Arc::default(), stop: Arc::default() };
@@ -176,7 +176,7 @@ pub fn run_transactions(config: &Config, workload: Workload, count: u32) -> Resu
     errors.first().map_or(Ok(()), |error| Err(format!("a transaction failed: {error}").into()))
 }
 
-/// When a client's transactions begin.
+/// The times at which a client's transactions begin.
 struct Turns {
     pace: Pace,
     clients: u32,
@@ -225,7 +225,8 @@ impl Thread {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// One transaction of the mix, repeated with the same parameters until it commits or fails for a reason of its own.
+    /// One transaction of the mix. It is repeated with the same parameters until it commits or fails for another reason
+    /// than a conflict.
     fn transaction(&mut self, due: Instant) {
         let kind = self.session.draw();
         let randomness = self.session.randomness();
@@ -255,7 +256,7 @@ impl Thread {
                 _ => {
                     let message = error.as_db_error().map_or(error.to_string(), |e| e.to_string());
                     locked(&self.counters.errors).push(message);
-                    // A dead session would fail as fast as it can be asked.
+                    // Transactions of a dead session fail at once, so they must not be tried too fast.
                     std::thread::sleep(Duration::from_millis(100));
                     return;
                 }

@@ -1,4 +1,4 @@
-//! The initial rows, made here and sent by COPY, two warehouses at a time.
+//! The initial rows, generated here and sent by COPY, two warehouses at a time.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -106,7 +106,7 @@ fn orders(client: &mut Client, scale: Scale, w: u32, rows: &mut Rows) -> Result<
     Ok(())
 }
 
-/// COPY of the rows that `row` writes for 1 to `count`.
+/// Runs a COPY of the rows that `row` writes for 1 to `count`.
 fn copy(
     client: &mut Client,
     table: &str,
@@ -122,7 +122,7 @@ pub(super) fn last_name(number: u32) -> String {
     [number / 100, number / 10, number].iter().map(|n| SYLLABLES[(n % 10) as usize]).collect()
 }
 
-/// The first thousand customers have every name once.
+/// Among the first thousand customers every name occurs once.
 fn last_number(random: &mut StdRng, customer: u32) -> u32 {
     if customer <= 1000 { customer - 1 } else { random.random_range(0..1000) }
 }

@@ -17,7 +17,7 @@ use crate::Result;
 pub const TABLES: [&str; 9] =
     ["warehouse", "district", "customer", "history", "new_order", "orders", "order_line", "item", "stock"];
 
-/// How much data. The specification's numbers are those of [`Scale::standard`].
+/// The amount of data. The specification's numbers are those of [`Scale::standard`].
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     pub warehouses: u32,
@@ -42,24 +42,24 @@ pub fn create_schema(client: &mut Client) -> Result<()> {
     Ok(client.batch_execute(include_str!("schema.sql"))?)
 }
 
-/// Keys and indexes, made after the rows are there; then the transactions.
+/// Creates keys and indexes, after the rows, and then the transactions.
 pub fn finish_schema(client: &mut Client) -> Result<()> {
     client.batch_execute(include_str!("indexes.sql"))?;
     client.batch_execute(include_str!("transactions.sql"))?;
     Ok(client.batch_execute("VACUUM ANALYZE")?)
 }
 
-/// Lets a table without a key be mirrored.
+/// Gives the table without a key a replica identity, so that it can be mirrored.
 pub fn identify_history(client: &mut Client) -> Result<()> {
     Ok(client.batch_execute("ALTER TABLE history REPLICA IDENTITY FULL")?)
 }
 
-/// A table for the numbers of numbered transactions ([`Workload::numbered`]); clients add their rows.
+/// Creates a table for the numbers of transactions ([`Workload::numbered`]); clients add their rows.
 pub fn numbers(client: &mut Client) -> Result<()> {
     Ok(client.batch_execute(include_str!("numbers.sql"))?)
 }
 
-/// A database with the whole of TPC-C in it.
+/// Creates a database with the whole of TPC-C in it.
 pub fn create(config: &Config, scale: Scale) -> Result<()> {
     let mut client = config.connect(NoTls)?;
     create_schema(&mut client)?;

@@ -37,7 +37,7 @@ impl Session {
         let mut client = config.clone().application_name("tpcc").connect(NoTls)?;
         let mode = if workload.synchronous_commit { "on" } else { "off" };
         let isolation = workload.isolation.name();
-        // Errors are counted here; one new order in a hundred is one.
+        // Errors are counted here, not logged; one new order in a hundred is an error.
         client.batch_execute(&format!(
             "SET synchronous_commit = {mode}; SET log_min_messages = fatal;
              SET default_transaction_isolation = '{isolation}'"
@@ -79,7 +79,7 @@ impl Session {
         Kind::NewOrder
     }
 
-    /// The source of the next transaction's parameters; if it is put back, they come again.
+    /// The source of the next transaction's parameters. If it is put back, the same parameters come again.
     pub fn randomness(&self) -> StdRng {
         self.random.clone()
     }
@@ -133,7 +133,7 @@ impl Session {
         self.client.query(&self.stock_level, &[&place.warehouse, &place.district, &threshold]).map(drop)
     }
 
-    /// A transaction that writes, with its number if it has one.
+    /// A transaction that writes, together with its number if it has one.
     fn write(&mut self, statement: &Statement, parameters: &[&(dyn ToSql + Sync)]) -> Done {
         if !self.workload.numbered {
             return self.client.execute(statement, parameters).map(drop);

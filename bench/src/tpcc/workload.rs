@@ -17,7 +17,7 @@ pub const KINDS: usize = 5;
 pub enum Mix {
     /// The specification's five, of which 45 % are new orders.
     Full,
-    /// AnKer's three, as many of each.
+    /// AnKer's three transactions, in equal shares.
     Anker,
 }
 
@@ -41,7 +41,7 @@ impl Mix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Uniform,
-    /// Half of them are about five pairs of warehouse and district.
+    /// Half of the transactions use five pairs of warehouse and district.
     Skewed,
 }
 
@@ -73,10 +73,10 @@ impl Isolation {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// The next transaction when the last one is done.
+    /// The next transaction begins when the last one is done.
     Closed,
-    /// So many a second of all clients together, whether they can or not: a transaction's time counts from when it was
-    /// due.
+    /// All clients together begin that many transactions a second, even if they cannot keep up: a transaction's time
+    /// counts from when it was due.
     Rate(f64),
 }
 
@@ -94,7 +94,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The full mix as fast as it goes, without waiting for the disk.
+    /// The full mix as fast as possible, without waiting for the disk.
     pub fn of(scale: Scale, clients: u32) -> Workload {
         Workload {
             scale,

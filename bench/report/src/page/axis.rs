@@ -1,4 +1,4 @@
-//! From values to places, and the values worth naming.
+//! From values to positions, and the values that get a label.
 
 use crate::rounded;
 
@@ -20,7 +20,7 @@ pub struct Axis {
 const TICKS: f64 = 8.0;
 
 impl Axis {
-    /// That shows all the values; of a logarithmic one only those above 0.
+    /// An axis that shows all the values; a logarithmic one shows only those above 0.
     pub fn over(scale: Scale, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Axis {
         let usable = values.filter(|value| value.is_finite() && (scale == Scale::Linear || *value > 0.0));
         let (least, most) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
@@ -44,7 +44,7 @@ impl Axis {
         self.places.0 + share * (self.places.1 - self.places.0)
     }
 
-    /// Places and labels.
+    /// Positions and labels.
     pub fn ticks(&self) -> Vec<(f64, String)> {
         let values: Vec<f64> = match self.scale {
             Scale::Linear => {
@@ -62,7 +62,7 @@ impl Axis {
     }
 }
 
-/// The next of 1, 2, 5, 10, ...
+/// The next number of 1, 2, 5, 10, ...
 fn nice(step: f64) -> f64 {
     let decade = 10f64.powf(step.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|digit| digit * decade).find(|nice| *nice >= step).unwrap_or(10.0 * decade)
@@ -74,7 +74,7 @@ fn label(value: f64) -> String {
         v if v >= 1e6 => format!("{} M", rounded(value / 1e6)),
         v if v >= 1e4 => format!("{} k", rounded(value / 1e3)),
         v if v >= 1.0 && value.fract() == 0.0 => format!("{value:.0}"),
-        // Ticks are round numbers: no digits after those that count.
+        // Ticks are round numbers, so insignificant digits are cut off.
         _ => format!("{:.9}", value).trim_end_matches('0').trim_end_matches('.').to_owned(),
     }
 }

@@ -6,13 +6,13 @@ use super::escaped;
 
 pub struct Grid {
     pub title: String,
-    /// Under which a document may have it.
+    /// The name under which a document may show it.
     pub name: Option<String>,
     columns: Vec<String>,
     rows: Vec<(String, Vec<Option<String>>)>,
 }
 
-/// Not measured.
+/// The text of a figure that was not measured.
 const NOTHING: &str = "–";
 
 impl Grid {
@@ -38,7 +38,7 @@ impl Grid {
         self.rows.iter_mut().for_each(|(name, cells)| cells.push(cell(name)));
     }
 
-    /// Aligned by spaces.
+    /// The grid as text, aligned by spaces.
     pub fn text(&self) -> String {
         let lines = self.lines();
         let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
@@ -85,7 +85,7 @@ impl Grid {
         text
     }
 
-    /// Headings, then rows.
+    /// The headings, then the rows.
     fn lines(&self) -> Vec<Vec<String>> {
         let head = std::iter::once(String::new()).chain(self.columns.iter().cloned()).collect();
         let cell = |cell: &Option<String>| cell.as_deref().unwrap_or(NOTHING).to_owned();

@@ -1,4 +1,4 @@
-//! Groups of bars: one of each series for every name, lying, so that names have room.
+//! Groups of bars: for every name one horizontal bar of each series, so that names have room.
 
 use super::axis::{Axis, Scale};
 use super::plot::Drawing;

@@ -74,7 +74,8 @@ impl Page {
         page + "</body></html>\n"
     }
 
-    /// Writes report and page where they are asked for; what an index over reports shows goes with the report.
+    /// Writes report and page to the files that were asked for. The report also gets the entries that an index over
+    /// reports shows.
     pub fn write(&self, report: &mut Report, json: Option<&Path>, html: Option<&Path>) -> io::Result<()> {
         let told = self.sections.iter().filter(|section| !section.here.is_empty());
         report.set_meta("title", self.title.as_str());
@@ -85,7 +86,7 @@ impl Page {
         html.map_or(Ok(()), |path| write(path, &self.html()))
     }
 
-    /// Each plot that has a name, as a file of its own.
+    /// Writes each plot that has a name to a file of its own.
     pub fn write_plots(&self, directory: &Path) -> io::Result<()> {
         for plot in self.sections.iter().flat_map(|section| &section.plots).filter(|plot| !plot.is_empty()) {
             let Some(name) = &plot.name else { continue };

@@ -1,4 +1,4 @@
-//! Plots as SVG: lines and points, bars, and where times lie.
+//! Plots as SVG: lines and points, bars, and heat maps of times.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ pub struct Plot {
     kind: Kind,
     width: f64,
     height: f64,
-    /// Under which a document may have it.
+    /// The name under which a document may show it.
     pub name: Option<String>,
 }
 
@@ -29,11 +29,11 @@ pub struct Series {
     joined: bool,
 }
 
-/// Transactions by time and latency.
+/// A heat map of transactions by time and latency.
 pub struct Heat {
     /// The subject whose colour the points have.
     pub color_of: String,
-    /// Time, lower end of the latency's bucket (each twice as wide as the one before), number.
+    /// Each cell: time, lower end of the latency's bucket (each bucket is twice as wide as the one before), and number.
     pub cells: Vec<(f64, f64, f64)>,
 }
 
@@ -66,7 +66,7 @@ impl Plot {
         Plot::new(title, x_label, Kind::Lines { x, y, series: Vec::new() })
     }
 
-    /// On a logarithmic scale.
+    /// Bars on a logarithmic scale.
     pub fn bars(title: &str, bars: Vec<(String, f64)>) -> Plot {
         let height = TOP + BAR * bars.len() as f64 + BOTTOM;
         Plot { height, ..Plot::new(title, "", Kind::Bars(bars)) }
@@ -81,7 +81,7 @@ impl Plot {
         Plot::new(title, x_label, Kind::Heat(heat))
     }
 
-    /// Three beside each other.
+    /// A small plot: three of them stand beside each other.
     pub fn small(mut self) -> Plot {
         (self.width, self.height) = (370.0, 280.0);
         self
@@ -110,7 +110,7 @@ impl Plot {
         }
     }
 
-    /// For a page that has the style.
+    /// The plot as SVG, for a page that has the style.
     pub fn svg(&self) -> String {
         let (drawing, height) = self.drawn();
         framed(self.width, height, &drawing)
@@ -133,7 +133,7 @@ impl Plot {
         (drawing.svg, self.height + legend)
     }
 
-    /// As a file of its own.
+    /// The plot as SVG, for a file of its own.
     pub fn standalone_svg(&self) -> String {
         stacked(&[self])
     }
@@ -161,7 +161,7 @@ impl Plot {
         self.legend(drawing, &series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>())
     }
 
-    /// Below the plot; returns its height.
+    /// Draws the legend below the plot; returns its height.
     fn legend(&self, drawing: &mut Drawing, series: &[&str]) -> f64 {
         let (mut x, mut y) = (LEFT, self.height + 6.0);
         for (place, name) in series.iter().enumerate() {
@@ -236,7 +236,7 @@ impl Plot {
     }
 }
 
-/// A file of its own with several, one below the other.
+/// A file of its own with several plots, one below the other.
 pub fn stacked(plots: &[&Plot]) -> String {
     let style = style::COLORS.to_owned() + style::PLOT;
     let mut all = format!("<style>{style}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n");

@@ -1,4 +1,4 @@
-//! How things look, in light and in dark.
+//! Colours and lines, in light and in dark.
 
 /// Mechanisms in the order in which they are shown, and their colours, which can be told apart on light and on dark.
 const MECHANISMS: [(&str, &str); 10] = [
@@ -19,7 +19,7 @@ pub fn order(mechanism: &str) -> usize {
     MECHANISMS.iter().position(|(name, _)| *name == mechanism).unwrap_or(MECHANISMS.len())
 }
 
-/// Other things that are shown in several plots.
+/// Subjects beside the mechanisms that several plots show.
 const SIDES: [(&str, &str); 9] = [
     ("no queries", "#00a5c8"),
     ("heap", "#f2994a"),
@@ -54,7 +54,8 @@ pub fn shade(name: &str) -> &'static str {
     if is_variant(name) { " opacity=\"0.55\"" } else { "" }
 }
 
-/// Whether this is a SERIALIZABLE run beside the engine, which stands next to the same run at another level.
+/// Whether this is a run beside the engine with SERIALIZABLE transactions, which stands next to the same run at another
+/// level.
 fn is_variant(name: &str) -> bool {
     name.split_once(", ").is_some_and(|(of, level)| level == "serializable" && of != "heap")
 }

@@ -57,13 +57,13 @@ pub enum Request {
 
 #[derive(Serialize, Deserialize)]
 pub enum Answer {
-    /// Nanoseconds: first writes, and second ones to the same places.
+    /// Nanoseconds of first writes, and of second writes to the same places.
     Writes { first: Vec<f64>, second: Vec<f64> },
-    /// Nanoseconds for the whole column, and for the snapshot's first time.
+    /// Nanoseconds to read the whole column. `first`: the first read of the snapshot.
     Reads { first: f64, snapshot: Vec<f64>, plain: Vec<f64> },
-    /// Nanoseconds: until the reader begins, and until its answer is back.
+    /// Nanoseconds until the reader begins, and until its answer is back.
     HandOver { began: Vec<f64>, back: Vec<f64> },
-    /// Bytes by the pool's books and by the kernel's.
+    /// Bytes according to the pool's counters and according to the kernel.
     Memory { booked: i64, resident: i64 },
 }
 
@@ -124,7 +124,7 @@ impl Column {
             if writes == 0 && found != expected {
                 return Err("a snapshot does not hold what was written".into());
             }
-            // The first round warms up both.
+            // The first round warms up both sides.
             if first.is_some() {
                 snapshot_times.push(by_snapshot);
                 plain_times.push(by_plain);
@@ -186,7 +186,7 @@ impl Reader {
         let (send, answers) = mpsc::channel();
         thread::spawn(move || {
             for (taken, query) in receive {
-                // Nobody waiting any more is no reason to do anything.
+                // If nobody waits any more, the failed send does not matter.
                 let _ = send.send(taken.ask(query).map_err(|error| error.to_string()));
             }
         });
@@ -197,7 +197,7 @@ impl Reader {
         self.work.send((taken.clone(), query)).map_err(|_| "the reader is gone".into())
     }
 
-    /// The answer to the read that was begun, if it is there.
+    /// The answer to the read that was begun, if it has arrived.
     pub fn poll(&self) -> Option<Result<Read>> {
         Some(self.answers.try_recv().ok()?.map_err(Into::into))
     }
@@ -256,7 +256,7 @@ pub fn run_read(session: &mut Session) {
 
 pub fn run_memory(session: &mut Session) {
     for (figure, writes) in [("memory_0", Some(0)), ("memory_10000", Some(RANDOM_WRITES)), ("memory_all_pages", None)] {
-        // Each time a new process: memory that is kept for the next one would look like none.
+        // Each measurement has a new process, since memory that is kept for the next snapshot would not be counted.
         each(session, MEMORY, |session, name, worker, params| {
             let answer = worker.ask(Request::Memory { writes });
             if let Some(Answer::Memory { booked, resident }) = session.or_skip(MEMORY, name, params.clone(), answer) {

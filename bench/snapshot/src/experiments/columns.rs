@@ -24,7 +24,7 @@ pub const WRITES: &str = "writes";
 
 /// Columns in a snapshot, as in the paper.
 const TAKEN: [usize; 3] = [1, 25, 50];
-/// Pages modified of a column's 51,200, as in the paper; of a smaller column the same share.
+/// Modified pages of a column of 51,200, as in the paper; of a smaller column the same share is modified.
 const MODIFIED: [usize; 4] = [0, 500, 5_000, 50_000];
 const PAPERS_PAGES: usize = 51_200;
 const RANDOM_WRITES: usize = 10_000;
@@ -34,7 +34,7 @@ pub struct Columns {
     subject: Subject,
     /// The order in which pages are modified.
     pages: Vec<usize>,
-    /// Mappings of the process before there were columns, and after they were made.
+    /// The process's number of mappings before and after the columns were made.
     mappings: [usize; 2],
     random: StdRng,
     counter: u64,
@@ -42,17 +42,17 @@ pub struct Columns {
 
 #[derive(Serialize, Deserialize)]
 pub enum Request {
-    /// Writes to some more pages of the first columns, each column under a snapshot of its own.
+    /// Writes to further pages of the first columns, each column under a snapshot of its own.
     Modify { columns: usize, from: usize, to: usize },
-    /// `repeats` snapshots of the first columns; before each, every page is written to.
+    /// Takes `repeats` snapshots of the first columns. Before each, every page is written to.
     Create { columns: usize, repeats: usize },
-    /// `repeats` times a snapshot of the first column and random writes to it.
+    /// Takes a snapshot of the first column and writes to it at random, `repeats` times.
     Write { repeats: usize },
     /// The first columns are made anew.
     Renew { columns: usize },
 }
 
-/// Times in nanoseconds, of each repetition.
+/// Times in nanoseconds, one for each repetition.
 #[derive(Serialize, Deserialize)]
 pub enum Answer {
     Done,
@@ -147,7 +147,7 @@ impl Columns {
         Ok(Answer::Written { total, singles: Singles { half: share(0.5), most: share(0.99), worst: share(1.0) } })
     }
 
-    /// Makes the column anew if it cannot go on: rewired runs out of mappings, sooner the more was written.
+    /// Makes the column anew if the measurement fails: rewired runs out of mappings, the sooner the more was written.
     fn go_on<T>(&mut self, measure: fn(&mut Columns) -> Result<T>) -> Result<T> {
         measure(self).or_else(|_| {
             self.table.renew(0)?;
@@ -166,7 +166,7 @@ impl Columns {
         Ok(start.elapsed())
     }
 
-    /// The time of each write. Looking at the clock costs something, so this is a measurement of its own.
+    /// The time of each write. It is a measurement of its own, since reading the clock takes time, too.
     fn write_singly(&mut self) -> Result<Vec<f64>> {
         let offsets = self.prepare_writes()?;
         let _snapshot = self.table.snapshot(0..1)?;
@@ -198,7 +198,7 @@ pub fn run(session: &mut Session) {
     }
 }
 
-/// Goes on with the next number of columns when something cannot be done; ends when the worker is gone.
+/// If something cannot be done, goes on with the next number of columns; ends when the worker is gone.
 fn table1(session: &mut Session, subject: Subject, worker: &mut Worker<Columns>) -> Option<()> {
     let pages = session.options.column_bytes() / PAGE;
     let (one, many) = session.options.effort.choose((5, 2), (7, 3), (9, 5));
@@ -207,7 +207,7 @@ fn table1(session: &mut Session, subject: Subject, worker: &mut Worker<Columns>)
         taken.push(session.options.columns);
     }
     for columns in taken {
-        // A fork copies all page tables, a copy all pages, whichever have been written to before.
+        // A fork copies all page tables, and a copy copies all pages, whether they have been written to or not.
         let all_alike = ["fork", "physical"].contains(&subject.name());
         let modified = if all_alike { &MODIFIED[..1] } else { &MODIFIED[..] };
         let mut before = 0;

@@ -19,7 +19,7 @@ use anker_report::page::{Plot, Scale, Section, Series};
 pub const NAME: &str = "copy_rate";
 
 const SMALLEST: usize = 128 << 10;
-/// Copied by each thread at least, for a time that can be measured.
+/// The least amount that each thread copies, so that the time is long enough to be measured.
 const AT_LEAST: usize = 256 << 20;
 
 pub struct CopyRate {
@@ -36,7 +36,7 @@ pub struct Request {
 impl Work for CopyRate {
     const NAME: &'static str = NAME;
     type Request = Request;
-    /// GB/s.
+    /// The rate in GB/s.
     type Answer = f64;
 
     fn begin(job: &Job) -> Result<CopyRate> {

@@ -1,6 +1,7 @@
 //! DaMoN'12, Figures 3 and 5: the time of a cycle, which is a snapshot and a number of updates of an array of 128 MB.
 //!
-//! All mechanisms' processes are there at once and take turns, so that what disturbs one disturbs its neighbours too.
+//! The processes of all mechanisms exist at the same time and take turns, so a disturbance affects neighbouring turns
+//! alike.
 
 use anker_report::{Report, median};
 use rand::SeedableRng;
@@ -20,7 +21,7 @@ use anker_report::page::{Grid, Scale, Section};
 pub const NAME: &str = "cycle";
 
 const BYTES: usize = 128 << 20;
-/// Pairs of `auto` and the better of physical and fork.
+/// The number of comparisons between `auto` and the better one of physical and fork.
 const ROUNDS: usize = 20;
 const WARM_UP: usize = 3;
 
@@ -59,7 +60,7 @@ impl Work for Cycle {
         let Some((_, stream)) = &mut self.stream else { return Err("no updates".into()) };
         let offsets: Vec<_> = (0..request.updates).map(|_| stream.next(&mut self.random)).collect();
         let start = Tick::now();
-        // As in the paper there is one snapshot, which is replaced.
+        // As in the paper there is one snapshot at a time: the next one replaces it.
         self.snapshot = None;
         self.snapshot = Some(self.table.snapshot(0..1)?);
         for offset in offsets {
@@ -75,12 +76,12 @@ struct Runner {
     subject: Subject,
     worker: Worker<Cycle>,
     times: Vec<Option<f64>>,
-    /// Has failed with this distribution.
+    /// Whether the mechanism has failed with this distribution.
     out: bool,
 }
 
 impl Runner {
-    /// `auto` and what it is compared with.
+    /// Whether it is `auto` or one of the two that `auto` is compared with.
     fn is_of_a_pair(&self) -> bool {
         ["physical", "fork", "auto"].contains(&self.subject.name())
     }
@@ -119,7 +120,7 @@ pub fn run(session: &mut Session) {
 }
 
 fn rounds(session: &mut Session, runners: &mut [Runner], distribution: Distribution, updates: usize) {
-    // The others need not be known so exactly.
+    // The other mechanisms need not be measured so exactly.
     let others_every = session.options.effort.choose(7, 4, 1);
     runners.iter_mut().for_each(|runner| runner.times.clear());
     for round in 0..ROUNDS + WARM_UP {
@@ -145,7 +146,7 @@ fn rounds(session: &mut Session, runners: &mut [Runner], distribution: Distribut
     runners.iter_mut().for_each(|runner| drop(runner.times.drain(..WARM_UP)));
 }
 
-/// Whether those that are not of a pair do: they warm up once.
+/// Whether the mechanisms outside of the comparison take part in this round. They warm up once.
 fn others_take_part(round: usize, every: usize) -> bool {
     round + 1 == WARM_UP || round.checked_sub(WARM_UP).is_some_and(|round| round.is_multiple_of(every))
 }

@@ -1,4 +1,4 @@
-//! DaMoN'12, Figure 2: what a fork costs by size, by query threads that are started anew in the child, and by pages.
+//! DaMoN'12, Figure 2: the cost of a fork by size, by query threads that are started anew in the child, and by pages.
 
 use anker_report::{Report, percentile, rounded};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct Request {
 
 #[derive(Serialize, Deserialize)]
 pub struct Answer {
-    /// Nanoseconds by number of threads: until fork returns, and until all of the child's threads wait for work.
+    /// Nanoseconds, by number of threads, until fork returns and until all of the child's threads wait for work.
     times: Vec<(f64, f64)>,
     huge_bytes: u64,
 }

@@ -26,7 +26,7 @@ pub struct Experiment {
     run: fn(&mut Session),
 }
 
-/// In the order in which they are run: the longest comes last, and where time is over it is that one that is cut.
+/// All experiments in the order in which they run. The longest is the last, so it is the one that a time limit cuts.
 pub const ALL: [Experiment; 11] = [
     Experiment { name: columns::TABLE1, run: columns::run },
     Experiment { name: turns::NAME, run: turns::run },
@@ -66,7 +66,7 @@ impl Experiment {
     }
 }
 
-/// The sections of all experiments that the report has rows of.
+/// The sections of all experiments that have rows in the report.
 pub fn sections(report: &Report) -> Vec<Section> {
     let has_rows = |name: &str| report.rows().iter().any(|row| row.experiment == name);
     SECTIONS.into_iter().filter(|(name, _)| has_rows(name)).map(|(_, section)| section(report)).collect()

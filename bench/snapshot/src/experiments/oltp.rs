@@ -12,28 +12,28 @@ use crate::clock::{self, Tick};
 use crate::query::Query;
 use crate::table::Table;
 
-/// The part of the stream that comes before the snapshot.
+/// The share of the stream that comes before the snapshot.
 const BEFORE: f64 = 0.2;
 /// Pieces that the stream is cut into for the plots.
 const PIECES: usize = 50;
-/// Buckets of latency: each is twice as wide as the one before, from this on, in nanoseconds.
+/// The lower end of the first bucket of latency, in nanoseconds. Each bucket is twice as wide as the one before.
 const FIRST_BUCKET: f64 = 64.0;
 const BUCKETS: usize = 18;
 
-/// Times in nanoseconds; those of pieces count from the snapshot.
+/// Times in nanoseconds; times of pieces count from the snapshot.
 #[derive(Serialize, Deserialize)]
 pub struct Course {
     /// The snapshot alone.
     pub execution: f64,
-    /// Until the stream of transactions goes on.
+    /// The time until the stream of transactions goes on.
     pub dispatch: f64,
-    /// Until the query begins.
+    /// The time until the query begins.
     pub query_began: f64,
-    /// Until its answer is there.
+    /// The time until the query's answer is there.
     pub query: f64,
-    /// Transactions in a second, after the snapshot and including it.
+    /// Transactions a second, from the snapshot on, whose time is included.
     pub throughput: f64,
-    /// Mean time of a transaction: before the snapshot, and in the tenth of the stream that follows it.
+    /// Mean times of a transaction: before the snapshot, and in the tenth of the stream that follows it.
     pub mean_before: f64,
     pub mean_spike: f64,
     pub worst: f64,
@@ -69,7 +69,7 @@ pub fn course(
 ) -> Result<Course> {
     let reader = Reader::start();
     let before = (transactions as f64 * BEFORE) as usize;
-    // Written to beforehand, so that no page of it is first touched while we measure.
+    // The memory was written to beforehand, so that none of its pages is first touched while we measure.
     let mut times = vec![(Tick::now(), Tick::now()); transactions];
     let mut timed = |table: &mut Table, i: usize| -> Result<()> {
         let start = Tick::now();

@@ -29,7 +29,7 @@ pub struct Sequence {
 
 #[derive(Serialize, Deserialize)]
 pub struct Request {
-    /// Nanoseconds that may go into snapshots; with too little of it only some writes are followed by one.
+    /// Nanoseconds that the snapshots may take. With a small budget only some writes are followed by a snapshot.
     budget: f64,
 }
 
@@ -44,7 +44,7 @@ pub struct Answer {
 /// A part of the sequence; times are medians in nanoseconds.
 #[derive(Serialize, Deserialize)]
 struct Point {
-    /// Up to which write.
+    /// The number of the part's last write.
     writes: usize,
     create: Option<f64>,
     write: f64,
@@ -80,7 +80,7 @@ impl Work for Sequence {
                 let taken = self.table.snapshot(0..1);
                 creates.push(start.elapsed());
                 answer.snapshots += 1;
-                // The one before lives until there is the next: no page may be written in place meanwhile.
+                // The snapshot before lives until the next one exists: no page may be written in place meanwhile.
                 match taken {
                     Ok(next) => snapshot = Some(next),
                     Err(error) => failed = Some(error),

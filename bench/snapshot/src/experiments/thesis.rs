@@ -8,7 +8,7 @@ use crate::session::Session;
 use anker_report::found::Found;
 use anker_report::page::{Grid, Plot, Scale, Section};
 
-/// `detailed`: the distribution of latencies, too.
+/// `detailed`: the rows also have the distribution of latencies.
 pub fn rows(session: &mut Session, experiment: &str, name: &str, params: &Value, course: &Course, detailed: bool) {
     let mut row = |figure, value: f64, unit| session.row((experiment, figure), name, params.clone(), value, unit);
     row("execution", course.execution / 1e3, "µs");
@@ -38,7 +38,7 @@ pub fn rows(session: &mut Session, experiment: &str, name: &str, params: &Value,
     }
 }
 
-/// A workload's tables and plots: `param` is what it varies beside the size.
+/// A workload's tables and plots; `param` is the parameter that varies beside the size.
 pub fn section(report: &Report, experiment: &'static str, param: &str) -> Section {
     let found = Found::new(report, experiment);
     let mut section = Section {
@@ -60,7 +60,7 @@ pub fn section(report: &Report, experiment: &'static str, param: &str) -> Sectio
     for size in found.params("size_mb") {
         let of_size = found.with("size_mb", &size);
         let grid = summary(&of_size, &size, param);
-        // The last one, the largest, is the one that a document shows.
+        // A document shows the table of the last, largest size.
         section.grids.push(if size == largest { grid.named(experiment) } else { grid });
     }
     if param == "reads" {
@@ -120,7 +120,7 @@ fn named_if(wanted: bool, plot: Plot, name: &str) -> Plot {
 const AT: (&str, &str) = ("at_ms", "ms since the snapshot");
 
 fn summary(of_size: &Found, size: &Value, param: &str) -> Grid {
-    // Where the mix varies, the mixed one: its distribution is shown, too.
+    // If the mix varies, the plot shows the mixed workload, whose distribution is shown, too.
     let of = if param == "reads" { of_size.with(param, &json!(MIXED)) } else { of_size.clone() };
     let title = if param == "reads" { format!("{size} MB, {MIXED} reads") } else { format!("{size} MB") };
     let mut grid = of.by_figure(

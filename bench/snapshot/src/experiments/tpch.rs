@@ -18,11 +18,11 @@ use anker_report::page::Section;
 pub const NAME: &str = "tpch";
 
 const ORDERS: usize = 1_500_000;
-/// As in the thesis, of every order.
+/// The number of line items of each order, as in the thesis.
 const LINE_ITEMS: usize = 5;
 const PARTS: usize = 200_000;
 
-/// Columns after those of lineitem.
+/// The columns that follow those of lineitem.
 const ORDER_PRIORITY: usize = 7;
 const ORDER_STATUS: usize = 8;
 const TOTAL_PRICE: usize = 9;
@@ -30,7 +30,7 @@ const BRAND: usize = 10;
 const RETAIL_PRICE: usize = 11;
 const COLUMNS: usize = 12;
 
-/// Values of a column are below this.
+/// For each column, the bound that its values are below.
 const DOMAINS: [u64; COLUMNS] =
     [50, 10_000_000, 11, 9, RETURN_FLAGS, LINE_STATUSES, SHIP_DATES, 5, 3, 50_000_000, 25, 200_000];
 
@@ -50,7 +50,8 @@ fn of(column: usize) -> Of {
     }
 }
 
-/// The nine transactions, by the columns that they set in one row of each table: Sharma et al.'s, as in the thesis.
+/// The nine transactions, each given by the columns that it sets in one row of each table. They are Sharma et al.'s, as
+/// in the thesis.
 const TRANSACTIONS: [&[usize]; 9] = [
     &[lineitem::RETURN_FLAG],
     &[lineitem::LINE_STATUS, lineitem::DISCOUNT],

@@ -1,6 +1,6 @@
-//! Times of kernel-patch's calls against other mechanisms, as ratios. On a machine whose speed varies, as an emulated
-//! one's does, that variation would decide them. So the mechanisms take turns, in reverse order every other time, and
-//! each round gives a ratio of its own.
+//! Times of kernel-patch's calls against other mechanisms, as ratios. The speed of a machine may vary, above all that
+//! of an emulated one, and would then decide the result. So the mechanisms take turns, in reverse order every other
+//! time, and each round gives a ratio of its own.
 
 use anker_report::{median, percentile};
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::table::Subject;
 use crate::worker::Worker;
 
 pub const NAME: &str = "turns";
-/// By how many times a mechanism took longer than vm_snapshot.
+/// The figure that says how many times longer a mechanism took than vm_snapshot.
 pub const RATIO: &str = "times_vm_snapshot";
 
 const CALL: &str = "vm_snapshot";
@@ -22,7 +22,7 @@ const OTHERS: [&str; 3] = ["fork", "rewired", "mremap_cow"];
 struct Player {
     subject: Subject,
     worker: Worker<Columns>,
-    /// Nanoseconds to create a snapshot, of each round.
+    /// Nanoseconds to create a snapshot, one for each round.
     times: Vec<f64>,
 }
 
@@ -30,13 +30,13 @@ impl Player {
     fn start(session: &Session, subject: Subject, bytes: usize) -> Result<Player> {
         let job = session.job(subject, vec![bytes; session.options.columns], bytes)?;
         let mut player = Player { subject, worker: Worker::start(&job)?, times: Vec::new() };
-        // It answers when its columns are there: only then it can be seen what room is left for the next.
+        // The player answers when its columns exist. Only then the room that is left for the next player is known.
         player.modify(0)?;
         Ok(player)
     }
 
-    /// The first snapshot only brings back what the others have driven out of the caches. A fork touches all columns
-    /// before each, which takes a while, and is long enough to be measured once.
+    /// The first snapshot only brings back memory that other players have driven out of the caches. A fork touches all
+    /// columns before each snapshot. That takes a while, and a fork is long enough to be measured once.
     fn take_turn(&mut self) -> Result<()> {
         let repeats = if self.subject.is_fork() { 2 } else { 6 };
         if let Answer::Created { create, .. } = self.worker.ask(Request::Create { columns: 1, repeats })? {
@@ -50,7 +50,7 @@ impl Player {
     }
 }
 
-/// Nothing to measure unless the kernel has the call.
+/// Measures nothing unless the kernel has the call.
 pub fn run(session: &mut Session) {
     let subjects = session.subjects();
     if !subjects.iter().any(|subject| subject.name() == CALL) {
@@ -64,7 +64,7 @@ pub fn run(session: &mut Session) {
         players.extend(session.or_skip(NAME, subject.name(), json!({}), player));
     }
     play(session, &mut players, 0);
-    // A fork copies all page tables, whatever has been written to before.
+    // A fork copies all page tables, whether or not their pages have been written to.
     players.retain(|player| !player.subject.is_fork());
     players.retain_mut(|player| {
         let done = player.modify(bytes / PAGE);
@@ -74,7 +74,7 @@ pub fn run(session: &mut Session) {
 }
 
 /// Plays rounds in which each player takes snapshots of one column with `modified` pages changed one by one. A player
-/// that fails is out.
+/// that fails leaves the game.
 fn play(session: &mut Session, players: &mut Vec<Player>, modified: usize) {
     let rounds = session.options.effort.choose(15, 25, 51);
     session.progress(&format!("{NAME}: {rounds} rounds, {modified} pages modified"));

@@ -48,7 +48,7 @@ impl Work for Ycsb {
 
     fn answer(&mut self, Request { reads, transactions }: Request) -> Result<Course> {
         let mut random = StdRng::seed_from_u64(5);
-        // Drawn beforehand: drawing takes longer than many a transaction.
+        // The plan is drawn beforehand: drawing takes longer than many a transaction.
         let plan: Vec<_> = (0..transactions)
             .map(|_| {
                 let record = self.keys.next(&mut random) as usize * RECORD;
@@ -68,7 +68,7 @@ impl Work for Ycsb {
     }
 }
 
-/// At an offset.
+/// A transaction on the record at an offset.
 enum Transaction {
     Read(usize),
     Update(usize),

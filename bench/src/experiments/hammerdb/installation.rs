@@ -1,4 +1,4 @@
-//! An installation of HammerDB, and what it is told to do: every task is a process of its own.
+//! An installation of HammerDB and its tasks, each of which is a process of its own.
 
 use std::fs;
 use std::io::{BufRead, BufReader, PipeReader, Write};
@@ -21,14 +21,14 @@ pub type Setting = (&'static str, String);
 pub struct Installation {
     home: PathBuf,
     tclsh: PathBuf,
-    /// HammerDB keeps its settings and results between runs in databases where it may write: here, not in `/tmp`.
+    /// The directory for HammerDB's temporary files, in which it also keeps settings and results between runs.
     scratch: PathBuf,
     /// Versions of HammerDB, Tcl and its client library.
     pub versions: String,
 }
 
 impl Installation {
-    /// The one in `HAMMERDB_HOME`; what it writes goes below `scratch`.
+    /// The installation in `HAMMERDB_HOME`; its output goes below `scratch`.
     pub fn find(scratch: &Path) -> Result<Installation> {
         let home = std::env::var_os("HAMMERDB_HOME").ok_or_else(|| format!("HAMMERDB_HOME is not set: {HINT}"))?;
         Installation::at(Path::new(&home), scratch)
@@ -60,7 +60,8 @@ impl Installation {
         command
     }
 
-    /// Builds the schema with a few virtual users: more of them than warehouses would have nothing to do.
+    /// Builds the schema with a few virtual users. There are at most as many as warehouses, since others would have
+    /// nothing to do.
     pub fn build(&self, settings: &[Setting], warehouses: u32) -> Result<()> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let builders = cores.min(warehouses);
@@ -68,7 +69,7 @@ impl Installation {
         settings.push(("count_ware", warehouses.to_string()));
         settings.push(("num_vu", builders.to_string()));
         let task = Task::start(self, "build", &settings, Duration::from_secs(300 + 60 * u64::from(warehouses)))?;
-        // One does it alone; several have another one that watches them.
+        // One user does it alone; several need another one that watches them.
         let users = if builders > 1 { builders + 1 } else { 1 };
         task.finish(|outcome| outcome.built(users))
     }
@@ -81,7 +82,7 @@ impl Installation {
     }
 }
 
-/// The Tcl that the command line asks for in its first lines: its own, or the one of that name in PATH.
+/// The Tcl that the first lines of the command line ask for: HammerDB's own, or the one of that name in PATH.
 fn tclsh(home: &Path, source: &str) -> PathBuf {
     let asked = source.split_once("exec ./bin/").and_then(|(_, rest)| rest.split_whitespace().next());
     let asked = asked.unwrap_or("tclsh");
@@ -105,7 +106,7 @@ impl Task {
         let mut command = installation.command(name);
         command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
         let mut child = command.spawn().map_err(|e| format!("{}: {e}: {HINT}", installation.tclsh.display()))?;
-        // Its ends of the pipe must be the only ones.
+        // The task's ends of the pipe must be the only ones.
         drop(command);
         let (sender, said) = mpsc::channel();
         let copy = fs::File::create(&log)?;
@@ -113,7 +114,7 @@ impl Task {
         let given: String = settings.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
         let mut stdin = child.stdin.take().ok_or("a process without the input that it was given")?;
         let task = Task { child, said, outcome: Outcome::default(), log, deadline: Instant::now() + limit };
-        // One that has ended already has said why.
+        // A process that has ended already has said why.
         let _ = stdin.write_all(given.as_bytes());
         Ok(task)
     }
@@ -122,7 +123,7 @@ impl Task {
         self.child.id()
     }
 
-    /// Waits until this is said. Whatever fails until then is an error.
+    /// Waits until the process says this. Any failure until then is an error.
     pub fn wait_for(&mut self, wanted: &Said) -> Result<()> {
         loop {
             match self.next()? {
@@ -133,7 +134,7 @@ impl Task {
         }
     }
 
-    /// Waits for the end, and returns what all that was said comes to.
+    /// Waits for the end, and returns the conclusion from the whole output.
     pub fn finish<T>(mut self, conclude: impl FnOnce(&Outcome) -> Result<T>) -> Result<T> {
         while self.next()?.is_some() {}
         let status = self.child.wait()?;
@@ -162,7 +163,7 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // It may be over.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -172,7 +173,7 @@ fn listen(reader: PipeReader, mut copy: fs::File, said: &Sender<Said>) {
     for line in BufReader::new(reader).split(b'\n') {
         let Ok(line) = line else { return };
         let line = String::from_utf8_lossy(&line);
-        // Who wants to read it can do without it.
+        // The copy is only for people who want to read it, so a failure does not matter.
         let _ = writeln!(copy, "{}", line.trim());
         if let Some(what) = Said::of(&line)
             && said.send(what).is_err()

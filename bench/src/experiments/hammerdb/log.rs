@@ -1,4 +1,4 @@
-//! HammerDB's output, as far as it matters here.
+//! The parts of HammerDB's output that matter here.
 //!
 //! Its virtual users are threads. One that fails prints a line and ends, while the run goes on without it and still
 //! prints a figure. So everything that looks like a failure counts as one. A run counts only if each of its users,
@@ -13,14 +13,15 @@ use crate::Result;
 pub struct Achieved {
     /// New orders a minute.
     pub nopm: f64,
-    /// Transactions a minute of the whole server, whoever asked for them: not to be compared beside an analyst.
+    /// Transactions a minute of the whole server, of all its clients. Not to be compared when an analytic stream runs,
+    /// too.
     pub tpm: f64,
 }
 
 /// A line that says something.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// The users are at work, and from now on it is counted.
+    /// The users are at work, and HammerDB counts from now on.
     CountingBegins,
     CountingEnds,
     Achieved(Achieved),
@@ -40,7 +41,7 @@ impl Said {
             "Background Error",
             "a running Virtual User was terminated",
         ];
-        // Output of threads begins with a carriage return where a terminal would have a prompt.
+        // Where a terminal would have a prompt, output of threads begins with a carriage return.
         let line = line.trim();
         if FAILURES.iter().any(|failure| line.contains(failure)) || line.starts_with("Failed to ") {
             return Some(Said::Failed(line.to_owned()));
@@ -61,7 +62,7 @@ impl Said {
     }
 }
 
-/// `System achieved 46123 NOPM from 107344 PostgreSQL TPM`, or, as an option has it, the other one first.
+/// `System achieved 46123 NOPM from 107344 PostgreSQL TPM`; one option reverses the two figures.
 fn achieved(result: &str) -> Option<Achieved> {
     let words: Vec<&str> = result.split_whitespace().collect();
     let number_before = |unit: &str| {
@@ -71,7 +72,7 @@ fn achieved(result: &str) -> Option<Achieved> {
     Some(Achieved { nopm: number_before("NOPM")?, tpm: number_before("TPM")? })
 }
 
-/// All that was said.
+/// The whole output of a task.
 #[derive(Debug, Default)]
 pub struct Outcome {
     achieved: Option<Achieved>,

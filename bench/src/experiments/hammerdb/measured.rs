@@ -1,4 +1,4 @@
-//! One run of HammerDB: what it achieved, what the processors were busy with meanwhile, and the stream beside it.
+//! One run of HammerDB: its throughput, the CPU time of all processes, and the stream beside it.
 
 use std::time::{Duration, Instant};
 
@@ -15,20 +15,20 @@ use crate::tpcc::{self, Isolation};
 use crate::{Result, anker, os, queries};
 
 const LIVE: Duration = Duration::from_secs(600);
-/// How many of the eight queries are compared on both routes in a run; each time others.
+/// The number of queries, of the eight, that a run compares on both routes; each run takes others.
 const COMPARED: usize = 3;
 
 pub struct Run {
     pub nopm: f64,
     pub tpm: f64,
-    /// While it was counted; `None` of a server elsewhere.
+    /// CPU time while HammerDB counted; `None` for a server elsewhere.
     pub cpu: Option<Cpu>,
     pub stream: Option<Streamed>,
 }
 
 /// The queries of a stream.
 pub struct Streamed {
-    /// All of them.
+    /// The number of all queries of the stream.
     pub asked: usize,
     /// The queries that began while HammerDB counted.
     pub counted: Vec<Asked>,
@@ -36,23 +36,24 @@ pub struct Streamed {
     pub answered: Option<Answered>,
 }
 
-/// How many queries the engine has answered, and how many were meant for it and ran on the heap, as the server counts.
+/// The queries that the engine has answered, and those that were meant for it but ran on the heap, by the server's
+/// counters.
 #[derive(Clone, Copy)]
 pub struct Answered {
     pub served: i64,
     pub fallbacks: i64,
 }
 
-/// Seconds of the processors in a minute.
+/// Seconds of CPU time in a minute.
 #[derive(Clone, Copy)]
 pub struct Cpu {
     /// The backends of HammerDB's users.
     pub users: f64,
-    /// The backend of the stream, without parallel workers of its own.
+    /// The backend of the stream, without its parallel workers.
     pub stream: f64,
     pub worker: f64,
     pub engine: f64,
-    /// The whole server, those above among it.
+    /// The whole server, including the processes above.
     pub server: f64,
     /// The clients.
     pub hammerdb: f64,
@@ -74,9 +75,9 @@ pub fn run(
     let mut settings = place.settings_of_a_run()?;
     settings.extend([
         ("driver", "timed".into()),
-        // An error ends its user, and is seen.
+        // An error ends its user, so that it is noticed.
         ("raiseerror", "true".into()),
-        // Each user has warehouses of its own, instead of a random one, which may be the same for both.
+        // Each user has warehouses of its own. With a random warehouse, both users could choose the same one.
         ("allwarehouse", "true".into()),
         ("rampup", options.ramp_up.to_string()),
         ("duration", options.minutes.to_string()),
@@ -116,7 +117,7 @@ pub fn run(
     Ok(Run { nopm: achieved.nopm, tpm: achieved.tpm, cpu, stream })
 }
 
-/// Until all users are connected and one of them has ordered something.
+/// Waits until all users are connected and one of them has ordered something.
 fn await_users(client: &mut Client, users: u32) -> Result<()> {
     let orders: i64 = client.query_one("SELECT count(*) FROM orders", &[])?.get(0);
     let at_work = wait_until(Duration::from_secs(60), || {

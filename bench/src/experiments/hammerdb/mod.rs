@@ -4,10 +4,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `installation` | HammerDB itself: a process for each task |
-//! | `log` | what it prints |
+//! | `log` | its output |
 //! | `place` | the server and the database, built once and copied for each run |
 //! | `measured` | one run |
-//! | `figures`, `page` | what is reported of it, and what all runs come to |
+//! | `figures`, `page` | the figures of a run, and the results of all runs |
 
 mod figures;
 mod installation;
@@ -32,12 +32,12 @@ use crate::report::Findings;
 use crate::server::Server;
 use crate::{Output, Result};
 
-/// One of the things that are compared.
+/// One of the configurations that are compared.
 pub struct Configuration {
     pub name: &'static str,
-    /// pg_anker is loaded and created, and `wal_level` is `logical`.
+    /// Whether pg_anker is loaded and created, and `wal_level` is `logical`.
     pub library: bool,
-    /// All nine tables are in the mirror.
+    /// Whether all nine tables are in the mirror.
     pub mirrored: bool,
     pub stream: Option<Side>,
 }
@@ -47,7 +47,7 @@ const MIRROR_OFF: &str = "mirror off";
 const MIRROR_STREAM: &str = "mirror stream";
 const HEAP_STREAM: &str = "heap stream";
 
-/// The stream on the heap is asked of a server that does nothing for pg_anker, as it would be without it.
+/// The stream on the heap is asked of a server that does nothing for pg_anker, as if it were not installed.
 const CONFIGURATIONS: [Configuration; 5] = [
     Configuration { name: PLAIN, library: false, mirrored: false, stream: None },
     Configuration { name: MIRROR_OFF, library: true, mirrored: false, stream: None },
@@ -58,15 +58,15 @@ const CONFIGURATIONS: [Configuration; 5] = [
 
 pub struct Options {
     pub warehouses: u32,
-    /// At work at once.
+    /// The number of users that work at once.
     pub users: u32,
-    /// That are counted in each run, and before it is counted.
+    /// Minutes that are counted in each run, and minutes before them.
     pub minutes: f64,
     pub ramp_up: f64,
     pub rounds: u32,
-    /// Between the beginnings of two queries of the stream.
+    /// The time between the beginnings of two queries of the stream.
     pub pace: Duration,
-    /// Another server than a private one.
+    /// The connection string of a given server, instead of a private one.
     pub dsn: Option<String>,
     pub output: Output,
 }
@@ -83,7 +83,7 @@ impl Options {
         Options { warehouses: 5, users: 2, minutes: 1.0, ramp_up: 0.5, rounds: 5, pace, dsn: None, output }
     }
 
-    /// For a run of two minutes, whose figures say nothing. HammerDB counts time in steps of six seconds.
+    /// Options for a run of two minutes, whose figures say nothing. HammerDB counts time in steps of six seconds.
     pub fn quick() -> Options {
         Options { warehouses: 1, minutes: 0.1, ramp_up: 0.0, rounds: 1, ..Options::full() }
     }
@@ -115,7 +115,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         Some(dsn) => Place::given(dsn)?,
         None => Place::private(server)?,
     };
-    // A server of somebody is not restarted: it is never as without pg_anker.
+    // A given server is not restarted, so it never runs without pg_anker.
     let configurations: Vec<&Configuration> =
         CONFIGURATIONS.iter().filter(|configuration| place.is_private() || configuration.name != PLAIN).collect();
     let mut findings = Findings::new(NAME);
@@ -124,7 +124,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     place.build(&hammerdb, options.warehouses)?;
 
     for round in 0..options.rounds {
-        // Whoever comes first does so in turns.
+        // The configurations take turns in coming first.
         for i in 0..configurations.len() {
             let configuration = configurations[(i + round as usize) % configurations.len()];
             let name = configuration.name;

@@ -12,7 +12,7 @@ use crate::queries;
 
 pub fn page(report: &Report) -> Page {
     let found = Found::new(report, NAME);
-    // A server of somebody is never as without pg_anker.
+    // A given server never runs without pg_anker.
     let base = if found.subject(PLAIN).row().is_some() { PLAIN } else { MIRROR_OFF };
     Page {
         title: format!("HammerDB beside the mirror, {} warehouse(s)", report.meta()["warehouses"]),
@@ -45,7 +45,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// The share of the stream's queries that the engine answered, over all rounds. The last one of a round may have been
+/// The share of the stream's queries that the engine answered, over all rounds. The last query of a round may have been
 /// answered when nobody waited for it any more.
 fn engine_share(found: &Found, config: &str) -> Option<f64> {
     let sum = |figure: &str| found.figure(figure).subject(config).values().iter().sum::<f64>();

@@ -1,8 +1,8 @@
 //! The place of HammerDB's database: a private cluster, started anew for each run with that run's settings, or a
 //! given server, whose settings stay.
 //!
-//! A minute of TPC-C adds half as many orders as five warehouses begin with. So the database is built once and never
-//! run on: every run has a fresh copy, with the same rows, indexes without gaps and no dead rows.
+//! A minute of TPC-C adds half as many orders as five warehouses begin with. So no run uses the database that was
+//! built: every run has a fresh copy, with the same rows, indexes without gaps and no dead rows.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ pub struct Place {
 
 impl Place {
     pub fn private(server: &Arc<Server>) -> Result<Place> {
-        // As without pg_anker; its own settings count from when it is loaded. By default nothing is vacuumed in a
-        // server's first minute, and until then `district` grows by its dead rows. PostgreSQL then expects several
-        // rows by its primary key, and STOCK LEVEL reads all order lines of one. Little decides whether a run begins
-        // like that, and such a run stays slow.
+        // The server starts without pg_anker; the extension's own settings count once it is loaded. By default nothing
+        // is vacuumed in a server's first minute, and until then `district` grows by its dead rows. PostgreSQL then
+        // expects several rows by its primary key, and STOCK LEVEL reads all order lines of a district. Chance decides
+        // whether a run begins like that, and such a run stays slow.
         let options = Options::default()
             .unset("shared_preload_libraries")
             .set("autovacuum_naptime", "5s")
@@ -48,7 +48,7 @@ impl Place {
         Ok(Place { databases, cluster: Some(cluster), password: password() })
     }
 
-    /// The server of a connection string, which a superuser has to give; it must have pg_anker loaded.
+    /// The server of a connection string, which must be a superuser's; pg_anker must be loaded.
     pub fn given(dsn: &str) -> Result<Place> {
         let databases = Databases::given(dsn)?;
         Ok(Place { databases, cluster: None, password: password() })
@@ -76,7 +76,7 @@ impl Place {
         self.databases.adopt_role(USER);
         self.databases.adopt(BUILT);
         hammerdb.build(&self.settings(BUILT)?, warehouses)?;
-        // The copies have nothing left to tidy up.
+        // After this VACUUM the copies have nothing left to tidy up.
         Ok(self.config(BUILT).connect(NoTls)?.batch_execute("VACUUM (FREEZE, ANALYZE)")?)
     }
 
@@ -93,7 +93,7 @@ impl Place {
         Ok(config)
     }
 
-    /// Takes the copy away.
+    /// Drops the copy.
     pub fn discard(&self) -> Result<()> {
         self.databases.discard(COPY)
     }
@@ -132,7 +132,7 @@ impl Place {
         self.settings(COPY)
     }
 
-    /// The server's first process, if it can be looked at.
+    /// The server's first process, if it can be observed.
     pub fn postmaster(&self) -> Result<Option<u32>> {
         self.databases.postmaster()
     }
@@ -146,7 +146,7 @@ impl Place {
     }
 }
 
-/// Restarts the server with or without pg_anker, for each run, so that each begins alike.
+/// Restarts the server with or without pg_anker for each run, so that all runs begin alike.
 fn load_library(cluster: &Cluster, yes: bool) -> Result<()> {
     let mut client = cluster.connect()?;
     for (name, value) in [("shared_preload_libraries", "pg_anker"), ("wal_level", "logical")] {
@@ -157,7 +157,7 @@ fn load_library(cluster: &Cluster, yes: bool) -> Result<()> {
     cluster.restart()
 }
 
-/// Nobody has to know it: the user of that name goes with the database.
+/// Nobody has to know the password: the user is dropped with the database.
 fn password() -> String {
     format!("{:032x}", rand::rng().random::<u128>())
 }

@@ -47,13 +47,13 @@ pub struct Conditions {
     measured: Duration,
 }
 
-/// Whether a query was the engine's: 1, or 0 where its mechanism cannot answer it.
+/// Whether the engine was meant to answer a query: 1, or 0 if its mechanism cannot answer it.
 pub const BY_ENGINE: &str = "query of the engine";
-/// Threads that answer queries, in the paper.
+/// The number of sessions that answer queries, in the paper.
 const SESSIONS: u32 = 2;
 /// The queries of Figure 8 (a) and (b).
 pub const TIMED: [&str; 2] = ["Q1", "Q6"];
-/// Clients beside a varying number of streams of queries, in the paper.
+/// The number of clients beside a varying number of streams of queries, in the paper.
 const CLIENTS: u32 = 2;
 
 impl Conditions {
@@ -67,8 +67,9 @@ impl Conditions {
         Conditions { part: Part::Mixed, workload, queries, sessions: SESSIONS, every, quiet, measured }
     }
 
-    /// A third of the time, since there are many of these. Each stream of queries asks as often as two do elsewhere
-    /// together. Beside a varying number of clients they ask only the two queries that Figure 8 shows.
+    /// Conditions of Figure 8. Each run takes a third of the time, since there are many. Each stream of queries asks as
+    /// often as two streams together do elsewhere. Beside a varying number of clients, only the two queries of the
+    /// figure are asked.
     pub fn scaling(options: &Options, scale: Scale, part: Part, streams: u32) -> Conditions {
         let usual = Conditions::usual(options, scale, Access::Uniform);
         let (clients, sessions) =
@@ -81,7 +82,7 @@ impl Conditions {
         Conditions { part, workload, queries, sessions, every, measured, ..usual }
     }
 
-    /// For who waits.
+    /// A description for the person who waits.
     pub fn told(&self) -> String {
         let Workload { clients, access, scale, .. } = self.workload;
         let (warehouses, access, sessions) = (scale.warehouses, access.name(), self.sessions);
@@ -120,7 +121,7 @@ pub fn one(
         let mut checked = Checked::default();
         for query in conditions.queries.iter().filter(|_| mirrored) {
             let is_by_engine = anker::analyzed(client, &query.flagged())?.as_deref() == Some("engine");
-            // What a mechanism leaves to the heap would be compared with itself.
+            // A query that the mechanism leaves to the heap would be compared with itself.
             if is_by_engine {
                 checked.note(query.name, &queries::compare(client, query)?);
             }
@@ -140,8 +141,8 @@ pub fn one(
     outcome.checked.refuse()
 }
 
-/// The same queries for each configuration of a round. The mirror's snapshot is requested at READ COMMITTED, whatever
-/// the clients' level: SERIALIZABLE transactions that may write run on the heap.
+/// The plan of queries, which is the same for each configuration of a round. Queries on the mirror run at READ
+/// COMMITTED, whatever the clients' level: SERIALIZABLE transactions that may write run on the heap.
 fn plan(configuration: &Configuration, conditions: &Conditions, round: usize) -> Option<Plan> {
     let (sql, isolation, explain): (fn(&Query) -> String, _, _) = match configuration.side {
         Side::Nowhere | Side::Idle(_) => return None,
@@ -151,7 +152,7 @@ fn plan(configuration: &Configuration, conditions: &Conditions, round: usize) ->
     Some(Plan {
         queries: conditions.queries.iter().map(|query| sql(query)).collect(),
         order: Order::Random,
-        // Above the numbers of the queries.
+        // This lies above the numbers of the queries.
         seed: (round as u64) << 40,
         sessions: conditions.sessions,
         every: conditions.every,

@@ -1,7 +1,8 @@
 //! AnKer's section 6: transactions and the eight queries side by side, on the heap at each isolation level and in the
-//! engine, by each of its mechanisms.
+//! engine by each of its mechanisms.
 //!
-//! Each run has a copy of the loaded database to itself; configurations take turns, and each round begins with another.
+//! Each run has a copy of the loaded database to itself. Configurations take turns, and each round begins with another
+//! one.
 
 mod measure;
 mod show;
@@ -33,7 +34,7 @@ pub const USAGE: &str =
 const NAME: &str = "htap";
 
 const SETTINGS: &str = "synchronous_commit off, fsync off";
-/// A mirror that follows, and nobody asks.
+/// A mirror that follows but that no query reads.
 const MIRRORED: &str = "mirror, no queries";
 /// Room for predicate locks: beside a query of seconds on the heap, SERIALIZABLE transactions need more than the
 /// usual 64, and would fail.
@@ -41,22 +42,22 @@ const PREDICATE_LOCKS: &str = "10000";
 
 pub struct Options {
     pub quick: bool,
-    /// Figures 6 to 8 are of the last one.
+    /// Numbers of warehouses. Figures 6 to 8 are of the last one.
     pub warehouses: Vec<u32>,
     pub seconds: u32,
     pub rounds: u32,
     pub clients: u32,
     pub access: Vec<Access>,
     pub mix: Mix,
-    /// Transactions a second; else as many as can be.
+    /// Transactions a second; `None`: as many as possible.
     pub rate: Option<f64>,
     /// Mechanisms of the engine.
     pub mechanisms: Wanted,
     /// Isolation levels of transactions beside the engine.
     pub levels: Vec<Isolation>,
-    /// Numbers of streams of Figure 8; none: it is left out.
+    /// Numbers of streams of Figure 8; if there are none, the figure is left out.
     pub streams: Vec<u32>,
-    /// Another server than a private one.
+    /// The connection string of a given server, instead of a private one.
     pub dsn: Option<String>,
     pub output: Output,
 }
@@ -64,12 +65,12 @@ pub struct Options {
 /// The side that answers the queries.
 #[derive(Clone, PartialEq)]
 enum Side {
-    /// None are asked.
+    /// No queries are asked.
     Nowhere,
     Heap,
-    /// By this mechanism.
+    /// The engine answers by this mechanism.
     Engine(String),
-    /// None are asked, and the tables are mirrored.
+    /// No queries are asked, but the tables are mirrored.
     Idle(String),
 }
 
@@ -79,7 +80,7 @@ struct Configuration {
     isolation: Isolation,
 }
 
-/// `apart`: what a mirror costs by itself is told, too.
+/// `apart`: also measures the cost of a mirror without queries.
 fn configurations(mechanisms: &[String], levels: &[Isolation], apart: bool) -> Vec<Configuration> {
     use Isolation::{ReadCommitted, RepeatableRead, Serializable};
     let one = |of: &str, side: Side, isolation: Isolation| {
@@ -87,7 +88,7 @@ fn configurations(mechanisms: &[String], levels: &[Isolation], apart: bool) -> V
         Configuration { name, side, isolation }
     };
     let mut all = vec![Configuration { name: ALONE.into(), side: Side::Nowhere, isolation: ReadCommitted }];
-    // The cost of that level alone is not a cost of the queries.
+    // The cost of the level itself is not a cost of the queries.
     if levels.contains(&Serializable) {
         all.push(one(ALONE, Side::Nowhere, Serializable));
     }
@@ -196,20 +197,20 @@ impl Options {
         if self.quick { Scale::small(warehouses) } else { Scale::standard(warehouses) }
     }
 
-    /// Transactions alone, before the first query.
+    /// The time of transactions alone, before the first query.
     fn quiet(&self) -> Duration {
         if self.quick { Duration::from_secs(1) } else { Duration::from_secs(5) }
     }
 
     /// Settings of the server, beside those of all experiments. At a fixed rate nothing but transactions and queries
-    /// runs. An ANALYZE would take a processor for a second and decide the p99 of the part it falls into.
+    /// runs: an ANALYZE would take a processor for a second, and would decide the p99 of the part it falls into.
     fn settings(&self) -> Vec<(&'static str, &'static str)> {
         let mut settings = vec![("shared_buffers", "1GB"), ("max_pred_locks_per_transaction", PREDICATE_LOCKS)];
         settings.extend(self.rate.map(|_| ("autovacuum", "off")));
         settings
     }
 
-    /// From one query to the next.
+    /// The time from one query to the next.
     fn every(&self) -> Duration {
         if self.quick { Duration::from_millis(100) } else { Duration::from_millis(500) }
     }
@@ -264,7 +265,7 @@ fn told(settings: &[(&str, &str)]) -> String {
     settings.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Configurations in turns; who comes first does so in turns, too.
+/// Runs the configurations in turns, and lets each one come first in its turn.
 fn rounds(
     stage: &Stage,
     configurations: &[Configuration],

@@ -39,7 +39,7 @@ pub fn page(report: &Report) -> Page {
     }
 }
 
-/// Names what tells one report from another.
+/// The title, with the conditions in which one report differs from another.
 fn title(report: &Report, warehouses: &[Value]) -> String {
     let sizes = match warehouses {
         [one] => format!("{one} warehouse(s)"),
@@ -54,24 +54,24 @@ fn words(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(words).collect()
 }
 
-/// The access that numbers of warehouses are compared at: the first one, which is uniform unless another was wanted.
+/// The access at which numbers of warehouses are compared: the first one, which is uniform unless another was wanted.
 fn usual_access(found: &Found) -> Value {
     found.params("access").first().cloned().unwrap_or_default()
 }
 
-/// For each configuration of the engine, beside transactions of the same isolation level.
+/// Required results of each configuration of the engine, beside transactions of the same isolation level.
 fn musts(report: &Report, mixed: &Found, at_last: &Found, warehouses: &[Value]) -> Grid {
     let access = usual_access(at_last);
     let (mixed, found) = (mixed.with("access", &access), at_last.with("access", &access));
     let throughput = found.figure("throughput");
     let is_fixed = !report.meta()["rate"].is_null();
     let mut musts = Vec::new();
-    // A fork is there to be compared with, and answers some of the queries only.
+    // Fork is only there for comparison, and answers only some of the queries.
     let must = |config: &&String| is_engine(&found, config) && !config.starts_with("fork,");
     for config in found.subjects().iter().filter(must) {
         let heap = beside_heap(config);
         let alone = alone_beside(config);
-        // At a fixed rate all have the same.
+        // At a fixed rate all configurations have the same throughput.
         let ratio = throughput.ratio(config, &alone).filter(|_| !is_fixed);
         musts.push(Must::new(format!("{config}: transactions, of those of {alone}"), Bound::AtLeast(0.85), ratio));
         let ratio = throughput.ratio(config, &heap).filter(|_| !is_fixed);
@@ -106,13 +106,14 @@ fn last(values: &[Value]) -> String {
     values.last().map_or(String::new(), Value::to_string)
 }
 
-/// The configuration without queries that another is compared with: SERIALIZABLE costs something by itself.
+/// The configuration without queries that another is compared with. It has the same level, since SERIALIZABLE costs
+/// something by itself.
 fn alone_beside(config: &str) -> String {
     let level = Isolation::Serializable.name();
     if config.ends_with(level) { format!("{ALONE}, {level}") } else { ALONE.into() }
 }
 
-/// The configuration with the queries on the heap, at the isolation level of one of the engine's.
+/// The configuration with the queries on the heap, at the isolation level of a configuration of the engine.
 fn beside_heap(config: &str) -> String {
     config.split_once(", ").map_or(String::new(), |(_, level)| format!("heap, {level}"))
 }
@@ -380,7 +381,7 @@ mod tests {
     use super::*;
     use crate::report::Findings;
 
-    /// Two rounds, of which the engine's configuration loses a tenth.
+    /// Two rounds, in which the engine's configuration loses a tenth of the throughput.
     fn report() -> Report {
         let mut findings = Findings::new(NAME);
         for (part, clients) in

@@ -1,5 +1,5 @@
-//! Bandwidth: the time to sum a column, relative to the time that reading it takes at least. The column's codes are
-//! the values themselves, and it is too large for the processor's caches.
+//! Bandwidth: the time to sum a column, relative to the least time in which it can be read. The column's codes are the
+//! values themselves, and it is too large for the processor's caches.
 
 use std::hint::black_box;
 use std::thread;
@@ -13,11 +13,11 @@ use crate::sets::Route;
 use crate::sets::peers::THREADS;
 use crate::{Result, anker};
 
-/// Without a cache that the system tells of.
+/// The size for a system that does not report its caches.
 const FALLBACK: u64 = 32 << 20;
 const TABLE: &str = "bandwidth_of_scans";
 
-/// Twice the last level of the processor's caches.
+/// Twice the size of the last level of the processor's caches.
 pub fn column_bytes() -> u64 {
     let size = |index: u32| {
         let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size")).ok()?;
@@ -41,7 +41,7 @@ pub fn measure(client: &mut Client, bytes: u64, runs: u32, findings: &mut Findin
     let sql = format!("SELECT sum(v) FROM {TABLE}");
     let (mut engine, mut plain) = (f64::INFINITY, f64::INFINITY);
     let values: Vec<u64> = (0..rows).map(|row| row.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    // In turns, so that what the machine does meanwhile is everybody's.
+    // Both are measured in turns, so that other work on the machine affects them alike.
     for _ in 0..runs {
         engine = engine.min(engine_ms(client, &sql, 3)?.ok_or("the engine does not sum a column")?);
         plain = (0..3).map(|_| read(&values)).fold(plain, f64::min);
@@ -54,14 +54,14 @@ pub fn measure(client: &mut Client, bytes: u64, runs: u32, findings: &mut Findin
     Ok(())
 }
 
-/// Milliseconds in which all values are read, by as many threads as the engine has.
+/// Milliseconds to read all values, with as many threads as the engine has.
 fn read(values: &[u64]) -> f64 {
     let start = Instant::now();
     let part = values.len().div_ceil(THREADS as usize).max(1);
     thread::scope(|scope| {
         for part in values.chunks(part) {
             scope.spawn(|| {
-                // As many sums as the processor can keep up at once.
+                // As many sums as the processor can add to at once.
                 let mut sums = [0u64; 32];
                 for values in part.as_chunks::<32>().0 {
                     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));

@@ -1,4 +1,4 @@
-//! One query: who answers it, how long each side takes, and whether they agree.
+//! One query: the side that answers it, the time of each side, and whether they agree.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::{Result, anker};
 
 /// Time limit of the heap for a query.
 pub const LIMIT: Duration = Duration::from_secs(120);
-/// Time that all runs of one side together may take for a query: a long one is run less often.
+/// The time that all runs of one side may take for a query: a long query is run less often.
 const ENOUGH_MS: f64 = 20e3;
-/// The longest result that peers are asked for: they hand rows to Python one by one, which would be most of their
+/// The longest result that peers are asked for. They hand rows to Python one by one, which would take most of their
 /// time.
 const FEW_ROWS: usize = 20_000;
-/// Figures of this experiment have no parameters but those of the whole run.
+/// Figures of this experiment have no parameters of their own.
 pub const NONE: Value = Value::Null;
 
 /// A session for each way to ask PostgreSQL.
@@ -78,12 +78,12 @@ impl Runs {
 #[derive(Clone, Copy)]
 struct Time {
     ms: f64,
-    /// It would have taken longer than this.
+    /// Whether it was stopped, so that this is a lower bound of its time.
     stopped: bool,
     rows: usize,
 }
 
-/// Ends as what was found wrong or missing.
+/// Measures a query. Wrong or missing answers of peers become remarks in its findings.
 pub fn query(
     client: &mut Client,
     sides: &mut Sides,
@@ -132,7 +132,7 @@ pub fn query(
     }
     remarks.dedup();
     let [mirror, parallel, serial] = [mirror, parallel, serial].map(|runs| runs.time());
-    // The better of the two: on a busy machine starting workers can cost more than they bring.
+    // The better time of the two: on a busy machine, starting parallel workers can cost more than they save.
     let heap = if serial.ms < parallel.ms { serial } else { parallel };
     let few = mirror.rows <= FEW_ROWS;
     let beside = |times: &Vec<f64>| (few && !times.is_empty()).then(|| percentile(times, 0.0));
@@ -147,7 +147,7 @@ pub fn query(
     let is_engine = anker::explained(client, &query.sql)?.as_deref() == Some("engine");
     let auto = if is_engine { mirror } else { heap };
     row("auto", if is_engine { "engine" } else { "heap" }.into(), "");
-    // 1: it chose the faster side.
+    // A regret of 1 means that it chose the faster side.
     row("auto_regret", (auto.ms / heap.ms.min(mirror.ms)).into(), "times the faster side");
 
     client.batch_execute(Route::Prefer.setting())?;
@@ -178,7 +178,7 @@ pub fn query(
     Ok(())
 }
 
-/// The least of several: the engine is not asked for its plan.
+/// The least planning time of several; the engine is not asked for its plan.
 fn planning_ms(client: &mut Client, query: &Query) -> Result<f64> {
     client.batch_execute("SET anker.explain_wait = 0")?;
     let mut least = f64::INFINITY;

@@ -36,11 +36,11 @@ pub struct Options {
     set: &'static Set,
     scale: f64,
     runs: u32,
-    /// Bytes of a column that is summed to compare its speed with the memory's; `None`: it is not.
+    /// Bytes of a column that is summed, to compare the speed with the memory's. `None`: nothing is summed.
     column_bytes: Option<u64>,
-    /// Threads of the engine, one number after the other, whose times for each query are compared.
+    /// Numbers of threads of the engine; each query is timed with each of them.
     threads: Vec<u32>,
-    /// Another server than a private one.
+    /// The connection string of a given server, instead of a private one.
     dsn: Option<String>,
     pub output: Output,
 }
@@ -125,7 +125,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     Ok(findings.report)
 }
 
-/// Over all queries that both sides have a time of.
+/// Means over all queries for which both sides have a time.
 fn means(set: &str, peers: &[&Peer], findings: &mut Findings) {
     let found = Found::new(&findings.report, NAME);
     let mean = |these: &str, those: &str| {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anker_report::percentile;
 
-/// Pieces from a quarter of the usual time between two injections before one to three quarters after it.
+/// The number of pieces from a quarter of the usual time between two injections before one to three quarters after it.
 const PIECES: usize = 40;
 const BEFORE: f64 = 0.25;
 /// The part of that time that counts as just after an injection.
@@ -21,12 +21,13 @@ pub struct Piece {
     pub at: f64,
     pub mean: f64,
     pub p99: f64,
-    /// How many in each bucket of latency, by its lower end; each is twice as wide as the one before.
+    /// The number of transactions in each bucket of latency, by the bucket's lower end. Each bucket is twice as wide as
+    /// the one before.
     pub counts: Vec<(u64, u32)>,
 }
 
 impl Course {
-    /// `measured`: the start and duration of each. Without an injection there is no course.
+    /// `measured`: the start and duration of each transaction. Without an injection there is no course.
     pub fn around(injections: &[Instant], measured: impl Iterator<Item = (Instant, f64)>) -> Option<Course> {
         let seconds = |to: Instant, from: Instant| {
             to.checked_duration_since(from).map_or_else(|| -(from - to).as_secs_f64(), |later| later.as_secs_f64())
@@ -106,7 +107,8 @@ mod tests {
     fn injections_lie_over_each_other() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        // A second apart; transactions take 100 us, but 1000 in the hundred milliseconds after one.
+        // Injections are a second apart. Transactions take 100 us, but 1000 us in the hundred milliseconds after an
+        // injection.
         let injections = [at(1000), at(2000)];
         let measured = (0..3000).step_by(10).map(|ms| {
             let after = ms >= 1000 && ms % 1000 < 100;
@@ -118,7 +120,7 @@ mod tests {
         let pieces = course.pieces();
         assert_eq!(pieces.len(), PIECES);
         assert!((pieces[0].at + 0.25).abs() < 1e-9 && pieces[0].mean == 100.0);
-        // At the end of the spike one of the others may lie in the same piece.
+        // At the end of the spike, a fast transaction may lie in the same piece.
         let spike = pieces.iter().filter(|piece| piece.mean > 500.0).count();
         assert_eq!(spike, PIECES / 10);
         assert_eq!(pieces[0].counts.iter().map(|(bucket, _)| *bucket).collect::<Vec<_>>(), [64]);

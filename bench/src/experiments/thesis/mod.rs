@@ -1,13 +1,13 @@
-//! Chapter 5 of the thesis on ScooterDB, on a real server. A stream of small transactions runs one after the other,
-//! and an analytic query on a snapshot is injected at intervals. The effect on the following transactions is measured
-//! as their client sees it, and as the engine that applies them does.
+//! Chapter 5 of the thesis on ScooterDB, on a real server. A stream of small transactions runs one after the other, and
+//! an analytic query on a snapshot is injected at intervals. The effect on the following transactions is measured at
+//! their client, and in the engine that applies them.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `workload` | YCSB's mixes, and TPC-H with nine updating transactions |
 //! | `stream` | one run |
 //! | `course` | latencies around the injections |
-//! | `page` | what all runs come to |
+//! | `page` | the results of all runs |
 
 mod course;
 mod page;
@@ -53,7 +53,7 @@ pub struct Options {
     clients: u32,
     rounds: u32,
     mechanisms: Wanted,
-    /// Another server than a private one.
+    /// The connection string of a given server, instead of a private one.
     dsn: Option<String>,
     pub output: Output,
 }
@@ -227,7 +227,7 @@ fn rows_of(outcome: &Outcome, config: &str, params: &Value, findings: &mut Findi
     course_of("apply", &injections, &outcome.applied, config, params, findings);
 }
 
-/// The course of a client's latencies, or of the engine's. It is that of the first round.
+/// The course of latencies in the first round, either a client's or the engine's.
 fn course_of(
     of: &str,
     injections: &[std::time::Instant],

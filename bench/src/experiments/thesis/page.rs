@@ -137,7 +137,7 @@ fn here(found: &Found, what: &str) -> String {
     if said.is_empty() { String::new() } else { format!("{what}. {}", said.join("; ")) }
 }
 
-/// The mean just after an injection by that before it, the median of the rounds.
+/// The mean just after an injection, divided by the mean before it; the median of the rounds.
 fn after_by_before(found: &Found, of: &str, config: &str) -> Option<f64> {
     let value = |figure: &str, round: &Value| {
         found.figure(&format!("{of} {figure}")).subject(config).with("round", round).value().filter(|us| *us > 0.0)
@@ -198,7 +198,7 @@ fn engine(found: &Found, size: &Value, size_is: &str) -> Grid {
     grid
 }
 
-/// A row for each mix and configuration that has one.
+/// A row for each mix and configuration that was measured.
 fn rows(found: &Found, grid: &mut Grid, cells: impl Fn(&Found, &str) -> Option<Vec<Option<String>>>) {
     for mix in found.params("mix") {
         let of = found.with("mix", &mix);

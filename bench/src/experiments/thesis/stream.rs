@@ -22,9 +22,9 @@ pub struct Stream<'a> {
     pub rows: &'a Rows,
     pub query: &'a Query,
     pub clients: u32,
-    /// That are measured.
+    /// The number of transactions that are measured.
     pub transactions: u64,
-    /// From one injection to the next.
+    /// The number of transactions from one injection to the next.
     pub every: u64,
     pub mirrored: bool,
 }
@@ -38,15 +38,15 @@ pub struct Done {
 }
 
 pub struct Outcome {
-    /// In the order in which they ended.
+    /// All transactions in the order in which they ended.
     pub done: Vec<Done>,
     pub injected: Vec<Asked>,
-    /// By when its commit was known, and how long after the commit the engine had it, in microseconds.
+    /// For each commit, when the client knew of it, and the microseconds from then until the engine had applied it.
     pub applied: Vec<(Instant, f64)>,
-    /// Transactions without an apply time, of all that should have one.
+    /// Transactions that should have an apply time but have none.
     pub applied_missing: usize,
     pub seconds: f64,
-    /// Seconds of the processors: the whole server, the engine; `None` of a server elsewhere.
+    /// Seconds of CPU time: of the whole server, and of the engine. `None` for a server elsewhere.
     pub cpu: Option<(f64, f64)>,
     /// Injected queries that the engine has answered.
     pub served: Option<(i64, i64)>,
@@ -62,7 +62,7 @@ struct Shared {
 }
 
 impl Stream<'_> {
-    /// `check` runs when all is measured, beside further transactions.
+    /// `check` runs after all measuring, beside further transactions.
     pub fn run(&self, check: impl FnOnce(&mut Client) -> Result<()>) -> Result<Outcome> {
         let (config, mut client) = (self.database.config(), self.database.connect()?);
         let postmaster = self.database.postmaster()?;
@@ -97,7 +97,7 @@ impl Stream<'_> {
                 })
                 .collect();
             drop(inject);
-            // Whatever happens, the clients are told to stop.
+            // The clients are told to stop in any case.
             let checked = wait_for(&shared, &clients).and_then(|()| {
                 let (ended, after) = (Instant::now(), cpu());
                 check(&mut client).map(|()| (ended, after))
@@ -138,8 +138,8 @@ impl Stream<'_> {
     }
 }
 
-/// Runs one query after the other. Every second one reports the time of its snapshot, on the heap too, so that both
-/// sides do the same work.
+/// Runs one query after the other. Every second one reports the time of its snapshot. On the heap it does so, too, so
+/// that both sides do the same work.
 fn answer(
     mut asker: Asker,
     sql: &str,
@@ -155,7 +155,7 @@ fn answer(
     Ok(asked)
 }
 
-/// Until all that is measured has ended, or a client has.
+/// Waits until all measured transactions have ended, or a client has.
 fn wait_for<T>(shared: &Shared, clients: &[std::thread::ScopedJoinHandle<'_, T>]) -> Result<()> {
     while shared.ended.load(Ordering::Relaxed) < shared.transactions {
         if clients.iter().any(|client| client.is_finished()) {
@@ -190,14 +190,14 @@ impl Session {
                 self.done.push(Done { begun, ended, wrote });
             }
             if number.is_multiple_of(shared.every) && number < shared.transactions {
-                // The analytic session is gone only if it has failed, which it says itself.
+                // The analytic session is gone only if it has failed; it reports the failure itself.
                 let _ = inject.send(ended);
             }
         }
         Ok(self.done)
     }
 
-    /// Repeated if it was chosen as a deadlock's victim.
+    /// The transaction is repeated if it was chosen as a deadlock's victim.
     fn one(&mut self) -> Result<bool> {
         loop {
             match self.transactions.one(&mut self.client) {
@@ -209,14 +209,14 @@ impl Session {
     }
 }
 
-/// Reads at intervals what the engine reports of its last applied transactions. Its first one is the first that was
-/// written in the run, and so on.
+/// Reads at intervals the engine's report on its last applied transactions. The first transaction in it is the first
+/// one that was written in the run, and so on.
 struct Follower {
     stop: std::sync::Arc<AtomicU64>,
     thread: JoinHandle<Result<Vec<(u64, f64)>>>,
 }
 
-/// Interval of reading: the engine remembers the transactions of a longer time.
+/// The interval of reading. The engine remembers the transactions of a longer time.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Time for transactions that are still on their way when the run is over.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -225,7 +225,7 @@ impl Follower {
     fn start(config: &Config) -> Result<Follower> {
         let mut client = config.connect(NoTls)?;
         let (first, _) = delays(&mut client)?;
-        // As many as there will be; nobody knows yet.
+        // The number of transactions is not known yet, so there is no limit.
         let stop = std::sync::Arc::new(AtomicU64::new(u64::MAX));
         let wanted = stop.clone();
         let thread = std::thread::spawn(move || {
@@ -250,14 +250,14 @@ impl Follower {
         Ok(Follower { stop, thread })
     }
 
-    /// The times of the first `written` transactions, with their places among them.
+    /// The apply times of the first `written` transactions, each with its place among them.
     fn finish(self, written: usize) -> Result<Vec<(u64, f64)>> {
         self.stop.store(written as u64, Ordering::Relaxed);
         self.thread.join().map_err(|_| "the follower panicked")?
     }
 }
 
-/// How many transactions were applied so far, and the delays of the last ones.
+/// The number of transactions that were applied so far, and the delays of the last ones.
 fn delays(client: &mut Client) -> Result<(i64, Vec<i64>)> {
     let sql = "SELECT transactions_applied, commit_to_applied_us FROM anker.latest_delays()";
     let row = client.query_one(sql, &[])?;

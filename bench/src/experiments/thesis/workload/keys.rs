@@ -1,4 +1,4 @@
-//! YCSB's choice of keys: a few are drawn often, and these lie anywhere.
+//! YCSB's choice of keys: a few keys are drawn often, and these are scattered over all keys.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -21,7 +21,7 @@ impl Keys {
         Keys { count, zeta: all, eta }
     }
 
-    /// Below the number of keys.
+    /// A random key, below the number of keys.
     pub fn next(&self, random: &mut StdRng) -> u64 {
         scattered(self.rank(random.random())) % self.count
     }
@@ -62,7 +62,7 @@ mod tests {
             drawn[keys.next(&mut random) as usize] += 1;
         }
         drawn.sort_unstable_by(|a, b| b.cmp(a));
-        // Of a Zipf distribution over a thousand, the first has about an eighth.
+        // With a Zipf distribution over a thousand keys, the first gets about an eighth of the draws.
         assert!((10_000..17_000).contains(&drawn[0]), "{}", drawn[0]);
         assert!(drawn.iter().take(100).sum::<i32>() > 50_000);
         assert_eq!((keys.rank(0.0), keys.rank(1.0) < 1000), (0, true));

@@ -18,9 +18,9 @@ pub use tpch::Lines;
 /// One of the workloads at one size.
 #[derive(Clone)]
 pub enum Workload {
-    /// So many records.
+    /// YCSB with that many records.
     Ycsb { records: u32 },
-    /// At this scale factor, with one of its queries.
+    /// TPC-H at this scale factor, with one of its queries.
     Tpch { scale: f64, query: String },
 }
 
@@ -28,7 +28,7 @@ pub enum Workload {
 #[derive(Clone)]
 pub enum Mix {
     Ycsb(ycsb::Mix),
-    /// One of the nine, drawn evenly.
+    /// One of the nine transactions, drawn evenly.
     Nine,
 }
 
@@ -41,7 +41,7 @@ pub enum Rows {
 
 /// A client's transactions.
 pub trait Transactions: Send {
-    /// The next one; whether it has changed something.
+    /// Runs the next transaction; returns whether it has changed anything.
     fn one(&mut self, client: &mut Client) -> std::result::Result<bool, postgres::Error>;
 }
 
@@ -53,7 +53,7 @@ impl Workload {
         }
     }
 
-    /// Records or scale factor.
+    /// The number of records, or the scale factor.
     pub fn size(&self) -> Value {
         match self {
             Workload::Ycsb { records } => json!(records),

@@ -21,7 +21,7 @@ pub struct Mix {
     pub name: String,
     /// The share of transactions that only read.
     reads: f64,
-    /// The others read a record and change it, in one transaction.
+    /// Whether a transaction reads a record and then changes it. The other transactions do one of both.
     read_first: bool,
 }
 
@@ -55,7 +55,7 @@ pub fn load(config: &Config, records: u32) -> Result<()> {
     Ok(client.batch_execute("VACUUM ANALYZE")?)
 }
 
-/// Everything is looked at.
+/// The query that reads everything.
 pub fn query() -> Query {
     let lengths: Vec<_> = (0..FIELDS).map(|field| format!("length(field{field})")).collect();
     let sql = format!("SELECT count(*), sum({}) FROM usertable", lengths.join(" + "));
