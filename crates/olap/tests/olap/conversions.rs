@@ -12,7 +12,7 @@ use crate::times::{DAY, date, lengths};
 
 const SECOND: i64 = 1_000_000;
 
-/// Whether [`call`] knows it.
+/// Whether [`call`] knows the function.
 pub fn knows(function: Named, types: &[Type]) -> bool {
     use Named::*;
     let to_text = function == ToText && !matches!(types[0], Type::Int16 | Type::Int32 | Type::Int64 | Type::Numeric);
@@ -213,7 +213,7 @@ fn moment(day: i64, time: Option<i64>, zone: &str) -> String {
     format!("{year:04}-{month:02}-{of_month:02}{time}{zone}{era}")
 }
 
-/// With all its seconds, and what is behind the point as far as it is not zero.
+/// The clock with its seconds, and the digits behind the point without trailing zeros.
 fn full_clock(time: i64) -> String {
     let (whole, behind) = (time / SECOND, time % SECOND);
     let seconds = format!("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
@@ -278,7 +278,7 @@ fn float(value: &Literal, single: bool) -> String {
     format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// Days and microseconds of what is written as ISO 8601 has it, without a zone.
+/// Days and microseconds of a text in the form of ISO 8601, without a zone.
 fn read(text: &str) -> Result<(i64, i64), Raised> {
     let field = |from: usize, to: usize| -> Result<i64, Raised> {
         let digits = text.get(from..to).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
@@ -307,7 +307,7 @@ fn read(text: &str) -> Result<(i64, i64), Raised> {
     Ok((days, seconds * SECOND + behind))
 }
 
-/// The longest of the matches that begin first, at `search` or behind.
+/// The longest of the matches that begin first, at `search` or behind it.
 fn first(regular: &Regular, text: &[char], search: usize) -> Option<(usize, usize)> {
     (search..=text.len()).find_map(|from| Some((from, *ends(regular, text, from, false).last()?)))
 }
@@ -341,7 +341,7 @@ fn ends(regular: &Regular, text: &[char], from: usize, any_case: bool) -> Vec<us
         Regular::Captured(inner) => ends(inner, text, from, any_case),
         Regular::Repeated { what, least, most } => {
             let (mut at, mut found) = (vec![from], vec![]);
-            // No more often than there are characters, beyond the required number.
+            // A repetition beyond the required number needs at least a character.
             for times in 0..=most.unwrap_or(text.len() as u32 + least) {
                 if times >= *least {
                     found.extend(&at);

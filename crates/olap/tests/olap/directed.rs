@@ -17,7 +17,7 @@ fn eval(types: &[Type], row: &[Value], expr: Expr) -> Result<Value, FailureKind>
     Ok(run(&plan, &[row.to_vec()])?.remove(0).remove(0))
 }
 
-/// `left op right` over two columns, and with either side as a constant: all must agree.
+/// `left op right` over two columns, and with either side as a constant: all must give the same result.
 fn arithmetic(op: ArithOp, ty: Type, types: [Type; 2], left: Value, right: Value) -> Result<Value, FailureKind> {
     let row = [left.clone(), right.clone()];
     let constants = [literal(types[0], left), literal(types[1], right)];
@@ -43,11 +43,11 @@ fn aggregate(ty: Type, values: Vec<Value>, agg: Agg) -> Result<Row, FailureKind>
     plan.grouping = grouping(vec![], vec![agg.clone()]);
     let table: Vec<Row> = values.into_iter().map(|v| vec![v]).collect();
     let ungrouped = run(&plan, &table).map(|mut rows| rows.remove(0));
-    // The same with a key: another code path, the same answer.
+    // The same with a key takes another code path and must give the same answer.
     plan.grouping = grouping(vec![integer(Type::Int32, 7)], vec![agg]);
     let grouped = run(&plan, &table).map(|rows| rows.into_iter().next());
     match (&ungrouped, grouped) {
-        // As text, where NaN equals NaN.
+        // Results are compared as text, in which NaN equals NaN.
         (Ok(row), Ok(Some(grouped))) => assert_eq!(format!("{:?}", &grouped[1..]), format!("{row:?}")),
         (Err(kind), grouped) => assert_eq!(grouped, Err(*kind)),
         (Ok(_), grouped) => assert!(table.is_empty() && grouped == Ok(None), "{grouped:?}"),
@@ -273,7 +273,7 @@ fn an_earlier_operand_guards_a_later_one() {
 
 #[test]
 fn null_slots_raise_nothing() {
-    // The test's tables have values in null slots that raise in any arithmetic.
+    // Null slots of the test's tables hold values that raise errors in any arithmetic.
     let arithmetic = [
         (Type::Int16, vec![ArithOp::Sub, ArithOp::Mul, ArithOp::Add]),
         (Type::Int64, vec![ArithOp::Sub, ArithOp::Mul, ArithOp::Add]),
@@ -485,7 +485,7 @@ fn plans_that_are_not_well_formed_are_refused() {
 #[test]
 fn joins_that_are_not_inner() {
     use JoinKind::*;
-    // a (id, x), b (id, y): id 2 twice, nulls that meet nobody.
+    // a (id, x), b (id, y): id 2 twice, and nulls without partners.
     let (left, right) = (
         [[Some(1), Some(10)], [Some(2), Some(20)], [None, Some(30)]],
         [[Some(2), Some(200)], [Some(2), Some(300)], [Some(4), None], [None, Some(500)]],
@@ -520,13 +520,13 @@ fn joins_that_are_not_inner() {
     assert_eq!(joined(Full, std::slice::from_ref(&same)), [&["- - - 500", "- - 4 -"], &alone[..], &pairs].concat());
     assert_eq!(joined(Semi, std::slice::from_ref(&same)), ["2 20"]);
     assert_eq!(joined(Anti, std::slice::from_ref(&same)), ["- 30", "1 10"]);
-    // What is no key decides about partners, not about rows.
+    // Conditions other than the key decide about partners, not about rows.
     let small = cmp(CmpOp::Lt, column(1, 1), integer(Type::Int64, 250));
     let later = cmp(CmpOp::Gt, column(0, 1), integer(Type::Int64, 25));
     assert_eq!(joined(Left, &[same.clone(), small.clone()]), [&alone[..], &pairs[..1]].concat());
     assert_eq!(joined(Left, &[same.clone(), later.clone()]), ["- 30 - -", "1 10 - -", "2 20 - -"]);
     assert_eq!(joined(Anti, &[same.clone(), later.clone()]), ["- 30", "1 10", "2 20"]);
-    // Without a key.
+    // The same without a key.
     assert_eq!(joined(Semi, &[later.clone(), small.clone()]), ["- 30"]);
     assert_eq!(joined(Anti, &[]), Vec::<String>::new());
     assert_eq!(joined(Left, &[later, small]), ["- 30 2 200", "1 10 - -", "2 20 - -"]);

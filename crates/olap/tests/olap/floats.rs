@@ -1,4 +1,4 @@
-//! Aggregates of floats by exact sums; the engine, like PostgreSQL, comes near to that in any order of rows.
+//! Aggregates of floats by exact sums. The engine, like PostgreSQL, comes near to these in any order of rows.
 
 use plan::catalogue::{FloatAgg, MAX_SUMMED, PairAgg, Spread};
 use plan::{Literal, Plan, Rel};
@@ -83,7 +83,7 @@ fn largest(floats: &[f64]) -> Result<f64, Raised> {
     if largest > MAX_SUMMED { Err(Raised) } else { Ok(largest) }
 }
 
-/// With one rounding at the end: what additions lose is kept in parts that do not overlap.
+/// The sum with a single rounding at the end: the digits that additions lose are kept in parts that do not overlap.
 fn sum(floats: &[f64]) -> f64 {
     if floats.iter().any(|f| !f.is_finite()) {
         return floats.iter().filter(|f| !f.is_finite()).sum();
@@ -127,7 +127,7 @@ pub fn are_summed(plan: &Plan) -> bool {
 /// Whether two results are the same, apart from the rounding of floats up to this magnitude.
 pub fn alike(a: &[Row], b: &[Row], largest: f64) -> bool {
     let mut left: Vec<&Row> = b.iter().collect();
-    // Several may be near enough; the partner is the one that equals it in most columns, keys among them.
+    // Several rows may be near enough. The partner is the one that equals it in most columns, including keys.
     let mut has_partner = |row: &Row| {
         let is_near = |other: &Row| row.iter().zip(other).all(|(a, b)| near(a, b, largest));
         let equal = |other: &Row| row.iter().zip(other).filter(|(a, b)| near(a, b, 0.0)).count();

@@ -1,5 +1,5 @@
-//! A forked child's work, done here: programs over columns in place of the engine's operators. Tests with processes
-//! show that it works in a child.
+//! A forked child's work, run in this process: programs over columns in place of the engine's operators. Tests with
+//! real child processes show that it works there.
 
 use std::sync::Arc;
 
@@ -71,8 +71,8 @@ fn random_plans_agree_with_the_interpreter() {
                 answers += 1;
             }
             (Ok(told), Err(_)) => assert!(interpreter.errors_may_vanish(), "no error but {told:?}\n{}", context()),
-            // If a child gives up, the heap answers. The child computes before it knows whether the result is needed,
-            // and some decimals here are none: those of more than 38 digits.
+            // If a child gives up, the heap answers. The child computes values before it knows whether they are needed.
+            // Some values are too large for a decimal of 38 digits.
             (Err(failure), expected) => {
                 assert_ne!(failure.kind, FailureKind::Internal, "{failure:?}\n{}", context());
                 let alone = failure.message.contains("of more than") || has_decimals(&plan);
@@ -85,7 +85,8 @@ fn random_plans_agree_with_the_interpreter() {
     assert!(single.is_some() || answers > 300);
 }
 
-/// Groups by a decimal, a date, a text and a truth value, of rows that an expression of every step lets pass.
+/// Groups by a decimal, a date, a text and a truth value. The condition has an expression with every kind of step and
+/// lets all rows pass.
 #[test]
 fn groups_of_every_kind_over_several_chunks() {
     let types = [Type::Int32, DECIMAL, Type::Date, Type::Char, Type::Bool, Type::Decimal128 { scale: 4 }, Type::Int64];
@@ -124,10 +125,10 @@ fn groups_of_every_kind_over_several_chunks() {
         ],
     );
     check(&plan, &types, &table, 60);
-    // All of it one group.
+    // All rows are one group.
     plan.grouping = grouping(vec![], vec![Agg::CountStar, Agg::Avg(column(0, 0)), Agg::Max(column(0, 5))]);
     check(&plan, &types, &table, 1);
-    // No rows: one group, of nothing.
+    // Without rows there is one group over nothing.
     plan.filters = vec![cmp(CmpOp::Gt, column(0, 0), integer(Type::Int32, 100))];
     check(&plan, &types, &table, 1);
     check(&plan, &types, &[], 1);
@@ -154,13 +155,13 @@ fn what_a_child_cannot_answer_is_given_up() {
         run(&level.plan(), &[], &view).expect("a child can begin it")
     };
     let kind = |level: &Level, table: &[Row]| answer(level, table).unwrap_err().kind;
-    // More groups than there is room for.
+    // There are more groups than the table has room for.
     let mut plan = plan_over(&[&[Type::Int64]]);
     plan.grouping = grouping(vec![column(0, 0)], vec![Agg::CountStar]);
     let many: Vec<Row> = (0..70_000).map(|i| vec![int(i)]).collect();
     assert_eq!(kind(&plan, &many), FailureKind::Forked);
     assert_eq!(answer(&plan, &many[..60_000]).unwrap().len(), 60_000);
-    // Sums that are no bigint, and no decimal.
+    // Sums that fit neither a bigint nor a decimal.
     plan.grouping = grouping(vec![], vec![Agg::Sum(column(0, 0))]);
     let mut wide = plan_over(&[&[Type::Decimal128 { scale: 0 }]]);
     wide.grouping = plan.grouping.clone();
@@ -168,7 +169,7 @@ fn what_a_child_cannot_answer_is_given_up() {
     assert_eq!(kind(&wide, &[vec![decimal(most)], vec![decimal(1)]]), FailureKind::DecimalTooWide);
     assert_eq!(kind(&wide, &[vec![decimal(most)], vec![decimal(most)], vec![decimal(most)]]), FailureKind::Forked);
     assert_eq!(answer(&wide, &[vec![decimal(most)], vec![decimal(-1)]]).unwrap(), [[decimal(most - 1)]]);
-    // A value that is an error, of a row that counts and of one that does not.
+    // A value that is an error: once in a row that counts, and once in a row that does not.
     let mut sums = plan_over(&[&[Type::Int32]]);
     let more = arith(ArithOp::Add, Type::Int32, column(0, 0), integer(Type::Int32, 1));
     sums.grouping = grouping(vec![], vec![Agg::Max(more)]);
@@ -176,13 +177,13 @@ fn what_a_child_cannot_answer_is_given_up() {
     assert_eq!(kind(&sums, &table), FailureKind::Forked);
     sums.filters = vec![cmp(CmpOp::Lt, column(0, 0), integer(Type::Int32, 5))];
     assert_eq!(answer(&sums, &table).unwrap(), [[int(2)]]);
-    // A text that is too long, among the keys.
+    // One of the keys is a text that is too long.
     let mut texts = plan_over(&[&[Type::Char]]);
     texts.grouping = grouping(vec![column(0, 0)], vec![Agg::CountStar]);
     let table = |text: &str| vec![vec![Some(Literal::Text(text.into()))]];
     assert_eq!(kind(&texts, &table("0123456789abcdef")), FailureKind::Forked);
     assert_eq!(answer(&texts, &table("0123456789abcde")).unwrap().len(), 1);
-    // It is no short one, and the filter knows that.
+    // The text is too long for a child, but the filter can still tell that it differs from a short one.
     texts.grouping = grouping(vec![], vec![Agg::CountStar]);
     texts.filters = vec![cmp(CmpOp::Ne, column(0, 0), text("0123456789abcde"))];
     assert_eq!(answer(&texts, &table("0123456789abcdef")).unwrap(), [[int(1)]]);

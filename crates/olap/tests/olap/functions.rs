@@ -13,7 +13,7 @@ use crate::numerics;
 use crate::table::Value;
 use crate::times;
 
-/// A call with these values, none of which is null if the function is strict.
+/// A call with these values. None of them is null if the function is strict.
 pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcome {
     let present = || args.iter().flatten().cloned();
     Ok(match function {
@@ -54,7 +54,7 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
 }
 
 fn of_float(function: Named, ty: Type, a: f64) -> Result<Literal, Raised> {
-    // To the nearest, even where two are as near.
+    // Rounds to the nearest integer, and to the even one if two are as near.
     let rounded = || {
         let below = a.floor();
         let up = a - below > 0.5 || a - below == 0.5 && below.rem_euclid(2.0) != 0.0;
@@ -119,14 +119,14 @@ fn from_epoch(seconds: f64) -> Result<Literal, Raised> {
     }
 }
 
-/// A function of an integer, or of a decimal in its units.
+/// A function of an integer, or of a decimal given in its units.
 fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Value>) -> Result<Literal, Raised> {
     let b = second.and_then(|value| value.as_ref().and_then(decimal)).unwrap_or_default();
     let scale = if second.is_some() && matches!(function, Named::Round | Named::Trunc) { ty.scale() } else { 0 };
     let one = 10i128.pow((from.scale() - scale).into());
     let floor = a.div_euclid(one);
     let rest = a.rem_euclid(one);
-    // The fraction is compared with its difference to one; if both are equal, away from zero.
+    // The fraction is compared with its difference to one; if both are equal, rounding goes away from zero.
     let rounded = match rest.cmp(&(one - rest)) {
         Ordering::Greater => floor + 1,
         Ordering::Equal if a > 0 => floor + 1,
@@ -165,7 +165,7 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
 
 /// The quotient by long division, one decimal digit after the other, to 16 significant digits in groups of four.
 fn average(sum: i128, scale: usize, count: i128) -> Option<i128> {
-    /// The first group that is not zero, and how many groups stand between it and the point.
+    /// The first group that is not zero, and the number of groups between it and the point.
     fn leading(number: &str) -> (i32, u32) {
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let whole = format!("{}{whole}", "0".repeat((4 - whole.len() % 4) % 4));
@@ -217,7 +217,7 @@ fn of_text(function: Named, ty: Type, args: &[Literal]) -> Result<Literal, Raise
     };
     let (t, own) = (text(0), text(0).len() as i64);
     let bytes = |chars: &[char]| chars.iter().map(|c| c.len_utf8()).sum::<usize>() as i64;
-    // Characters from a position to another, from 1, as far as there are such.
+    // The characters from one position to another, counted from 1, as far as they exist.
     let between = |first: i64, last: i64| -> Vec<char> {
         (1..).zip(&t).filter(|(i, _)| (first..=last).contains(i)).map(|(_, c)| *c).collect()
     };
@@ -232,7 +232,7 @@ fn of_text(function: Named, ty: Type, args: &[Literal]) -> Result<Literal, Raise
         Named::Substring if args.len() == 2 => between(integer(1), i64::MAX),
         Named::Substring if integer(2) < 0 => return Err(Raised),
         Named::Substring => match integer(1) + integer(2) - 1 {
-            // An end that no integer holds is none.
+            // An end beyond the range of integers counts as no end.
             last if last >= i32::MAX as i64 => between(integer(1), i64::MAX),
             last => between(integer(1), last),
         },
@@ -288,7 +288,7 @@ fn trimmed_left(text: Vec<char>, set: &[char]) -> Vec<char> {
     text.into_iter().skip_while(|c| set.contains(c)).collect()
 }
 
-/// At its start, and turned round.
+/// Trimmed at its start, and reversed.
 fn trimmed(text: Vec<char>, set: &[char]) -> Vec<char> {
     reversed(trimmed_left(text, set))
 }
@@ -308,7 +308,7 @@ fn field(text: &[char], delimiter: &[char], number: i64) -> Result<Vec<char>, Ra
     Ok(usize::try_from(index).ok().and_then(|index| fields.get(index).cloned()).unwrap_or_default())
 }
 
-/// By trying everything.
+/// Matches by trying everything.
 fn like(text: &[char], pattern: &[char]) -> Result<bool, Raised> {
     Ok(match pattern {
         [] => text.is_empty(),

@@ -29,11 +29,11 @@ const OVERFLOWS: [FailureKind; 4] = [
 struct Pattern {
     rows: usize,
     nulls: f64,
-    /// The magnitude of the numbers that are computed with.
+    /// The magnitude of the numbers that take part in arithmetic.
     magnitude: i64,
     /// The number of different keys.
     kinds: i64,
-    /// Rows that the view sees as they were before.
+    /// The share of rows that have changed since the view was taken.
     changed: f64,
 }
 
@@ -141,7 +141,7 @@ fn check(pattern: &Pattern, queries: u64) -> u64 {
         let expected = interpreter.run();
         let context = || format!("query {query} of {pattern:?}: {plan:#?}");
         let text = engines[0].explain(&plan, &[], views.to_vec()).unwrap();
-        // Sums of constants alone are not.
+        // Sums of constants alone are not fused.
         fused += u64::from(text.contains("FusedGroups"));
         for engine in &engines {
             let told = runtime.block_on(rows(engine, &level, &[], &views));
@@ -190,7 +190,7 @@ fn groups_are_right_be_they_few_or_many() {
     for (kinds, rows, queries) in [(1, 20_000, 15), (2, 20_000, 15), (7, 20_000, 15), (30, 12_000, 15)] {
         check(&Pattern { kinds, nulls: 0.01, ..pattern(rows, 1_000) }, queries);
     }
-    // More than codes of one byte tell apart, and more than are worth their slots.
+    // More keys than codes of one byte can distinguish, and more than are worth a slot each.
     for (kinds, rows, queries) in [(200, 10_000, 12), (300, 10_000, 12), (3_000, 9_000, 6)] {
         check(&Pattern { kinds, nulls: 0.01, ..pattern(rows, 1_000) }, queries);
     }

@@ -36,10 +36,10 @@ pub struct Case {
 
 const INTEGERS: [Type; 3] = [Type::Int16, Type::Int32, Type::Int64];
 
-/// How wild the values are.
+/// How extreme the values are.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
-    /// Few values: they meet in joins and groups, and hardly anything raises.
+    /// Few values: they often meet in joins and groups, and hardly any raises an error.
     Calm,
     /// Ends of ranges, infinities, NaN.
     Wild,
@@ -66,13 +66,13 @@ struct Generator<'a> {
     rng: &'a mut StdRng,
     mood: Mood,
     case: Case,
-    /// Rows of a table.
+    /// The largest number of rows of a table.
     most: usize,
     /// Columns that expressions may read.
     visible: Vec<ColumnId>,
-    /// Columns of the rows around a subquery, which expressions may read too.
+    /// Columns of the outer rows of a subquery, which expressions may read too.
     around: Vec<ColumnId>,
-    /// Nothing is computed of what comes now, so that it may differ in its last digits.
+    /// Whether later operators compute nothing from the next value, so that its last digits may differ.
     is_last: bool,
 }
 
@@ -139,7 +139,7 @@ impl Generator<'_> {
     fn scan(&mut self) -> Rel {
         let number = self.case.tables.len();
         let types: Vec<Type> = if number > 0 && self.chance(0.3) {
-            // The first table once more.
+            // The first table is read once more.
             self.case.tables.push(self.case.tables[0].clone());
             self.case.views.push(self.case.views[0].clone());
             self.case.plan.relations[0].columns.clone()
@@ -180,7 +180,7 @@ impl Generator<'_> {
     fn apply(&mut self, left: usize, right: usize, depth: u32) -> Rel {
         let left = self.rel(left, depth);
         let wall = self.around.len();
-        // Which of two zeros a subquery is given is open.
+        // The engine may give either of two equal zeros to a subquery.
         let readable = left.columns().into_iter().filter(|id| !self.type_of(*id).is_float());
         self.around.extend(readable.collect::<Vec<_>>());
         let mut rows = self.rel(right, depth);
@@ -208,7 +208,7 @@ impl Generator<'_> {
         left.apply(kind, rows, conditions)
     }
 
-    /// All rows as one group, with what may be asked of it above.
+    /// All rows as one group, and above it operators that may follow such a group.
     fn total(&mut self, input: Rel) -> Rel {
         let aggregates = self.aggregates();
         let mut rel = Rel::Aggregate { input: Box::new(input), keys: vec![], aggregates };
@@ -264,7 +264,7 @@ impl Generator<'_> {
         aggregates
     }
 
-    /// The first rows in an order that leaves only equal rows in any order; or some rows of which only the number is
+    /// The first rows in an order that leaves only equal rows in any order, or some rows of which only the number is
     /// read.
     fn top(&mut self, input: Rel) -> Rel {
         let range = Range { offset: self.number_of_rows(0.5), count: self.number_of_rows(0.9), ties: self.chance(0.3) };
@@ -279,7 +279,7 @@ impl Generator<'_> {
         let whole = !range.ties || self.chance(0.5);
         by.extend(input.columns().into_iter().filter(|_| whole).map(Expr::column));
         let order: Vec<SortKey> = by.into_iter().map(|expr| self.sort_key(expr)).collect();
-        // Cut off between rows that differ, the choice would be free.
+        // If the limit fell between different rows that are equal in the order, the engine would be free to choose.
         let range = Range { offset: range.offset.filter(|_| whole), ..range };
         let keys =
             if self.chance(0.4) { (0..self.rng.random_range(1..3)).map(|_| self.any_expr()).collect() } else { vec![] };
@@ -305,7 +305,7 @@ impl Generator<'_> {
         Rel::Unfold { input: Box::new(input), unfold }
     }
 
-    /// Window functions over rows that nothing but equal ones leaves in any order.
+    /// Window functions over rows whose order is complete up to equal rows.
     fn window(&mut self, input: Rel) -> Rel {
         let partition = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
         let order: Vec<Expr> = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
@@ -391,7 +391,7 @@ impl Generator<'_> {
         (*known.choose(self.rng).unwrap()).to_owned()
     }
 
-    /// For LIMIT or OFFSET: perhaps none, perhaps null.
+    /// A number for LIMIT or OFFSET: it may be missing or null.
     fn number_of_rows(&mut self, often: f64) -> Option<Expr> {
         if !self.chance(often) {
             return None;

@@ -1,10 +1,10 @@
 //! The reference interpreter: a naive reading of the plan's documented semantics, one row at a time, to compare the
 //! engine with.
 //!
-//! It is lenient where PostgreSQL leaves the order of evaluation open. A conjunction with a false operand is false
-//! even if another one raises, and an error matters only if its value or row does. So errors are kept as values and
-//! marks of rows until something needs them. An error that it reports must be one. Whether an error is possible at
-//! all is answered by [`Interpreter::may_raise`], which evaluates everything on everything.
+//! It is lenient where PostgreSQL leaves the order of evaluation open. A conjunction with a false operand is false even
+//! if another one raises an error, and an error matters only if its value or row does. So errors are kept as values and
+//! marks of rows until something needs them. An error that the interpreter reports must be raised by the engine, too.
+//! [`Interpreter::may_raise`] tells whether an error is possible at all; it evaluates everything on everything.
 
 mod doubt;
 mod lists;
@@ -30,13 +30,14 @@ pub use self::lists::ELEMENT;
 use self::values::*;
 pub use self::values::{decimal, fit, order, order_in, same_row};
 
-/// An error, of whatever kind.
+/// An error of any kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Raised;
 
 pub type Outcome = Result<Value, Raised>;
 
-/// Values by column. If it is `doubtful`, an error was met on the way to it: whoever needs it meets the error.
+/// Values by column. If `doubtful` is set, an error was met on the way to the row, and every operator that needs the
+/// row meets the error.
 #[derive(Clone)]
 pub struct Tuple {
     pub values: Vec<Outcome>,
@@ -49,7 +50,7 @@ pub struct Rows {
     pub tuples: Vec<Tuple>,
 }
 
-/// How a condition, or several, turned out.
+/// The result of a condition, or of several.
 #[derive(PartialEq)]
 enum Verdict {
     True,
@@ -171,7 +172,7 @@ impl Interpreter<'_> {
         (1..).zip(all).map(|(number, value)| with(Ok(value), Ok(Some(Literal::Int(number))), false)).collect()
     }
 
-    /// The right side anew for each row of the left one.
+    /// Computes the right side anew for each row of the left one.
     fn apply(&self, kind: JoinKind, left: Rows, right: &Rel, conditions: &[Expr]) -> Vec<Tuple> {
         let mut joined = Vec::new();
         for tuple in &left.tuples {
@@ -184,7 +185,7 @@ impl Interpreter<'_> {
         joined
     }
 
-    /// An operator that reads a row around it, with that row's values; and whether one of these is an error.
+    /// Runs an operator that reads an outer row, with that row's values. Also tells whether one of these is an error.
     fn given(&self, rel: &Rel, columns: &[ColumnId], values: &[Outcome]) -> (Rel, bool) {
         let (mut rel, raised) = (rel.clone(), Cell::new(false));
         let with = |id: ColumnId| {

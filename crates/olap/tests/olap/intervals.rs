@@ -1,4 +1,4 @@
-//! Intervals as months, days and microseconds, each computed with as PostgreSQL's source has it.
+//! Intervals as months, days and microseconds, each computed as in PostgreSQL's source.
 
 use plan::{Field, Interval, Literal, Named, Type};
 use rand::Rng;
@@ -37,7 +37,7 @@ fn checked(parts: Parts) -> Result<Literal, Raised> {
     within(parts)?.number().map(Literal::Decimal).ok_or(Raised)
 }
 
-/// The interval of these parts, which the engine's number may have no room for.
+/// The interval of these parts, for which the engine's number may have no room.
 fn within([months, days, microseconds]: Parts) -> Result<Interval, Raised> {
     let (months, days) = (i32::try_from(months).map_err(|_| Raised)?, i32::try_from(days).map_err(|_| Raised)?);
     let microseconds = i64::try_from(microseconds).map_err(|_| Raised)?;
@@ -49,7 +49,7 @@ pub fn parts(value: &Literal) -> Parts {
     [months.into(), days.into(), microseconds.into()]
 }
 
-/// Whether [`call`] knows it.
+/// Whether [`call`] knows the function.
 pub fn knows(function: Named, types: &[Type]) -> bool {
     use Named::*;
     let moves = matches!(function, PlusInterval | MinusInterval | PlusIntervalIn | MinusIntervalIn);
@@ -138,7 +138,7 @@ pub fn sum(values: &[Literal]) -> Result<Value, Raised> {
     if all.is_empty() { Ok(None) } else { checked([total(0), total(1), total(2)]).map(Some) }
 }
 
-/// The interval so far on the way from one to another.
+/// The interval up to this step, on the way from one value to another.
 pub fn between(low: &Literal, next: &Literal, part: f64) -> Result<Literal, Raised> {
     let (low, next) = (parts(low), parts(next));
     let whole: Parts = std::array::from_fn(|i| next[i] - low[i]);
@@ -219,7 +219,7 @@ fn extracted(field: Field, [months, days, time]: Parts) -> Result<Literal, Raise
         Field::Epoch => (years * 1461 + months % 12 * 120 + days * 4) * 21_600 * SECOND + time,
         other => panic!("{other:?} of an interval"),
     };
-    // What is added last may bring it back, but then it was too large before.
+    // The part that is added last may bring the sum back into range, but it was too large before.
     if field == Field::Epoch && i64::try_from(part - time).is_err() {
         return Err(Raised);
     }
@@ -244,7 +244,7 @@ fn part(field: Field, [months, days, time]: Parts) -> f64 {
     }
 }
 
-/// The difference of two points in time as a calendar shows them.
+/// The difference of two points in time, as a calendar shows them.
 pub fn age(a: i64, b: i64, shown: impl Fn(i64) -> i64) -> Result<Literal, Raised> {
     let infinite = |time: i64| [i64::MIN, i64::MAX].contains(&time);
     if infinite(a) || infinite(b) {

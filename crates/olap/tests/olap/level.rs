@@ -1,10 +1,10 @@
-//! One SELECT level, the most frequent kind of plan: tables that are joined inner, filtered, perhaps grouped.
+//! One SELECT level, the most frequent kind of plan: tables in inner joins, conditions, and perhaps groups.
 
 use std::borrow::Cow;
 
 use plan::{Agg, Aggregation, ColumnId, Computed, Expr, JoinKind, Plan, Rel, Relation, RelationColumn, Type};
 
-/// More columns than a table here has: their numbers follow from those of table and column.
+/// More columns than any table here has. A column's number follows from its table's and its own.
 const WIDTH: usize = 16;
 
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl AsPlan for Level {
     }
 }
 
-/// Groups the rows; the groups' columns are what is returned then.
+/// Groups the rows; the plan then returns the groups' columns.
 fn group(plan: &mut Plan, grouping: &Grouping) {
     let typed = plan.clone();
     let mut new = |types: &[Type]| -> Vec<ColumnId> {

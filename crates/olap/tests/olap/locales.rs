@@ -17,7 +17,7 @@ use crate::interpreter::Interpreter;
 use crate::level::relation;
 use crate::table::{Row, TestView, Value, engine, rows, tokio_runtime};
 
-/// Alphabets with orders of their own, and one that every machine has.
+/// Locales with unusual orders, and one that every machine has.
 const NAMES: [&str; 3] = ["cs_CZ.utf8", "sv_SE.utf8", "C.utf8"];
 
 /// The locales that this process can use.
@@ -25,7 +25,7 @@ pub fn known() -> Vec<&'static str> {
     NAMES.into_iter().filter(|name| Locale::named(name).is_some()).collect()
 }
 
-/// Runs this test once more in a process that has all of them, unless this is that process, or none can be made.
+/// Runs this test once more in a process that has all locales, unless this is that process, or no locale can be made.
 pub fn tested_with_all(test: &str) -> bool {
     const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/locales");
     if std::env::var_os("LOCPATH").is_some() || NAMES.iter().any(|name| compile(name, Path::new(FOLDER)).is_none()) {
@@ -46,7 +46,7 @@ fn compile(name: &str, folder: &Path) -> Option<()> {
     let (made, compiled) = (folder.join(format!("{}-{name}", std::process::id())), folder.join(name));
     if !compiled.exists() {
         Command::new("localedef").args(["-c", "-i", source, "-f", "UTF-8"]).arg(&made).output().ok()?;
-        // Another test may have been faster.
+        // Another test may have been faster, so a failure does not matter.
         let _ = std::fs::rename(&made, &compiled);
     }
     compiled.exists().then_some(())
@@ -61,8 +61,8 @@ fn word(rng: &mut StdRng) -> Value {
     (!rng.random_bool(0.1)).then_some(Literal::Text(word))
 }
 
-/// A window over two texts with an integer between them, and `first` as the order's locale of the first, `second` of
-/// the second.
+/// A window over two texts with an integer between them. `first` is the locale of the first text's order, `second` that
+/// of the second.
 fn numbered(first: Option<&str>, second: Option<&str>, directions: [bool; 4]) -> Plan {
     let types = [Type::Text, Type::Int32, Type::Char];
     let own = |from: u16, count: u16| (from..from + count).map(ColumnId).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! Times of the hot shapes over the sizes of a TPC-C database of five warehouses; run with `--ignored --nocapture`.
+//! Times of the most important kinds of query, at the sizes of a TPC-C database of five warehouses; run with `--ignored
+//! --nocapture`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -121,7 +122,7 @@ fn hot_shapes() {
     }
 }
 
-/// Milliseconds that this thread has run; with one partition the whole query runs on it, and on a busy machine this
+/// Milliseconds of CPU time of this thread. With one partition the whole query runs on it, and on a busy machine this
 /// is the number to trust.
 fn thread_cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
@@ -137,7 +138,7 @@ fn projected(view: &Arc<dyn TableView>, columns: &[usize]) -> Arc<dyn TableView>
     TestView::of_chunks(types, chunks.collect())
 }
 
-/// Rows put in order: all of them for their numbers, and the first hundred.
+/// Rows in an order: all of them to number them, and the first hundred.
 #[test]
 #[ignore = "measures"]
 fn orders() {

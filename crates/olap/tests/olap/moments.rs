@@ -1,4 +1,4 @@
-//! Time zones, intervals and patterns, as a reader of the documentation would count them out by hand.
+//! Time zones, intervals and patterns, computed as a reader of the documentation would do it by hand.
 
 use plan::{Field, Literal, Named, Type};
 
@@ -9,11 +9,11 @@ use crate::times::{DAY, date, lengths, part, week, weekday};
 
 const SECOND: i64 = 1_000_000;
 const CYCLE: i64 = 146_097 * 86_400;
-/// The first timestamp, and what lies behind the last.
+/// The first timestamp, and the first moment behind the last one.
 const FIRST: i64 = -2_451_545 * DAY;
 const END: i64 = 106_751_983 * DAY;
 
-/// Whether [`call`] knows it.
+/// Whether [`call`] knows the function.
 pub fn knows(function: Named) -> bool {
     use Named::*;
     function.takes_zone() && !matches!(function, ToTextIn | ReadTimestampIn)
@@ -43,7 +43,7 @@ pub fn call(function: Named, types: &[Type], args: &[Value]) -> Result<Option<Li
         return Ok(Some(Literal::Int(infinite)));
     }
     let midnight = if of_date { first.saturating_mul(DAY) } else { first };
-    // A timestamp that was rounded may stand at their end.
+    // A rounded timestamp may lie just beyond the range.
     let clamped = |time: i64| Ok(Some(Literal::Int(if time >= END { END + 1 } else { time.max(FIRST - 1) })));
     match function {
         Named::LocalTime => Ok(Some(Literal::Int(zone().shown(first)))),
@@ -81,8 +81,8 @@ fn valid(time: i64) -> Option<i64> {
     (FIRST..END).contains(&time).then_some(time)
 }
 
-/// The numbers of a zone's description: offset of the beginning, for reading local times, whether it repeats back and
-/// ahead, and then each change.
+/// The numbers of a zone's description: the first offset, the first offset to read local times, whether it repeats
+/// back and ahead, and then each change.
 pub struct Zone {
     first: i64,
     first_local: i64,
@@ -125,8 +125,9 @@ impl Zone {
         time + self.offset(time.div_euclid(SECOND)) * SECOND
     }
 
-    /// The offset before or after a change that shows this local time. If both do, it is the later; if none does, the
-    /// clocks have skipped it, and it is the earlier. No two changes are near each other.
+    /// The offset at this local time, either before or after a change. If both offsets show the time, it is the later
+    /// one. If neither does, the clocks have skipped the time, and it is the earlier one. No two changes are near each
+    /// other.
     pub fn read_local(&self, local: i64) -> i64 {
         let second = local.div_euclid(SECOND);
         let offset = |at: i64| self.offset_from(self.first_local, at);
@@ -156,13 +157,13 @@ fn negated(interval: [i64; 3]) -> [i64; 3] {
     [(months as i32).wrapping_neg().into(), (days as i32).wrapping_neg().into(), microseconds.wrapping_neg()]
 }
 
-/// Month by month, for as long as there are any.
+/// Moves month by month, as long as months remain.
 fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Option<i64> {
     let mut time = valid(time)?;
     if months != 0 {
         let local = zone.shown(time);
         let (mut year, month, of_month, _) = date(local.div_euclid(DAY));
-        // Whole years first, which only the length of February tells apart.
+        // Whole years come first; they only differ in the length of February.
         year += months / 12;
         let mut month = month + months % 12;
         if month > 12 {
@@ -180,7 +181,8 @@ fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Opti
     }
     if days != 0 {
         let local = zone.shown(time);
-        // Some versions of PostgreSQL count no days before the first, though it may be the evening before in a zone.
+        // Some versions of PostgreSQL count no days before the first one, though in a zone it may still be the evening
+        // before.
         if local.div_euclid(DAY) + days < FIRST / DAY {
             return None;
         }
@@ -220,7 +222,7 @@ fn binned(time: i64, origin: i64, length: i64) -> Result<i64, Raised> {
     }
     let since = i128::from(time) - i128::from(origin);
     let bins = since.div_euclid(length.into());
-    // Of a time before the origin that begins a bin PostgreSQL's versions think differently.
+    // PostgreSQL's versions differ for a time before the origin at which a bin begins.
     if i64::try_from(since).is_err() || since < 0 && bins * i128::from(length) == since {
         return Err(Raised);
     }
@@ -231,7 +233,7 @@ fn binned(time: i64, origin: i64, length: i64) -> Result<i64, Raised> {
 const MONTHS: &str = "January February March April May June July August September October November December";
 const DAYS: &str = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday";
 
-/// By what each word of the pattern says. `None`: there is no pattern.
+/// The time as each word of the pattern writes it. `None`: there is no pattern.
 fn written(time: i64, pattern: &str) -> Option<String> {
     let (day, within) = (time.div_euclid(DAY), time.rem_euclid(DAY));
     let (year, month, of_month, of_year) = date(day);

@@ -1,4 +1,4 @@
-//! Conversions of numerics, whose own arithmetic `anker_numeric` compares with PostgreSQL.
+//! Conversions of numerics. Their arithmetic is compared with PostgreSQL's by tests of `anker_numeric`.
 
 use numeric::{Numeric, Total};
 use plan::{ArithOp, Literal, Named, Type};
@@ -81,7 +81,7 @@ pub fn call(function: Named, args: &[Value]) -> Result<Literal, Raised> {
     }
 }
 
-/// `None`: there are none.
+/// `None`: there are no values.
 pub fn sum(values: &[Literal]) -> Result<Value, Raised> {
     let mut total = Total::default();
     values.iter().for_each(|value| total.add(&of(value)));

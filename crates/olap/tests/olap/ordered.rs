@@ -1,4 +1,4 @@
-//! The interpreter's reading of what depends on an order.
+//! The interpreter's reading of operators that depend on an order.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use plan::{
 use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order, order_in, same_row};
 use crate::table::{Row, Value};
 
-/// A row, behind what its place depends on: the order, and what breaks ties.
+/// A row, and before it the values that decide its place: the order's keys, and those that break ties.
 type Member = (Row, Row, Tuple);
 
 impl Interpreter<'_> {
@@ -71,7 +71,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// The order of two rows, of which these are the values that decide it.
+/// The order of two rows, given the values that decide it.
 pub fn compare(by: &[SortKey], a: &Row, b: &Row) -> Ordering {
     let one = |(key, (a, b)): (&SortKey, (&Value, &Value))| match (a, b) {
         (Some(a), Some(b)) if key.descending => order_in(key.locale.as_deref(), b, a),
@@ -99,7 +99,7 @@ impl Interpreter<'_> {
             let place = values(&mut by.iter().map(|key| &key.expr));
             let tie = values(&mut ties.iter().map(|key| &key.expr));
             tainted |= tuple.doubtful;
-            // Nobody may ask what the functions give.
+            // If one of them is an error, nobody may need the functions' results.
             let (Ok(key), Ok(place), Ok(tie)) = (key, place, tie) else {
                 tainted = true;
                 partitions.push((vec![], vec![(vec![], vec![], tuple)]));
@@ -218,7 +218,7 @@ impl Interpreter<'_> {
                 let mut best: Option<(Literal, Value)> = None;
                 for row in frame {
                     let Some(key) = value(&image, *row)? else { continue };
-                    // The last one of equal ones.
+                    // The last of equal values counts.
                     let is_better = best.as_ref().is_none_or(|(best, _)| match agg {
                         Agg::Min(_) => order(&key, best).is_le(),
                         _ => order(&key, best).is_ge(),

@@ -16,10 +16,10 @@ use crate::ordered::compare;
 use crate::stored::stored;
 use crate::table::{Row, TestView, Value, engine, rows_as, spilling_engine, tokio_runtime};
 
-/// Unless `ANKER_CASES` says another number.
+/// The number of cases, unless `ANKER_CASES` gives another one.
 const CASES: u64 = 12_000;
 
-/// Says which case it was, if anything panics.
+/// Prints the present case if anything panics.
 struct Current(u64);
 
 impl Drop for Current {
@@ -51,10 +51,10 @@ fn random_plans_agree_with_the_interpreter() {
         let largest_float = Cell::new(0.0);
         let interpreter = Interpreter { plan: &plan, params: &params, tables: &tables, largest_float };
         let expected = interpreter.run();
-        // Of many threads the joins are in any order.
+        // Engines with many threads run the joins in a random order.
         let random = JoinOrder::Random(seed);
         let orders = [JoinOrder::Cheapest, random, JoinOrder::Cheapest, JoinOrder::Cheapest, random];
-        // What has rows in memory already puts others on disk.
+        // In small pieces: an operator that already has rows in memory puts the further ones on disk.
         let relations = plan.relations.iter().zip(&tables);
         let in_pieces = relations.map(|(relation, rows)| TestView::of_pieces(&relation.columns, rows, 3)).collect();
         let mut rng = StdRng::seed_from_u64(seed);
@@ -92,7 +92,7 @@ fn random_plans_agree_with_the_interpreter() {
     assert!(is_single || (summed_floats > answers / 50 && sorted_rows > answers / 50));
 }
 
-/// That rows are those of the interpreter, as far as it says.
+/// Checks that the rows are those of the interpreter, as far as it decides them.
 pub fn assert_alike(told: &[Row], expected: &[Row], interpreter: &Interpreter, context: impl Fn() -> String) {
     let plan = interpreter.plan;
     let grouped = operators(plan).iter().any(|rel| {
@@ -106,7 +106,8 @@ pub fn assert_alike(told: &[Row], expected: &[Row], interpreter: &Interpreter, c
     }
 }
 
-/// Checks that the rows of a sorting plan are in order, as far as they show their keys. Returns how many are.
+/// Checks that the rows of a sorting plan are in order, as far as they show their keys. Returns the number of rows
+/// that were compared.
 fn assert_in_order(told: &[Row], plan: &Plan, context: impl Fn() -> String) -> usize {
     let Some((order, _)) = plan.order() else { return 0 };
     let shown = |key: &SortKey| plan.output.iter().position(|output| *output == key.expr);
@@ -164,8 +165,7 @@ fn operators(plan: &Plan) -> Vec<&Rel> {
     all
 }
 
-/// Rows as text, in an order of their own. A group may show any of its equal floats, and any of equal rows may be
-/// first.
+/// Rows as sorted text. A group may show any of its equal floats, and any of several equal rows may be first.
 fn multiset(rows: &[Row], grouped: bool) -> Vec<String> {
     let show = |value: &Value| match value {
         Some(Literal::Float(f)) if f.is_nan() => "NaN".into(),

@@ -40,7 +40,7 @@ fn plan(root: Rel, output: &[u16]) -> Plan {
     Plan { relations, columns: vec![BIG; 16], params: vec![], root, output }
 }
 
-/// Each group beside itself, read twice.
+/// Each group joined with itself; the groups are read twice.
 fn joined(modulus: i64) -> Plan {
     let same = vec![Expr::equal(column(1), column(5))];
     plan(counted(modulus, 0).join(JoinKind::Left, counted(modulus, 4), same), &[1, 2, 6])
@@ -80,7 +80,7 @@ fn other_groups_are_not_taken_for_the_same() {
     assert!(!text.contains("SharedRows"), "{text}");
 }
 
-/// A reader that reads one of two inputs to its end before the other does not wait for ever.
+/// If a reader reads one input to its end before the other one, it does not wait for ever.
 #[test]
 fn readers_come_one_after_the_other() {
     let columns = vec![ColumnId(12), ColumnId(13)];
@@ -127,7 +127,7 @@ fn memory_is_counted_and_given_back() {
     assert_eq!(tokio_runtime().block_on(rows(&small, &joined(10), &[], &[view])).unwrap().len(), 10);
 }
 
-/// Three times the same groups, one reader behind the other.
+/// The same groups three times, one reader after the other.
 #[test]
 fn what_finds_no_memory_is_read_from_disk() {
     let columns = vec![ColumnId(12), ColumnId(13)];
@@ -141,7 +141,7 @@ fn what_finds_no_memory_is_read_from_disk() {
     };
     let spilling = spilling_engine(2);
     assert_eq!(sorted(&spilling), sorted(&engine(2)));
-    // More than the groups, which go there, too, but once.
+    // More bytes than for the groups alone, which go to disk, too, but only once.
     let once = spilling_engine(2);
     let alone = Plan { root: counted(20_000, 0), output: vec![column(1), column(2)], ..plan.clone() };
     assert_eq!(tokio_runtime().block_on(rows(&once, &alone, &[], &[view])).unwrap().len(), 20_000);

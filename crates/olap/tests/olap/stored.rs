@@ -1,4 +1,4 @@
-//! Tables in a store: their views have codes, bounds, rows that are gone, and values as they were before.
+//! Tables in a store: their views have codes, bounds, deleted rows, and old values of changed rows.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn written(value: &Value) -> Written<'_> {
     }
 }
 
-/// Behind a key of its own.
+/// The row with a key of its own before it.
 fn encoded(types: &[Type], key: i64, row: &[Value]) -> Vec<u8> {
     let mut out = Vec::new();
     write_value(&mut out, Type::Int64, Written::Int(key));
@@ -35,8 +35,8 @@ fn encoded(types: &[Type], key: i64, row: &[Value]) -> Vec<u8> {
     out
 }
 
-/// A view of just these rows. Others among them were deleted, and `changed` of them were changed afterwards, which
-/// the view does not see.
+/// A view of exactly these rows. Other rows among them were deleted. The share `changed` of the rows was changed
+/// afterwards, which the view does not see.
 pub fn stored(rng: &mut StdRng, types: &[Type], rows: &[Row], changed: f64) -> Arc<dyn TableView> {
     let column = |(at, ty): (usize, &Type)| MirrorColumn { attnum: at as i16 + 1, ty: *ty };
     let columns: Vec<MirrorColumn> = [Type::Int64].iter().chain(types).enumerate().map(column).collect();

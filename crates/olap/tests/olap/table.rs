@@ -145,7 +145,7 @@ pub fn engine(threads: u32) -> Runtime {
     Runtime::new(RuntimeOptions { memory_bytes: 1 << 30, disk: None, threads })
 }
 
-/// One that puts on disk what it can.
+/// An engine that puts on disk as much as it can.
 pub fn spilling_engine(threads: u32) -> Runtime {
     let path = std::env::temp_dir().join(format!("pgsql_tmp_anker_olap_{}.disk", std::process::id()));
     let disk = DiskOptions { path, limit_bytes: 1 << 30, share_bytes: 0, least_bytes: 0 };

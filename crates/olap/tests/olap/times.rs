@@ -1,4 +1,4 @@
-//! The calendar, counted out: what a part of a point in time is.
+//! The calendar, counted day by day: the parts of a point in time.
 
 use plan::{Field, Literal, Named, Type};
 
@@ -37,7 +37,7 @@ pub fn weekday(day: i64) -> i64 {
     (day + 5).rem_euclid(7) + 1
 }
 
-/// A week has the number of those of its year whose Thursdays came, this one's among them.
+/// The week's number: how many Thursdays of its year have come, including its own.
 pub fn week(day: i64) -> (i64, i64) {
     let (year, _, _, of_year) = date(day - weekday(day) + 4);
     (year, (of_year + 6) / 7)
@@ -47,7 +47,7 @@ fn ceiling(a: i64, b: i64) -> i64 {
     a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0)
 }
 
-/// Its number among groups of `years` years that begin with year 1, and with -1 the other way.
+/// Its number among groups of `years` years, which begin with year 1, and backwards with year -1.
 fn group(year: i64, years: i64) -> i64 {
     if year > 0 { ceiling(year, years) } else { -ceiling(1 - year, years) }
 }
@@ -125,10 +125,10 @@ pub fn call(function: Named, from: Type, value: i64) -> Result<Option<Literal>, 
     })
 }
 
-/// The day on which a unit of days begins that this one lies in.
+/// The first day of the unit of days that contains this one.
 pub fn begin(field: Field, day: i64) -> i64 {
     let (year, month, of_month, of_year) = date(day);
-    // Groups of years are those whose number `part` says.
+    // Two years are in the same group if `part` gives the same number for both.
     let same_group = |field: Field| {
         let mut first = day - of_year + 1;
         while part(field, first - 1, 0) == part(field, day, 0) {
@@ -139,7 +139,7 @@ pub fn begin(field: Field, day: i64) -> i64 {
     match field {
         Field::Millennium | Field::Century | Field::Decade => same_group(field),
         Field::Year => day - of_year + 1,
-        // Back to the first of a month that begins a quarter.
+        // Goes back to the first day of a month that begins a quarter.
         Field::Quarter => {
             let before: i64 = (1..=(month - 1) % 3).map(|m| lengths(year)[(month - m - 1) as usize]).sum();
             day - of_month + 1 - before

@@ -70,7 +70,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A list in an order that leaves none but equal values in any order.
+    /// A list in an order that leaves only equal values in any order.
     fn listed(&mut self) -> Agg {
         let of = *[Listing::Joined, Listing::Array, Listing::Discrete, Listing::Continuous, Listing::Mode]
             .choose(self.rng)
@@ -133,7 +133,7 @@ impl Generator<'_> {
         self.expr(ty, 2)
     }
 
-    /// A number of any kind that sums are exact of.
+    /// A number of a kind whose sums are exact.
     fn summand(&mut self) -> Expr {
         if self.chance(0.2) { self.expr(Type::Numeric, 2) } else { self.number() }
     }
@@ -438,7 +438,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Clocks that are put forward and back at the times that values are near to, and far away.
+    /// A zone whose clocks change at times that values are near to, and at times far away.
     pub(super) fn zone(&mut self) -> Expr {
         let cycle = plan::CYCLE;
         let zones = [

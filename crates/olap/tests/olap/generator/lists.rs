@@ -3,7 +3,7 @@
 use super::*;
 
 impl Generator<'_> {
-    /// `x = 1 OR x = 2 OR …` or `x <> 1 AND x <> 2 AND …`, also with something else among them.
+    /// `x = 1 OR x = 2 OR …` or `x <> 1 AND x <> 2 AND …`, sometimes with another condition among them.
     pub(super) fn list(&mut self, depth: u32) -> Expr {
         let ty = any_type(self.rng);
         let operand = self.expr(ty, depth);

@@ -1,11 +1,11 @@
-//! Whether errors are possible at all, and whether one that is met must be told.
+//! Whether errors are possible at all, and whether an error that was met must be reported.
 
 use super::*;
 
 /// Bytes of a numeric of some two hundred digits.
 const MANY_DIGITS: usize = 100;
 
-/// Functions of numerics whose digits may be without end.
+/// Whether it is a function of numerics whose result may have endless digits.
 fn is_root_or_power(expr: &Expr) -> bool {
     use Named::{Exp, Ln, Log, Power, Sqrt};
     matches!(expr, Expr::Call { function: Sqrt | Exp | Ln | Log | Power, ty: Type::Numeric, .. })
@@ -69,8 +69,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Whether anything can raise beside rows that are computed for each row around them: it is open when, and for
-    /// which rows.
+    /// Whether anything can raise an error beside rows that are computed anew for each outer row. It is open when they
+    /// are computed, and for which outer rows.
     fn computes_anew(&self) -> bool {
         let (mut anew, mut raises) = (false, self.plan.output.iter().any(Expr::can_raise));
         self.plan.root.visit(&mut |rel| {
@@ -114,7 +114,7 @@ impl Interpreter<'_> {
                 return true;
             }
         }
-        // The order in which a sum is built up is open, and so is which rows an early sum has.
+        // The order in which a sum is built up is open, and so are the rows of a partial sum.
         let aggregates: Vec<&Agg> = match rel {
             Rel::Aggregate { aggregates, .. } => aggregates.iter().map(|aggregation| &aggregation.agg).collect(),
             Rel::GroupingSets { grouping, .. } => grouping.aggregates.iter().map(|a| &a.agg).collect(),
@@ -148,7 +148,7 @@ impl Interpreter<'_> {
     }
 
     fn raises_on(&self, expr: &Expr, columns: &[ColumnId], tuples: &[Vec<Outcome>]) -> bool {
-        // An average needs more room than its result: what it is that does not fit is up to the engine.
+        // An average needs more room than its result, and the engine may decide which of both does not fit.
         let is_average = |e: &Expr| matches!(e, Expr::Call { function: Named::Average, .. });
         let mut raises = false;
         expr.visit(&mut |e| {
@@ -162,7 +162,8 @@ impl Interpreter<'_> {
         raises
     }
 
-    /// All rows that an operator could be given, if no condition took any away, and one of nulls; of groups only that.
+    /// All rows that an operator could be given if no condition took any away, and a row of nulls. For groups only the
+    /// latter.
     fn everything(&self, rel: &Rel) -> (Vec<ColumnId>, Vec<Vec<Outcome>>) {
         let columns = rel.columns();
         let nulls: Vec<Outcome> = vec![Ok(None); columns.len()];
@@ -197,7 +198,7 @@ impl Interpreter<'_> {
                 };
                 inputs.iter().flat_map(part).collect()
             }
-            // Values that a window makes of other rows are not known.
+            // Values that a window computes from other rows are not known.
             Rel::Row | Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } => vec![],
             Rel::Unfold { .. } => vec![],
         };

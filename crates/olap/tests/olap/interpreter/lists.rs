@@ -1,4 +1,4 @@
-//! Values in an order, and what is made of them.
+//! Values in an order, and the aggregates of them.
 
 use plan::{Listed, Listing, Literal, Type};
 
@@ -11,7 +11,7 @@ use crate::table::{Row, Value};
 pub fn listed(listed: &Listed, distinct: bool, ty: Type, columns: &[Row]) -> Result<Value, Raised> {
     let own = listed.of.arguments();
     let order = listed.sort_keys();
-    // Value, what comes with it, and the keys.
+    // The value, the value that comes with it, and the keys.
     let mut rows: Vec<(Value, Value, Row)> = (0..columns[0].len())
         .map(|row| {
             let second = if own == 2 { columns[1][row].clone() } else { None };
@@ -69,7 +69,7 @@ fn joined(rows: &[(Value, Value, Row)], ty: Type) -> Literal {
     if ty.is_text() { Literal::Text(String::from_utf8(out).unwrap()) } else { Literal::Bytes(out) }
 }
 
-/// As PostgreSQL keeps an array of integers or of texts, on a little-endian machine.
+/// The form in which PostgreSQL keeps an array of integers or of texts, on a little-endian machine.
 fn array(rows: &[(Value, Value, Row)], ty: Type) -> Vec<u8> {
     let any_null = rows.iter().any(|(value, ..)| value.is_none());
     let mut nulls = vec![0u8; if any_null { rows.len().div_ceil(8) } else { 0 }];

@@ -143,7 +143,7 @@ pub(super) fn power(digits: u8) -> Option<i128> {
     10i128.checked_pow(digits as u32)
 }
 
-/// The raw integer of anything integer-like.
+/// The raw integer of any integer-like value.
 pub fn decimal(value: &Literal) -> Option<i128> {
     match value {
         Literal::Int(i) => Some(*i as i128),
@@ -228,7 +228,7 @@ pub fn order(a: &Literal, b: &Literal) -> Ordering {
     }
 }
 
-/// The same, of texts as a locale has it where one is named.
+/// The same; texts are compared as a locale does it, if one is named.
 pub fn order_in(locale: Option<&str>, a: &Literal, b: &Literal) -> Ordering {
     match (locale, a, b) {
         (Some(name), Literal::Text(a), Literal::Text(b)) => {
