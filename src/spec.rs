@@ -93,8 +93,8 @@ pub struct ChooserSpec {
 /// The heap's side of a query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum HeapSide {
-    /// The heap's plan exists, after the engine's side. The flags say what to compile (JIT); the statement no longer
-    /// has them.
+    /// The heap's plan exists, after the engine's side. The flags say which expressions to compile (JIT); the statement
+    /// no longer has them.
     Planned { jit_flags: i32 },
     /// The heap's plan is made when it is needed, with these planner options. The query follows the spec in the plan
     /// node.

@@ -1,7 +1,8 @@
 //! Rooms stand on floors, and a room knows only rooms on floors below its own: no arrow runs up, and there is no
 //! circle.
 //!
-//! A room is a folder or a file. It knows what the paths in its code name. Tests within the code may know all rooms.
+//! A room is a folder or a file. It knows the rooms that the paths in its code name. Tests within the code may know all
+//! rooms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -65,7 +66,7 @@ const HOUSES: &[House] = &[
     },
 ];
 
-/// A file: its module's path from the root of its crate, and what is read of it.
+/// A file: its module's path from the root of its crate, and the part of it that is read.
 struct File {
     module: Vec<String>,
     code: String,
@@ -146,7 +147,7 @@ fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<Stri
     for File { module, code } in files {
         let Some(own) = room_of(module) else { continue };
         let starts = ["crate::", "super::"].into_iter().flat_map(|start| code.match_indices(start));
-        // Of `super::super::` the first one says it all.
+        // In `super::super::` only the first one counts.
         let starts = starts.filter(|(at, _)| !code[..*at].ends_with("::"));
         for path in starts.flat_map(|(at, _)| paths(&code[at..])).map(|path| absolute(module, path)) {
             let Some(name) = room_of(&path) else { continue };

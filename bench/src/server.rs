@@ -194,7 +194,7 @@ pub fn pg_config(option: &str) -> Result<PathBuf> {
     Ok(run(Command::new(program).arg(option))?.trim().into())
 }
 
-/// Runs a command to its end and returns its output; a failure carries what it printed.
+/// Runs a command to its end and returns its output; a failure carries the output, too.
 pub fn run(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -36,7 +36,7 @@ pub struct Plan {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Explain {
     Never,
-    /// Queries on the heap, explained in the same way as those of an engine beside it; no row's time is taken.
+    /// Queries on the heap, explained in the same way as the engine's queries beside them; no row's time is taken.
     Alike,
     /// Queries that report the time of their snapshot.
     Snapshots,

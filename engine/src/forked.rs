@@ -102,7 +102,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// The whole plan, given that of the rest.
+    /// The whole plan. `rest` is the plan of all other operators.
     pub fn whole(&self, rest: EnginePlan) -> EnginePlan {
         self.task.forking.told(rest, self.groups, self.passed, self.scanned)
     }

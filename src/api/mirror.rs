@@ -59,7 +59,7 @@ fn unmirror(relation: pg_sys::Oid) {
     }
 }
 
-/// The trigger of `anker.mirrored`. Whoever writes the table, pg_restore included, wakes the processes that must know.
+/// The trigger of `anker.mirrored`. Every writer of the table, pg_restore included, wakes the processes that must know.
 ///
 /// A running worker finds the change in the stream. If there is none, the launcher has to start one.
 #[pg_trigger]

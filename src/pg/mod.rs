@@ -1,9 +1,9 @@
 //! The ground floor: PostgreSQL's own things in small safe types. It knows nothing of the rooms above it. Among our
 //! crates it knows only three: the plan's types and literals, the change stream's values, and the wire format.
 //!
-//! - `session`, `catalog`, `collation`: this process, and what the catalog says
-//! - `attempt`: what may raise, and be a reason for the heap then
-//! - `transaction`, `snapshot`, `wal`: transactions, what they see, positions
+//! - `session`, `catalog`, `collation`: this process, and facts from the catalog
+//! - `attempt`: calls that may raise an error, which is then a reason for the heap
+//! - `transaction`, `snapshot`, `wal`: transactions, the rows that they see, positions
 //! - `relation`, `primary_key`, `descriptor`, `rows`, `rights`: tables, their rows, and who may read them
 //! - `types`, `tuple`: values of all types, in and out; rows for the change stream
 //! - `zone`: time zones and intervals
@@ -14,7 +14,7 @@
 //! - `decoding`, `record`: following the WAL
 //! - `process`, `wait`: background workers, and sleeping in them
 //! - `memory`, `error`, `hooks`, `utility`: memory contexts, errors with code and hint, hooks
-//! - `compat`: what differs between PostgreSQL's versions
+//! - `compat`: differences between PostgreSQL's versions
 //! - `symbols`: functions of the server that pgrx does not offer as they are needed
 //!
 //! Functions here that are not `unsafe` are sound for every caller on the main thread of a server process, in a

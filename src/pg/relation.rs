@@ -12,7 +12,7 @@ use super::descriptor::Descriptor;
 use super::tree::{Node, Tree};
 use super::{compat, make, session, symbols};
 
-/// Locks on relations, named by what they allow. They are taken in a transaction, whose end releases them.
+/// Locks on relations, named by the actions that they allow. They are taken in a transaction, whose end releases them.
 #[derive(Clone, Copy)]
 pub enum Lock {
     None,

@@ -15,7 +15,7 @@ const LONG_HEADER: u64 = size_of::<pg_sys::XLogLongPageHeaderData>().next_multip
 
 pub const NOT_LOGICAL: &str = "wal_level is not \"logical\"";
 
-/// Whether the WAL holds what decoding needs.
+/// Whether the WAL holds all that decoding needs.
 pub fn is_logical() -> bool {
     variable!(wal_level) >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
 }

@@ -1,4 +1,4 @@
-//! Shared memory: what launcher, workers, loaders and backends know about each other.
+//! Shared memory: facts that launcher, workers, loaders and backends know about each other.
 //!
 //! It consists of two hash tables, each under a lightweight lock: databases that have or will have mirrored tables, and
 //! these tables. Everything here is a hint for routing and for the views. The engine itself decides whether it may

@@ -116,7 +116,7 @@ fn large_transactions_and_copy(context: &Context) -> Result<()> {
          COMMIT"
     ))?;
     copy_bag(&cluster, 20_000)?;
-    // A busy machine takes its time to decode what was written.
+    // A busy machine takes its time to decode the changes.
     client.batch_execute("SET anker.max_wait = '60s'")?;
     let count = "SELECT count(*), sum(amount) FROM facts WHERE anker.olap()";
     ensure!(matches!(same(&mut client, count)?, Answer::Rows(_)), "no rows from {count}");

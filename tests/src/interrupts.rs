@@ -176,7 +176,7 @@ fn interrupts_at_any_moment(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A session that is interrupted, and what must be in the table at the end.
+/// A session that is interrupted, and the rows that must be in the table at the end.
 struct Session {
     client: Client,
     pid: u32,

@@ -171,7 +171,8 @@ fn snapshots_in_reverse_order(context: &Context) -> Result<()> {
             round
         ))?;
     }
-    // The newest snapshot goes first. For the older ones the engine must undo what it has applied for it.
+    // The newest snapshot goes first. For the older ones the engine must take back changes that it has applied for the
+    // newest.
     for reader in readers.iter_mut().rev() {
         same_in_transaction(reader, all, First::Flagged)?;
     }

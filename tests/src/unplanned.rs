@@ -243,7 +243,7 @@ fn its_plan_runs_in_parallel_and_is_logged(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Everything that the client is told of an error.
+/// The complete error as the client gets it.
 fn error(client: &mut Client, sql: &str) -> Result<String> {
     client.batch_execute("SAVEPOINT e")?;
     let error = match client.simple_query(sql) {

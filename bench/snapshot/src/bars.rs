@@ -36,7 +36,7 @@ impl Bar {
     }
 }
 
-/// A row for each bar, a column for each mechanism, and what the best of them reaches.
+/// A row for each bar, a column for each mechanism, and the best figure of the row.
 pub fn grid(report: &Report) -> Grid {
     let mechanisms: Vec<_> =
         STOCK.into_iter().filter(|name| report.rows().iter().any(|row| row.subject.name() == *name)).collect();

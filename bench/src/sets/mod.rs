@@ -66,7 +66,7 @@ pub fn cluster_options() -> Options {
     settings.iter().fold(Options::default().locale("C", "UTF8"), |options, (name, value)| options.set(name, value))
 }
 
-/// The queries of a file: each stands below a line `-- Q1: what it is about` and ends with a semicolon.
+/// The queries of a file: each stands below a line `-- Q1: title` and ends with a semicolon.
 fn split(file: &str) -> Vec<Query> {
     let query = |part: &str| {
         let (title, sql) = part.split_once('\n').unwrap_or((part, ""));

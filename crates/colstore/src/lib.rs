@@ -12,7 +12,7 @@
 //! | `table` | one table's life from watch to retire; serving it as S sees it |
 //! | `rows` | slots, key index, undo; transactions that wait and their changes |
 //! | `read` | a snapshot as Arrow arrays; statistics about columns |
-//! | `cells` | the cells of a column, which are written in place while snapshots keep what they saw |
+//! | `cells` | the cells of a column, which are written in place while snapshots keep the old values |
 //! | `base` | the ground floor, which serves all other rooms |
 //!
 //! A room knows only those below it. `rows` and `read` are on the same floor, above `cells`.

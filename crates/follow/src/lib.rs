@@ -1,7 +1,7 @@
 //! Decisions of the launcher and the capture worker, without PostgreSQL: states, and times of further attempts.
 //!
-//! The extension asks what is due, does it, and reports the result. The caller passes the time in, so that tests need
-//! not wait.
+//! The extension asks which actions are due, does them, and reports the results. The caller passes the time in, so that
+//! tests need not wait.
 
 mod backoff;
 mod course;

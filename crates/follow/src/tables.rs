@@ -1,4 +1,4 @@
-//! The mirrored tables of a database: which of them are followed, since when, and what is due for the others.
+//! The mirrored tables of a database: which of them are followed, since when, and which actions are due for the others.
 //!
 //! ```text
 //!   registered --watched--> load due -> loading -> live

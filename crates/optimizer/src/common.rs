@@ -111,7 +111,7 @@ struct Finder<'a, 'f> {
     is_kept: &'f dyn Fn(&Rel) -> bool,
     /// The number of operators of each size.
     sizes: HashMap<usize, usize>,
-    /// The class of what looks like this.
+    /// The class of subplans with these bytes.
     found: HashMap<Vec<u8>, usize>,
     /// Operators that look the same.
     classes: Vec<Vec<&'a Rel>>,

@@ -2,7 +2,7 @@
 //!
 //! The planner has its own number for the heap. The engine's cost is a sum of four terms: a fixed cost per query,
 //! values read and computed, rows joined and grouped, and values returned. The engine itself is not asked. The
-//! translated plan determines what is read, and the heap's plan determines how many rows are returned.
+//! translated plan determines the values that are read, and the heap's plan the number of rows that are returned.
 
 mod demand;
 mod fit;

@@ -37,7 +37,7 @@ impl Message {
         }
     }
 
-    /// Room for `more` bytes at the end. PostgreSQL raises an error if there is not so much memory.
+    /// Room for `more` bytes at the end. PostgreSQL raises an error if there is too little memory.
     #[inline]
     fn room(&mut self, more: usize) -> &mut [u8] {
         let used = self.string.len as usize;

@@ -15,7 +15,7 @@ const WRONG: &str = "the engine sent a column of another type";
 /// Why a column cannot be written.
 #[derive(Debug)]
 pub enum Unwritten {
-    /// The engine sent something else than was agreed on.
+    /// The engine sent something other than was agreed.
     Wrong(String),
     NoMemory,
 }

@@ -1,5 +1,5 @@
-//! Replaces a query that only reads a subquery, as a query on a view does, by that subquery. PostgreSQL can then do
-//! above the engine what it can do for any top-level query, and the order of the rows stays.
+//! Replaces a query that only reads a subquery, as a query on a view does, by that subquery. PostgreSQL can then do the
+//! same work above the engine as for any top-level query, and the order of the rows stays.
 //!
 //! ```text
 //!   SELECT g, names FROM (SELECT g, string_agg(x, ',') AS names, max(y) AS y FROM t GROUP BY g) AS v WHERE y > 3

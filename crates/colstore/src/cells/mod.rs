@@ -1,4 +1,4 @@
-//! The cells of one column, which are written in place, while snapshots keep what they saw.
+//! The cells of one column, which are written in place while snapshots keep the old values.
 //!
 //! | file | job |
 //! |---|---|

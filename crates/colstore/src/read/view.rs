@@ -214,7 +214,7 @@ impl TableView for ColumnsView {
             Form::Listed(listing) => return Ok(Integers::of_list(codes, listing, valid, numbers.bounds(index))),
             Form::Offsets(coding) => coding,
         };
-        // The bounds hold all values ever written; the coding limits what this snapshot can contain.
+        // The bounds hold all values ever written; the coding limits the values that this snapshot can contain.
         let ((low, high), (least, greatest)) = (numbers.bounds(index), coding.values(full));
         let (Ok(low), Ok(high)) = (i64::try_from(low.max(least)), i64::try_from(high.min(greatest))) else {
             return Ok(None);

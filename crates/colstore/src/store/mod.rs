@@ -63,7 +63,7 @@ pub struct Limits {
 pub struct Bound(Vec<BoundTable>);
 
 impl Bound {
-    /// Takes back what S does not see. It runs in the requesting thread, which may be any thread.
+    /// Takes back the changes that S does not see. It runs in the requesting thread, which may be any thread.
     pub fn settle(self) -> Result<Served, Refusal> {
         let mut served = Served { tables: Vec::new(), undone_transactions: 0, undone_changes: 0 };
         for table in self.0 {

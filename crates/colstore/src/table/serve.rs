@@ -49,7 +49,7 @@ pub struct BoundTable {
     hold: Hold,
 }
 
-/// A view, with figures about what had to be taken back for it.
+/// A view, with figures about the changes that had to be taken back for it.
 pub struct ServedTable {
     pub view: ColumnsView,
     pub undone_transactions: u64,
@@ -98,7 +98,7 @@ impl Table {
 }
 
 impl BoundTable {
-    /// Takes back what S does not see.
+    /// Takes back the changes that S does not see.
     pub fn settle(self) -> Result<ServedTable, Refusal> {
         let BoundTable { mut past, undo, s, full, relid, attnums, order, key, slots, hold } = self;
         if full && inverts_slots(&undo, &s) {

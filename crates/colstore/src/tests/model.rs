@@ -1,4 +1,4 @@
-//! For every snapshot S that the store serves, it returns what the heap shows under S.
+//! A model of the heap. For every snapshot S that the store serves, it returns the rows that the heap shows under S.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

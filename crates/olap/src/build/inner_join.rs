@@ -223,7 +223,7 @@ impl<'a> Block<'a, '_> {
         Ok(Stage { plan, columns })
     }
 
-    /// Those of the columns that something above still reads.
+    /// The columns, of the given ones, that something above still reads.
     fn read(&self, columns: &[ColumnId], still_read: &[&Expr]) -> Vec<ColumnId> {
         let within = self.pending.iter().chain(still_read).flat_map(|e| e.columns());
         let read: Vec<ColumnId> = within.chain(self.needed.iter().copied()).collect();

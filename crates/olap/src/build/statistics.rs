@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(extrapolated(4096.0, 25.0, 0.0, 6e6), 25.0);
         assert_eq!(extrapolated(4096.0, 4096.0, 4096.0, 6e6), 6e6);
         assert_eq!(extrapolated(0.0, 0.0, 0.0, 0.0), 1.0);
-        // Of 10,000 evenly distributed values, 4,096 rows contain about 3,360, and 2,719 of these once.
+        // 10,000 evenly distributed values: 4,096 rows contain about 3,360 of them, and 2,719 of these once.
         let estimate = extrapolated(4096.0, 3360.0, 2719.0, 6e6);
         assert!((7_000.0..14_000.0).contains(&estimate), "{estimate}");
     }

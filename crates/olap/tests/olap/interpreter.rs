@@ -251,7 +251,7 @@ impl Interpreter<'_> {
         Rows { columns, tuples }
     }
 
-    /// A union of what each set gives.
+    /// A union of the groups of each set.
     fn grouping_sets(&self, input: &Rows, grouping: &GroupingSets) -> Rows {
         let mut tuples = Vec::new();
         let width = grouping.keys.len();

@@ -116,7 +116,7 @@ pub enum JoinKind {
     Mark(ColumnId),
 }
 
-/// A column and what it is.
+/// A column and the expression that computes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Computed {
     pub column: ColumnId,

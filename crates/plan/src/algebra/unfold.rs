@@ -73,7 +73,7 @@ impl List {
         )
     }
 
-    /// Whether what is no list raises an error.
+    /// Whether a value that is no list raises an error.
     pub fn can_raise(self) -> bool {
         matches!(self, List::Documents(_) | List::Texts(_))
     }

@@ -5,7 +5,7 @@
 //! | `physical` | a copy of all memory |
 //! | `rewired` | pages of a file, mapped one by one |
 //! | `scoot` | a file mapped shared and mapped privately |
-//! | `vm_snapshot`, `mremap_cow` | private memory that a patched kernel duplicates; `kernel_cow` is what both share |
+//! | `vm_snapshot`, `mremap_cow` | private memory that a patched kernel duplicates; `kernel_cow` is their common part |
 //! | `frames` | reference counts of runs, copied on write in user space |
 //! | `epochs` | versions of runs, distinguished by the epoch in which they were written |
 //! | `lazy` | made when it is needed, on any of the others |

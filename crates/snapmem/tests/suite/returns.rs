@@ -1,4 +1,4 @@
-//! Nothing is left behind, and a lack of mapped areas is an error that says what to do.
+//! Nothing is left behind, and a lack of mapped areas is an error that names a way out.
 
 use anker_snapmem::{Error, Pool};
 use rand::rngs::StdRng;

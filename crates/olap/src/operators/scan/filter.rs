@@ -199,7 +199,7 @@ fn where_true(passed: &BooleanArray) -> BooleanBuffer {
 struct Narrowing<'a> {
     chunk: &'a ChunkOf<'a>,
     wanted: Wanted,
-    /// Those of them that have passed since the rows were last picked; `None` if all have.
+    /// The rows, of those last picked, that have passed since; `None` if all have.
     mask: Option<BooleanBuffer>,
     nanoseconds: u64,
 }
