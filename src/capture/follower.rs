@@ -1,6 +1,6 @@
-//! Following the stream: committed transactions to messages, and the decisions that hang on their commits.
+//! Following the stream: turns committed transactions into messages, and makes the decisions that depend on commits.
 //!
-//! A transaction that touched no watched table leaves no trace in what is sent.
+//! A transaction that touched no watched table sends no message.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,19 +22,19 @@ use crate::settings;
 /// The relation id in invalidations that means "all".
 const ALL_RELATIONS: u32 = 0;
 
-/// The stream's follower, with all the state that it decides about.
+/// The stream's follower, with all the state that its decisions change.
 pub struct Follower {
     pub registry: Registry,
     pub out: Outbox,
     pub gates: Gates,
-    /// `anker.mirrored` is no more.
+    /// Whether `anker.mirrored` was dropped.
     pub list_dropped: bool,
     token: u64,
     wide: WideRows,
     transaction: Transaction,
     row: Vec<u8>,
     key: Vec<u8>,
-    /// For values that have to be decompressed; emptied after each change.
+    /// Memory for values that have to be decompressed; emptied after each change.
     scratch: Scratch,
 }
 
@@ -46,17 +46,17 @@ struct Transaction {
     /// Changes of `anker.mirrored`, in order: relation, and whether it was added.
     listed: Vec<(u32, bool)>,
     list_truncated: bool,
-    /// Tables whose mirror does not follow them.
+    /// Tables whose mirror does not take part in the transaction.
     void: HashMap<u32, Void>,
-    /// The identity that was last found to be the mirror's.
+    /// The last identity that was found to be the mirror's.
     identity: Option<RowIdentity>,
 }
 
-/// Why a table is followed no further.
+/// The reason why a table is not followed any further.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Void {
-    /// It was truncated, or a change does not fit what is known of it. That happens behind DDL in the same transaction.
-    /// The mirror starts anew at the commit.
+    /// The table was truncated, or a change does not fit the known layout, which happens after DDL in the same
+    /// transaction. The mirror starts anew at the commit.
     Unfit,
     /// A row is too long for the mirror.
     TooWide,
@@ -68,7 +68,7 @@ impl From<TooWide> for Void {
     }
 }
 
-/// How the rows of a relation are identified at a moment: an index never changes its columns.
+/// The way in which the rows of a relation are identified at a moment. An index never changes its columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RowIdentity {
     relid: u32,
@@ -77,8 +77,9 @@ struct RowIdentity {
 }
 
 impl Transaction {
-    /// Whether the rows of a relation are identified, just now, as the mirror's are. DDL may change that and change it
-    /// back within the transaction. In between an update that logs no old key may yet have changed the mirror's.
+    /// Whether the rows of a relation are identified as the mirror's are, at this moment. DDL may change the identity
+    /// and change it back within the transaction. An update in between logs no old key, although it may have changed
+    /// the mirror's key.
     fn has_identity(&mut self, encoder: &RowEncoder, relation: &OpenRelation) -> bool {
         let now = RowIdentity {
             relid: relation.oid().to_u32(),
@@ -161,7 +162,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The list's first column is a regclass and part of its key.
+    /// Notes a change of `anker.mirrored`, whose first column is a regclass and part of its key.
     fn list_change(&mut self, change: Change<'_>) {
         for (tuple, added) in [(change.old, false), (change.new, true)] {
             let relid = tuple.and_then(|tuple| tuple.first_oid());
@@ -177,7 +178,7 @@ impl Follower {
         self.wide.limit = settings::max_row_bytes() as u64;
     }
 
-    /// Gives back memory of the longest recent row.
+    /// Frees the memory that the longest recent row needed.
     pub fn shrink(&mut self) {
         self.row = Vec::new();
         self.key = Vec::new();
@@ -229,7 +230,8 @@ impl Follow for Follower {
         }
     }
 
-    /// TRUNCATE is not seen by older snapshots as deletes would be; the table is empty or small now, and starts anew.
+    /// Older snapshots do not see TRUNCATE as they would see deletes. The table is empty or small now, so its mirror
+    /// starts anew.
     fn truncate(&mut self, relid: pg_sys::Oid) {
         if relid == self.registry.list() {
             self.transaction.list_truncated = true;

@@ -1,4 +1,5 @@
-//! Messages to the engine: gathered in a buffer, then written to the ring, waiting if the engine is slower.
+//! Messages to the engine. They are gathered in a buffer and then written to the ring. If the engine is slower, the
+//! writer waits.
 
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
@@ -8,11 +9,12 @@ use super::engine_process::{EngineProcess, Pulse};
 use crate::pg::process;
 use crate::pg::tuple::make_room;
 
-/// Room for some tens of milliseconds of changes at full speed; a slower engine makes the worker wait, not grow.
+/// Room for some tens of milliseconds of changes at full speed. A slower engine makes the worker wait, but not grow.
 pub const RING_BYTES: usize = 8 << 20;
 /// The buffer goes to the ring when it is this long.
 const BATCH_BYTES: usize = 64 << 10;
-/// How long to wait for room at a time. The consumer does not ring back; it empties the whole ring much faster.
+/// The time of one wait for room. The engine does not signal that there is room, but empties the whole ring much
+/// faster.
 const FULL_WAIT_MS: i64 = 1;
 
 pub struct Outbox {
@@ -38,7 +40,7 @@ impl Outbox {
         }
     }
 
-    /// Everything sent so far is in the ring when this returns.
+    /// Writes everything sent so far to the ring.
     pub fn flush(&mut self) {
         let mut written = self.ring.write(&self.buffer);
         while written < self.buffer.len() {
@@ -49,7 +51,7 @@ impl Outbox {
         self.buffer.clear();
     }
 
-    /// Gives back what a long message has taken. After `flush`.
+    /// Frees the memory that a long message has needed. Called after `flush`.
     pub fn shrink(&mut self) {
         self.buffer.shrink_to(2 * BATCH_BYTES);
     }

@@ -68,7 +68,7 @@ fn statement(dice: &mut Dice, from: u32, to: u32) -> String {
     let key = if table == "piece" { "id" } else { "piece" };
     let which = format!("{key} BETWEEN {from} AND {to}");
     match dice.below(10) {
-        // Deletes touch only half of the chunks: a chunk does not come to rest while one of its deletes may be taken back.
+        // Only half of the chunks have deletes: a chunk does not come to rest while one may be taken back.
         0 | 1 if (from / CHUNK).is_multiple_of(2) => format!("DELETE FROM {table} WHERE {which}"),
         0..5 => rows(table, from, to, dice.below(5)),
         5 => format!("UPDATE piece SET id = id + {} WHERE id = {from}", dice.pick(&["1", "8192", "100000"])),
