@@ -84,7 +84,7 @@ impl Fitting<'_> {
         let RowEncoder { columns, new, .. } = &mut *self.encoder;
         let row = new.deform(tuple, self.descriptor);
         let mut out = Room::new(out, self.most_bytes);
-        columns.iter().try_for_each(|column| out.put(column.ty, column.value(row, on_disk, out.left())?))
+        columns.iter().try_for_each(|column| out.put(column.ty, &column.value(row, on_disk, out.left())))
     }
 
     /// Appends the new row of an update. Columns of the old tuple (the identity's, or all) supply values that the
@@ -98,11 +98,12 @@ impl Fitting<'_> {
         let old = encoder.old.deform(old, self.descriptor);
         let mut out = Room::new(out, self.most_bytes);
         for (position, column) in encoder.columns.iter().enumerate() {
-            let mut value = column.value(new, OnDisk::Unchanged, out.left())?;
-            if value == Value::Unchanged && encoder.key.contains(&(position as u16)) {
-                value = column.value(old, OnDisk::Unchanged, out.left())?;
+            match &column.value(new, OnDisk::Unchanged, out.left()) {
+                Ok(Value::Unchanged) if encoder.key.contains(&(position as u16)) => {
+                    out.put(column.ty, &column.value(old, OnDisk::Unchanged, out.left()))?;
+                }
+                value => out.put(column.ty, value)?,
             }
-            out.put(column.ty, value)?;
         }
         Ok(())
     }
@@ -114,7 +115,7 @@ impl Fitting<'_> {
         let mut out = Room::new(out, self.most_bytes);
         for &position in &*key {
             let column = &columns[position as usize];
-            out.put(column.ty, column.value(row, OnDisk::Unchanged, out.left())?)?;
+            out.put(column.ty, &column.value(row, OnDisk::Unchanged, out.left()))?;
         }
         Ok(())
     }
@@ -136,9 +137,11 @@ impl Room<'_> {
         self.end.saturating_sub(self.out.len())
     }
 
-    /// Appends a value. If memory for a long value is missing, PostgreSQL raises an error: a failed allocation in Rust
-    /// would end the process by a signal, and with it the server.
-    fn put(&mut self, ty: Type, value: Value<'_>) -> Result<(), TooWide> {
+    /// Appends a value, which stays where it was read: moving it costs more than reading it. If memory for a long value
+    /// is missing, PostgreSQL raises an error: a failed allocation in Rust would end the process by a signal, and with
+    /// it the server.
+    fn put(&mut self, ty: Type, value: &Result<Value<'_>, TooWide>) -> Result<(), TooWide> {
+        let value = value.as_ref().map_err(|_| TooWide)?;
         if let Value::Text(bytes) = value {
             if bytes.len() > self.left() {
                 return Err(TooWide);

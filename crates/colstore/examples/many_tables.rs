@@ -37,7 +37,7 @@ fn row(key: i64) -> Vec<u8> {
             _ if ty.is_text() => Value::Text(b"a text of some length"),
             _ => Value::Int(key),
         };
-        write_value(&mut bytes, ty, value);
+        write_value(&mut bytes, ty, &value);
     }
     bytes
 }

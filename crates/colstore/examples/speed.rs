@@ -43,7 +43,7 @@ fn row(types: &[Type], key: i64, seed: i64, out: &mut Vec<u8>) {
             Type::Float64 => Value::Float(n as f64),
             _ => Value::Int(n),
         };
-        write_value(out, ty, value);
+        write_value(out, ty, &value);
     }
 }
 

@@ -209,14 +209,14 @@ fn encode_postcard<T: serde::Serialize>(value: &T, out: &mut Vec<u8>) {
 /// Appends one value of a column of type `ty`.
 ///
 /// The [`Value`] variant must belong to the type.
-pub fn write_value(out: &mut Vec<u8>, ty: Type, value: Value<'_>) {
+pub fn write_value(out: &mut Vec<u8>, ty: Type, value: &Value<'_>) {
     match value {
         Value::Null => return out.push(NULL),
         Value::Unchanged => return out.push(UNCHANGED),
         Value::Unholdable => return out.push(UNHOLDABLE),
         _ => out.push(PRESENT),
     }
-    match (ty.physical(), value) {
+    match (ty.physical(), *value) {
         (_, Value::Bool(b)) => out.push(b as u8),
         (Physical::Int16, Value::Int(i)) => out.extend_from_slice(&(i as i16).to_le_bytes()),
         (Physical::Int32, Value::Int(i)) => out.extend_from_slice(&(i as i32).to_le_bytes()),
@@ -387,7 +387,7 @@ mod tests {
             (Type::Decimal64 { scale: 0 }, Value::Unholdable),
         ];
         let mut row = Vec::new();
-        values.iter().for_each(|(ty, v)| write_value(&mut row, *ty, *v));
+        values.iter().for_each(|(ty, v)| write_value(&mut row, *ty, v));
         let mut reader = RowReader::new(&row);
         for (ty, value) in values {
             assert_eq!(reader.next(ty).unwrap(), value);

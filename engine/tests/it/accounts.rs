@@ -30,9 +30,9 @@ pub fn account(id: i64) -> Account {
 impl Account {
     pub fn write(&self, out: &mut Vec<u8>) {
         for (value, ty) in [self.id, self.branch, self.balance].into_iter().zip(TYPES) {
-            write_value(out, ty, Value::Int(value));
+            write_value(out, ty, &Value::Int(value));
         }
-        write_value(out, Type::Text, Value::Text(self.name.as_bytes()));
+        write_value(out, Type::Text, &Value::Text(self.name.as_bytes()));
     }
 
     pub fn insert(&self, relid: u32, out: &mut Vec<u8>) {
@@ -50,7 +50,7 @@ impl Account {
 
 pub fn delete(relid: u32, id: i64, out: &mut Vec<u8>) {
     let mut key = Vec::new();
-    write_value(&mut key, Type::Int64, Value::Int(id));
+    write_value(&mut key, Type::Int64, &Value::Int(id));
     StreamMessage::Delete { relid, key: &key }.encode(out);
 }
 

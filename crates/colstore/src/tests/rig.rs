@@ -59,13 +59,13 @@ pub fn request(layout: &TableLayout, positions: &[usize]) -> TableRequest {
 
 pub fn encode_row(layout: &TableLayout, row: &[Val]) -> Vec<u8> {
     let mut out = Vec::new();
-    layout.columns.iter().zip(row).for_each(|(column, val)| write_value(&mut out, column.ty, val.value()));
+    layout.columns.iter().zip(row).for_each(|(column, val)| write_value(&mut out, column.ty, &val.value()));
     out
 }
 
 pub fn encode_key(layout: &TableLayout, row: &[Val]) -> Vec<u8> {
     let mut out = Vec::new();
-    identity(layout).into_iter().for_each(|i| write_value(&mut out, layout.columns[i].ty, row[i].value()));
+    identity(layout).into_iter().for_each(|i| write_value(&mut out, layout.columns[i].ty, &row[i].value()));
     out
 }
 
@@ -90,7 +90,7 @@ pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize
     let mut row = Vec::new();
     for (i, (column, val)) in layout.columns.iter().zip(new).enumerate() {
         let value = if unchanged.contains(&i) { Value::Unchanged } else { val.value() };
-        write_value(&mut row, column.ty, value);
+        write_value(&mut row, column.ty, &value);
     }
     let key_needed = layout.identity == Identity::Full
         || identity(layout).iter().any(|&i| old[i] != new[i] || unchanged.contains(&i));

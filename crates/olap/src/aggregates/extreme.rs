@@ -151,13 +151,23 @@ impl<T: Texts> Fold for OfTexts<T> {
     fn add(&self, found: &mut FoundTexts<T>, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
         let array = values[0].as_byte_view::<T>();
         let mut order = TextOrder::of(self.locale);
-        rows.visit(array.len(), array.nulls(), |group, row| {
-            let (new, slot) = (array.value(row), &mut found.texts[group]);
+        let mut offer = |group: usize, new: &T::Native| {
+            let slot = &mut found.texts[group];
             if slot.as_ref().is_none_or(|old| order.replaces::<T>(self.which, new, old.as_ref())) {
                 let replaced = slot.replace(new.to_owned());
                 found.bytes += slot.as_ref().map_or(0, T::bytes);
                 found.bytes -= replaced.as_ref().map_or(0, T::bytes);
             }
+        };
+        if let Rows::OfOne = rows {
+            // Compared where they lie, and one alone is kept.
+            let mut order = TextOrder::of(self.locale);
+            let best = |old, new| if order.replaces::<T>(self.which, new, old) { new } else { old };
+            array.iter().flatten().reduce(best).into_iter().for_each(|best| offer(0, best));
+            return Ok(());
+        }
+        rows.visit(array.len(), array.nulls(), |group, row| {
+            offer(group, array.value(row));
             Ok(())
         })
     }

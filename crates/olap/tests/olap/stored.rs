@@ -30,8 +30,8 @@ fn written(value: &Value) -> Written<'_> {
 /// The row with a key of its own before it.
 fn encoded(types: &[Type], key: i64, row: &[Value]) -> Vec<u8> {
     let mut out = Vec::new();
-    write_value(&mut out, Type::Int64, Written::Int(key));
-    types.iter().zip(row).for_each(|(ty, value)| write_value(&mut out, *ty, written(value)));
+    write_value(&mut out, Type::Int64, &Written::Int(key));
+    types.iter().zip(row).for_each(|(ty, value)| write_value(&mut out, *ty, &written(value)));
     out
 }
 
@@ -57,7 +57,7 @@ pub fn stored(rng: &mut StdRng, types: &[Type], rows: &[Row], changed: f64) -> A
             bytes.extend(encoded(types, key, other));
             loaded += 1;
             let mut old = Vec::new();
-            write_value(&mut old, Type::Int64, Written::Int(key));
+            write_value(&mut old, Type::Int64, &Written::Int(key));
             StreamMessage::Delete { relid: RELID, key: &old }.encode(&mut deleted);
         }
         if rng.random_bool(changed) {
