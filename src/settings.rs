@@ -26,10 +26,10 @@ pub enum Route {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum FloatAggregates {
-    /// They run in the engine, and add rows in any order.
+    /// Sums of floats run in the engine, and add rows in any order.
     #[name = c"on"]
     On,
-    /// They run on the heap.
+    /// Sums of floats run on the heap.
     #[name = c"heap"]
     Heap,
 }

@@ -119,14 +119,14 @@ impl Peer {
         self.attend_counting(wanted, || ())
     }
 
-    /// As `attend`. `taken` is called for every sign of life after which the client had read everything, since such a
+    /// Like `attend`. `taken` is called for every sign of life after which the client had read everything, since such a
     /// client is waiting, too. A client that does not read gets no further signs.
     pub fn attend_counting<F: Future>(&mut self, wanted: F, taken: impl FnMut()) -> Result<F::Output, Gone> {
         // A wait without a limit ends only with the value.
         self.wait(wanted, None, taken).map(|value| value.expect("what was waited for"))
     }
 
-    /// As `attend`, but waits no longer than `limit`.
+    /// Like `attend`, but waits no longer than `limit`.
     pub fn attend_for<F: Future>(&mut self, limit: Duration, wanted: F) -> Result<Option<F::Output>, Gone> {
         self.wait(wanted, Some(limit), || ())
     }

@@ -14,7 +14,7 @@ pub fn give_up(reason: &str) -> ! {
     compat::end_process(1)
 }
 
-/// As [`give_up`], because of something that the administrator has set.
+/// Like [`give_up`], because of something that the administrator has set.
 pub fn give_up_on_setting(reason: &str, hint: &str) -> ! {
     set_state(session::database(), DatabaseState::Backoff, reason);
     let code = PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED;

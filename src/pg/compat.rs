@@ -188,7 +188,7 @@ pub(super) fn no_owner() -> pg_sys::ResourceOwner {
     std::ptr::null_mut()
 }
 
-/// This process's place in the server's list of processes.
+/// The place of this process in the server's list of processes.
 pub fn own_process_number() -> i32 {
     // SAFETY: plain variables of a process that is in that list.
     unsafe {

@@ -118,7 +118,7 @@ impl OpenRelation {
         OpenRelation::open(relid, Lock::Read)
     }
 
-    /// As [`locked`](Self::locked); `None` if the relation does not exist (any more).
+    /// Like [`locked`](Self::locked); `None` if the relation does not exist (any more).
     pub fn try_locked(relid: pg_sys::Oid) -> Option<OpenRelation> {
         // SAFETY: in a transaction.
         OpenRelation::unless_null(unsafe { pg_sys::try_relation_open(relid, Lock::None.mode()) })
@@ -320,7 +320,7 @@ fn inheritors(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// As [`family`], with locks for reading but without waiting. The error is the relation that another process has
+/// Like [`family`], with locks for reading but without waiting. The error is the relation that another process has
 /// locked.
 pub fn family_at_hand(relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, pg_sys::Oid> {
     let all = inheritors(relation, Lock::None);

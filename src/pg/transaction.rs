@@ -19,7 +19,7 @@ calls! {
     abort => AbortCurrentTransaction();
 }
 
-/// As [`begin`], with one snapshot for the whole transaction.
+/// Like [`begin`], with one snapshot for the whole transaction.
 pub fn begin_repeatable_read() {
     begin();
     // SAFETY: a plain variable; no snapshot was taken yet.

@@ -20,7 +20,7 @@ pub unsafe fn walk(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void
     unsafe { pg_guard_ffi_boundary(|| walker(node, context)) }
 }
 
-/// As [`walk`] for a mutator: returns the changed node.
+/// Like [`walk`] for a mutator: returns the changed node.
 ///
 /// # Safety
 ///
@@ -40,7 +40,7 @@ pub unsafe fn walk_children(node: *mut pg_sys::Node, walker: Walker, context: *m
     unsafe { pg_guard_ffi_boundary(|| symbols::expression_tree_walker(node, walker, context)) }
 }
 
-/// As [`walk_children`] for the parts of a query. Subqueries in FROM and behind WITH are visited as queries.
+/// Like [`walk_children`] for the parts of a query. Subqueries in FROM and behind WITH are visited as queries.
 ///
 /// # Safety
 ///
@@ -60,7 +60,7 @@ pub unsafe fn mutate_children(node: *mut pg_sys::Node, mutator: Mutator, context
     unsafe { pg_guard_ffi_boundary(|| symbols::expression_tree_mutator(node, mutator, context)) }
 }
 
-/// As [`mutate_children`], for a query.
+/// Like [`mutate_children`], for a query.
 ///
 /// # Safety
 ///

@@ -29,7 +29,7 @@ impl Numeric {
         }
     }
 
-    /// As `to_decimal`; also `None` if digits would be lost.
+    /// Like `to_decimal`; also `None` if digits would be lost.
     #[inline]
     pub fn to_decimal_exact(&self, scale: u8) -> Option<i128> {
         let scale = scale as u16;

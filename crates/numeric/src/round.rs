@@ -10,7 +10,7 @@ impl Numeric {
         self.cut(digits, true)
     }
 
-    /// As `round`, but towards zero.
+    /// Like `round`, but towards zero.
     pub fn trunc(&self, digits: i32) -> Numeric {
         self.cut(digits, false)
     }

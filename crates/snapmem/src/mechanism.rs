@@ -87,7 +87,7 @@ impl Mechanism {
         }
     }
 
-    /// As [`Mechanism::region`], for a mechanism that was found to work here.
+    /// Like [`Mechanism::region`], for a mechanism that was found to work here.
     pub(crate) fn in_place(self, pool: &Pool, run_bytes: usize) -> Result<Box<dyn InPlace>, Error> {
         if !run_bytes.is_power_of_two() || !(LINE..=1 << 32).contains(&run_bytes) {
             return Err(Error::Unavailable("runs have a power of two of bytes, from 64 to 4 GiB"));

@@ -115,7 +115,7 @@ pub(crate) fn equals_a_model(run: usize, region: impl Fn(&Pool) -> Box<dyn Regio
     }
 }
 
-/// As [`equals_a_model`], but one system call fails in some steps, and some steps exceed the limit. A step that fails
+/// Like [`equals_a_model`], but one system call fails in some steps, and some steps exceed the limit. A step that fails
 /// leaves everything as it was, and the region continues to work.
 pub(crate) fn survives_refusals(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
     let mut refused = 0;

@@ -262,7 +262,7 @@ fn a_row_longer_than_a_message_waits_for_memory() {
     // waits for nothing.
     let [idle, reading] = &mut cursors[..2] else { unreachable!() };
     assert!(begins(idle, &all));
-    // It gets as far as it can.
+    // The other query gets as far as it can.
     std::thread::sleep(Duration::from_secs(2));
     assert!(begins(reading, &all));
     assert_eq!(end(reading), Err(FailureKind::OutOfMemory));

@@ -125,7 +125,7 @@ pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
     }
 }
 
-/// As [`type_of`]. Values of other types travel unchanged if they contain their own length.
+/// Like [`type_of`]. Values of other types travel unchanged if they contain their own length.
 pub fn type_or_kept(sql_type: pg_sys::Oid) -> Option<Type> {
     type_of(sql_type).or_else(|| (Form::of_type(sql_type)? == Form::Varlena).then_some(Type::Opaque))
 }

@@ -35,9 +35,9 @@ pub fn compared<'a>(tree: Tree<'a>, conditions: *mut pg_sys::List) -> impl Itera
 /// A way in which the engine finds the partners of a row. The best way comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
-    /// It looks them up in a hash table.
+    /// The engine looks the partners up in a hash table.
     Table,
-    /// It searches rows that it has sorted.
+    /// The engine searches rows that it has sorted.
     Order,
     Pairs,
 }

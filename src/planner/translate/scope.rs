@@ -48,7 +48,7 @@ enum Rows {
     Sent {
         /// The relation's place in the plan's list.
         relation: u16,
-        /// As for a table below.
+        /// The table whose primary key is unique among the rows, if the rows are those of one table.
         keyed: Option<pg_sys::Oid>,
     },
 }

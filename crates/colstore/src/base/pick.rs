@@ -5,7 +5,7 @@
 pub enum Pick<'a> {
     /// The first rows of the chunk, this many.
     First(usize),
-    /// These rows, in ascending order.
+    /// Only these rows, in ascending order.
     Rows(&'a [u32]),
 }
 

@@ -28,7 +28,7 @@ pub fn strings(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<Nu
     unsafe { StringViewArray::new_unchecked(views, blocks, nulls) }
 }
 
-/// As [`strings`], over views of bytes that need not be text.
+/// Like [`strings`], over views of bytes that need not be text.
 pub fn bytes(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> BinaryViewArray {
     let views = ScalarBuffer::new(views, 0, rows);
     // SAFETY: as above, except UTF-8, which bytes need not be.

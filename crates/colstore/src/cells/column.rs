@@ -313,7 +313,7 @@ impl Column {
         matches!(self.cells, Cells::Numbers(_))
     }
 
-    /// As [`Numbers::look_at`]: only the `seen` rows among a chunk's first `rows` will ever be read.
+    /// Like [`Numbers::look_at`]: only the `seen` rows among a chunk's first `rows` will ever be read.
     pub fn look_at(&mut self, chunk: usize, rows: usize, seen: &Mask) -> Result<(), OutOfMemory> {
         let Cells::Numbers(numbers) = &mut self.cells else { return Ok(()) };
         let mut kept = *seen;

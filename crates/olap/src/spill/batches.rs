@@ -78,7 +78,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// As [`Stored::batches_within`].
+    /// Like [`Stored::batches_within`].
     pub fn batches_within(&self, rows: usize, bytes: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         batches(Inflow::of_kept(self.pages.clone()), self.schema.clone(), rows, bytes)
     }

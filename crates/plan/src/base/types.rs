@@ -279,7 +279,7 @@ pub struct TableLayout {
     pub relid: u32,
     /// A hash of everything that must not change while this layout is in use: see `src/layout.rs`.
     pub fingerprint: u64,
-    /// In attribute order.
+    /// The columns in attribute order.
     pub columns: Vec<MirrorColumn>,
     pub identity: Identity,
 }

@@ -62,7 +62,7 @@ pub fn scaled(bytes: &[u8], scale: u8) -> Option<i128> {
     (value < LIMIT_128).then_some(if negative { -value } else { value })
 }
 
-/// As [`scaled`], with at most 18 digits.
+/// Like [`scaled`], with at most 18 digits.
 pub fn scaled_64(bytes: &[u8], scale: u8) -> Option<i64> {
     scaled(bytes, scale).filter(|v| v.abs() < LIMIT_64).map(|v| v as i64)
 }

@@ -111,7 +111,7 @@ impl Pool {
         self.copy_by(<[u8]>::copy_from_slice, of)
     }
 
-    /// As [`Pool::copy`], by a function that copies from its second argument to its first.
+    /// Like [`Pool::copy`], by a function that copies from its second argument to its first.
     pub(crate) fn copy_by(&self, copy: fn(&mut [u8], &[u8]), of: &[u8]) -> Result<FrameRef, OutOfMemory> {
         let (mut block, _) = self.shared.take(self.asks, of.len())?;
         if let Err(refused) = self.shared.cushioned() {
@@ -323,7 +323,7 @@ impl FrameRef {
         Some(unsafe { self.get_mut_unchecked() })
     }
 
-    /// As [`FrameRef::get_mut`], without the check.
+    /// Like [`FrameRef::get_mut`], without the check.
     ///
     /// # Safety
     ///

@@ -39,7 +39,7 @@ pub trait Region: Send {
     ///
     /// # Panics
     ///
-    /// As [`Region::write`].
+    /// Like [`Region::write`].
     fn read(&self, offset: usize, into: &mut [u8]);
 
     /// A snapshot of the region as it is now.

@@ -55,7 +55,7 @@ unsafe impl Sync for Mapping {}
 pub(crate) enum FilePages {
     /// Written through to the file.
     Shared,
-    /// As `Shared`, for reading only.
+    /// Like `Shared`, for reading only.
     SharedReadOnly,
     /// Copied by the kernel before they are written.
     Private,
@@ -125,7 +125,7 @@ impl Mapping {
 
     /// # Safety
     ///
-    /// As `map`.
+    /// As for `map`.
     unsafe fn map_at(
         start: *mut u8,
         bytes: usize,

@@ -336,7 +336,7 @@ impl<'a> Translator<'a> {
         self.value_of_link(Link { link, groups: None }, ask)
     }
 
-    /// As [`subquery_value`](Self::subquery_value), for a subquery that is compared with columns of groups.
+    /// Like [`subquery_value`](Self::subquery_value), for a subquery that is compared with columns of groups.
     pub fn subquery_value_of_groups(&mut self, link: &'a pg_sys::SubLink, groups: &[Attempt<Typed>]) -> Attempt<Typed> {
         self.value_of_link(Link { link, groups: Some(groups) }, Ask::default())
     }

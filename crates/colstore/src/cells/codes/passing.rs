@@ -13,7 +13,7 @@ pub fn where_code<const N: usize>(codes: &[u8], rows: usize, passes: impl Fn([u8
     })
 }
 
-/// As [`where_code`], for a test of sixteen codes at once. It returns one bit per code, the first code's the lowest.
+/// Like [`where_code`], for a test of sixteen codes at once. It returns one bit per code, the first code's the lowest.
 #[inline]
 pub fn where_sixteen<const N: usize>(
     codes: &[u8],
@@ -27,7 +27,7 @@ pub fn where_sixteen<const N: usize>(
     })
 }
 
-/// As [`where_code`], for a test of 64 codes at once.
+/// Like [`where_code`], for a test of 64 codes at once.
 #[inline(always)]
 pub fn where_word<const N: usize>(
     codes: &[u8],

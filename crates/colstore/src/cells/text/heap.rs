@@ -66,7 +66,7 @@ impl Heap {
         self.append_into(text, size.clamp(MIN_BLOCK, MAX_BLOCK).next_power_of_two(), pool)
     }
 
-    /// As [`Heap::append`]. Altogether, `total` bytes of records are still to come.
+    /// Like [`Heap::append`]. Altogether, `total` bytes of records are still to come.
     pub fn append_of(&mut self, text: &[u8], total: usize, pool: &Pool) -> Result<Place, OutOfMemory> {
         self.append_into(text, total.clamp(GRAIN, MAX_BLOCK).next_multiple_of(GRAIN), pool)
     }

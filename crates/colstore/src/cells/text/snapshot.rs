@@ -33,7 +33,7 @@ pub struct TextSnapshot {
     patches: Patches,
     /// The long texts of patches, by chunk. Their block is numbered behind the chunk's own blocks.
     long: HashMap<usize, Vec<u8>>,
-    /// These texts as buffers, once no more will come.
+    /// Texts of `long` as buffers, once no more texts will come.
     sealed: HashMap<usize, Buffer>,
     reads: Arc<AtomicU64>,
     charge: Charge,

@@ -71,9 +71,9 @@ impl Letters {
 
 /// A place in the expression, and the places to which it leads.
 enum Place {
-    /// It leads to both places.
+    /// A place that leads to both of these places.
     Fork(u32, u32),
-    /// It leads to the next place with a character of this set.
+    /// A place that leads to the next one with a character of this set.
     Character(u32),
     /// It leads to the next place at the start of the text; the variant below, at the end.
     Start,

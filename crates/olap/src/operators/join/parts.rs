@@ -45,7 +45,7 @@ impl Side {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extent {
     pub rows: usize,
-    /// Their bytes in memory.
+    /// The rows' bytes in memory.
     pub bytes: usize,
     /// Bytes of the largest batch.
     pub largest: usize,

@@ -139,11 +139,11 @@ pub enum Named {
     WholeQuotient,
     /// The value as text, as PostgreSQL shows it.
     ToText,
-    /// As `ToText`, for values whose text depends on a setting, which is the second operand. The setting is
+    /// Like `ToText`, for values whose text depends on a setting, which is the second operand. The setting is
     /// `extra_float_digits`, or a DateStyle or IntervalStyle. The engine knows values of these that begin with `ISO` or
     /// `postgres`.
     ToTextBy,
-    /// As `ToText`, for a time in a zone.
+    /// Like `ToText`, for a time in a zone.
     ToTextIn,
     /// A numeric from a text, or from a float with the digits that are certain.
     ToNumeric,
@@ -171,7 +171,7 @@ pub enum Named {
     ToTimestampTz,
     /// A date as a point in time for comparisons. Dates beyond all timestamps lie between these and infinity.
     Comparable,
-    /// As `Comparable`, for a date or time of a zone.
+    /// Like `Comparable`, for a date or time of a zone.
     ComparableIn,
     /// The offset of a zone in seconds east of UTC; null for infinite times.
     ZoneOffset,
@@ -180,7 +180,7 @@ pub enum Named {
     /// taken.
     PlusInterval,
     MinusInterval,
-    /// As `PlusInterval`, with the months and days of a zone.
+    /// Like `PlusInterval`, with the months and days of a zone.
     PlusIntervalIn,
     MinusIntervalIn,
     /// The beginning of a time's bin. Bins have a width in microseconds and an origin.

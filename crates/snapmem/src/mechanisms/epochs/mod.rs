@@ -137,7 +137,7 @@ impl EpochRegion {
         }
     }
 
-    /// As [`EpochRegion::new`], but frames are copied ahead if that is cheaper.
+    /// Like [`EpochRegion::new`], but frames are copied ahead if that is cheaper.
     pub fn automatic(pool: &Pool, run_bytes: usize) -> EpochRegion {
         let mut region = EpochRegion::new(pool, run_bytes);
         region.ahead = Some(Ahead::default());

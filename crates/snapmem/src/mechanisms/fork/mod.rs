@@ -133,7 +133,7 @@ impl ForkMemory {
 
     /// # Panics
     ///
-    /// As [`ForkMemory::write`].
+    /// Like [`ForkMemory::write`].
     pub fn read(&self, number: usize, offset: usize, into: &mut [u8]) {
         let region = self.region(number);
         region.check(offset, into.len());

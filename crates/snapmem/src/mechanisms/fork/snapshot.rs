@@ -58,7 +58,7 @@ impl ForkSnapshot {
     ///
     /// # Panics
     ///
-    /// As [`ForkSnapshot::read`].
+    /// Like [`ForkSnapshot::read`].
     pub fn sum(&self, region: usize, range: Range<usize>) -> Result<u64, Error> {
         self.check_range(region, range.start, range.end);
         self.run(sum, [region as u64, range.start as u64, range.end as u64, 0], &mut [])
