@@ -5,11 +5,11 @@ CREATE TABLE anker.mirrored (
     relation regclass PRIMARY KEY,
     since timestamptz NOT NULL DEFAULT now()
 );
--- DROP TABLE takes the row of a mirrored table with it, unless somebody has the list locked.
+-- DROP TABLE also deletes the row of a mirrored table, unless another session has the list locked.
 SELECT pg_catalog.pg_extension_config_dump('anker.mirrored',
     'WHERE relation::pg_catalog.oid IN (SELECT oid FROM pg_catalog.pg_class)');
 
--- Tables whose parts (partitions, children) are mirrored, those that come later too.
+-- Tables whose parts (partitions, children) are mirrored, including those that come later.
 CREATE TABLE anker.mirrored_parents (
     relation regclass PRIMARY KEY,
     since timestamptz NOT NULL DEFAULT now()
@@ -36,7 +36,7 @@ CREATE FUNCTION anker.mirror(relation regclass) RETURNS void
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'mirror_wrapper';
 COMMENT ON FUNCTION anker.mirror(regclass) IS 'keep a columnar mirror of a table';
--- A mirror costs memory and CPU of the whole server: not everybody may have one, not even of his own tables.
+-- A mirror costs memory and CPU of the whole server, so a user may not even mirror tables of their own.
 REVOKE ALL ON FUNCTION anker.mirror(regclass) FROM PUBLIC;
 
 CREATE FUNCTION anker.unmirror(relation regclass) RETURNS void
@@ -60,7 +60,7 @@ CREATE FUNCTION anker.calibrate(max_rows bigint DEFAULT 1000000)
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'calibrate_wrapper';
 COMMENT ON FUNCTION anker.calibrate(bigint) IS 'what anker.route = auto should reckon with here: runs queries of several kinds on mirrored tables, in the engine and on the heap';
--- It keeps all processors busy for seconds.
+-- Calibration keeps all processors busy for seconds.
 REVOKE ALL ON FUNCTION anker.calibrate(bigint) FROM PUBLIC;
 
 CREATE FUNCTION anker.mirrored_changed() RETURNS trigger
@@ -69,7 +69,7 @@ CREATE FUNCTION anker.mirrored_changed() RETURNS trigger
 REVOKE ALL ON FUNCTION anker.mirrored_changed() FROM PUBLIC;
 CREATE TRIGGER wake AFTER INSERT OR DELETE OR TRUNCATE ON anker.mirrored
     FOR EACH STATEMENT EXECUTE FUNCTION anker.mirrored_changed();
--- Under session_replication_role = replica, too, as tools that restore rows set it.
+-- The trigger also fires under session_replication_role = replica, which tools that restore rows set.
 ALTER TABLE anker.mirrored ENABLE ALWAYS TRIGGER wake;
 
 -- Views
@@ -95,7 +95,7 @@ CREATE FUNCTION anker.table_columns(
     AS 'MODULE_PATHNAME', 'table_columns_wrapper';
 COMMENT ON FUNCTION anker.table_columns(regclass) IS 'columns of a mirrored table in the engine';
 
--- One request to the engine for each table: a condition on the table asks for that alone.
+-- Each table is one request to the engine. With a condition on the table, only that table is asked for.
 CREATE VIEW anker.columns AS
     SELECT mirrored.relation, columns.*
     FROM anker.mirrored CROSS JOIN LATERAL anker.table_columns(mirrored.relation) AS columns;

@@ -16,8 +16,8 @@ prepare_assertions() {
     from_debian deb-src "$(installed_release)" "$store" source --download-only postgresql-15
     archives=("$store"/postgresql-15_*.orig.tar.*)
     tar -xf "${archives[0]}" -C "$store/source" --strip-components 1
-    # Installed into a place of its own and moved when complete, so that a broken off build is not taken for one.
-    # The server is copied from here to where a test wants it: no paths are burnt in.
+    # Installed into a place of its own and moved when complete, so that an interrupted build is not taken for one.
+    # A test copies the server from here to a place of its own, so no paths are built in.
     (
         cd "$store/source"
         ./configure --quiet --prefix="$store/pgsql" --enable-cassert --enable-debug --disable-rpath --with-icu \
@@ -29,7 +29,7 @@ prepare_assertions() {
     rm -r "$store/source" "$store/staged"
 }
 
-# Runs the integration tests, given what anker-tests takes. Only the extension knows the server's headers; engine and
+# Runs the integration tests with arguments of anker-tests. Only the extension knows the server's headers; engine and
 # tests are those of the ordinary build.
 test_assertions() {
     local target=$CARGO_TARGET_DIR/assertions run=$CARGO_TARGET_DIR/assertions/run

@@ -11,7 +11,7 @@ own_apt() {
 
 installed_release() { (. /etc/os-release && printf '%s' "$VERSION_CODENAME"); }
 
-# Where this system gets Debian from is where other releases are, too: lines of mirror and suite.
+# Lines of mirror and suite. Other releases come from the same place as this system's Debian.
 debian_suites() {
     local installed
     installed=$(installed_release)

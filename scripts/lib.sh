@@ -1,4 +1,4 @@
-# Shared by demo, test and bench/run: prerequisites, where caches live, the build.
+# Shared by demo, test and bench/run: prerequisites, the places of caches, the build.
 
 set -euo pipefail
 
@@ -25,7 +25,7 @@ check_rust() {
     fi
 }
 
-# The named packages of the system, installed if something is missing and we may do so.
+# Installs the named packages of the system if one is missing and we have the rights.
 install_packages() {
     local missing=() package become=()
     if command -v dpkg-query >/dev/null; then

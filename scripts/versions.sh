@@ -4,7 +4,7 @@ source "$project/scripts/debian.sh"
 
 declare -A debian_release=([17]=trixie [18]=forky)
 
-# Sets version_pg_config to a stand-in for the version's pg_config, which wants a newer C library than may be here.
+# Sets version_pg_config to a stand-in for the version's pg_config, which may need a newer C library than this system's.
 prepare_version() {
     local version=$1 store=$cache/versions/$1 package
     version_pg_config=$store/pg_config
@@ -32,7 +32,7 @@ END
     mv "$store/pg_config.new" "$version_pg_config"
 }
 
-# Runs tests/versions/ in a Debian of that version's release, which needs root: its programs want a newer C library.
+# Runs tests/versions/ in a Debian of that version's release, whose programs need a newer C library. This needs root.
 smoke_version() {
     local version=$1 root=$cache/versions/$1/root target=$CARGO_TARGET_DIR/versions bin=/usr/lib/postgresql/$1/bin engine script status=0
     prepare_version "$version"
@@ -41,7 +41,7 @@ smoke_version() {
     if [[ ! -x $root$bin/postgres ]]; then
         install_packages debootstrap
         rm -rf "$root"
-        # A release that is newer than debootstrap is made as unstable is.
+        # A release that is newer than debootstrap is installed in the same way as unstable.
         script=/usr/share/debootstrap/scripts/${debian_release[$version]}
         [[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
         debootstrap --variant=minbase --include="postgresql-$version" "${debian_release[$version]}" "$root" \

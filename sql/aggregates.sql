@@ -46,7 +46,7 @@ SELECT pg_typeof(count(*)), pg_typeof(sum(small)), pg_typeof(sum(qty)),
        pg_typeof(sum(big)), pg_typeof(sum(price)), pg_typeof(avg(qty)),
        pg_typeof(min(price)), pg_typeof(max(kind)) FROM sales;
 
--- no rows, and no rows but groups
+-- no rows, without groups and with them
 SELECT count(*), sum(qty), avg(price), min(sold), max(region COLLATE "C")
   FROM sales WHERE id > 100;
 SELECT region, count(*) FROM sales WHERE id > 100 GROUP BY region;
@@ -74,7 +74,7 @@ SELECT big, price, count(*) FROM sales GROUP BY big, price ORDER BY big, price;
 -- grouped where no two zeros meet
 SELECT ratio, count(*) FROM sales GROUP BY ratio ORDER BY ratio;
 
--- groups by expressions, whose parts and negations stand in select list and HAVING
+-- groups by expressions whose parts and negations stand in select list and HAVING
 SELECT qty / 100 AS hundreds, count(*) FROM sales WHERE qty BETWEEN -1000 AND 1000
   GROUP BY qty / 100 ORDER BY 1;
 SELECT qty + small, (qty + small) * 2, count(*) FROM sales WHERE id <= 3
@@ -97,14 +97,14 @@ SELECT region, sum(qty) FROM sales GROUP BY region
 SELECT count(*) FROM sales HAVING count(*) > 100;
 SELECT sum(qty) FROM sales WHERE id < 3 HAVING min(id) = 1;
 
--- what stands above groups: ORDER BY aggregates, LIMIT, DISTINCT, windows
+-- clauses above groups: ORDER BY aggregates, LIMIT, DISTINCT, windows
 SELECT region, sum(big) AS total FROM sales GROUP BY region ORDER BY total DESC NULLS LAST, region LIMIT 2;
 SELECT region FROM sales GROUP BY region ORDER BY count(*) DESC, region OFFSET 1;
 SELECT DISTINCT count(*) FROM sales GROUP BY region ORDER BY 1;
 SELECT region, count(*), sum(count(*)) OVER (ORDER BY region) FROM sales GROUP BY region ORDER BY region;
 SELECT region, rank() OVER (ORDER BY sum(qty)) FROM sales WHERE id < 6 GROUP BY region ORDER BY 2, 1;
 
--- what the engine leaves alone has the same answer
+-- aggregates that the engine does not know give the same answer
 SELECT count(DISTINCT region) FROM sales;
 SELECT count(*) FILTER (WHERE qty > 0) FROM sales;
 SELECT string_agg(region, ',' ORDER BY region, id) FROM sales;
@@ -115,7 +115,7 @@ SELECT region, kind, count(*) FROM sales GROUP BY ROLLUP (region, kind) ORDER BY
 SELECT region, grouping(region), count(*) FROM sales GROUP BY CUBE (region) ORDER BY 2, 1;
 SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY qty) FROM sales;
 
--- sums beyond the type of their column
+-- sums beyond the range of their column's type
 CREATE TABLE wide (id bigint PRIMARY KEY, big bigint, price numeric(38,10));
 INSERT INTO wide
   SELECT i, 9223372036854775807, 9999999999999999999999999999.9999999999

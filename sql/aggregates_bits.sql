@@ -36,7 +36,7 @@ SELECT pg_typeof(bool_and(yes)), pg_typeof(bit_and(i2)), pg_typeof(bit_or(i4)), 
 SELECT bool_and(i4 > 0), bool_or(i8 IS NULL), every(kind <> 'x') FROM flags;
 SELECT bit_or(i4 * 2), bit_xor(i2 + i4) FROM flags WHERE id < 5;
 
--- no rows, and none but nulls
+-- no rows, and only nulls
 SELECT bool_and(yes), bool_or(yes), bit_and(i2), bit_or(i4), bit_xor(i8) FROM flags WHERE id > 100;
 SELECT bool_and(yes), bool_or(yes), bit_and(i2), bit_or(i4), bit_xor(i8) FROM flags WHERE kind = 'null';
 SELECT kind, bool_and(yes) FROM flags WHERE id > 100 GROUP BY kind;
@@ -53,7 +53,7 @@ SELECT bit_xor(DISTINCT i2), bit_xor(i2), bit_and(DISTINCT i2) FROM flags WHERE 
 SELECT bool_and(yes) FILTER (WHERE kind = 'all'), bool_or(yes) FILTER (WHERE id > 100) FROM flags;
 SELECT kind, bit_or(i4) FILTER (WHERE i4 > 1), every(yes) FILTER (WHERE i4 > 1) FROM flags GROUP BY kind ORDER BY kind;
 
--- what stands above
+-- expressions above the aggregates
 SELECT kind FROM flags GROUP BY kind HAVING bool_and(yes) ORDER BY kind;
 SELECT kind FROM flags GROUP BY kind HAVING NOT bool_or(yes) ORDER BY kind;
 SELECT kind, bit_or(i4) | 16, coalesce(bool_and(yes), true) FROM flags GROUP BY kind ORDER BY kind;

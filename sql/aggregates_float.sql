@@ -2,8 +2,8 @@
 --
 -- SUM AND AVG OF DOUBLE PRECISION
 --
--- The values here are such that no order of rows rounds otherwise; what the
--- order could change stays with the heap.
+-- The values here give the same rounding in any order of rows; results that the
+-- order could change are left to the heap.
 --
 
 CREATE TABLE measured (
@@ -38,7 +38,7 @@ SELECT sum(x), avg(x) FROM measured WHERE id <= 5;
 SELECT pg_typeof(sum(x)), pg_typeof(avg(x)) FROM measured;
 SELECT sum(n::double precision), avg(n::double precision) FROM measured;
 
--- no rows, and none but nulls
+-- no rows, and only nulls
 SELECT sum(x), avg(x) FROM measured WHERE id > 100;
 SELECT sum(x), avg(x) FROM measured WHERE place = 'none';
 SELECT place, sum(x) FROM measured WHERE id > 100 GROUP BY place;
@@ -66,7 +66,7 @@ SELECT place, avg(DISTINCT y) FROM measured WHERE id < 11 GROUP BY place ORDER B
 SELECT sum(x) FILTER (WHERE place = 'north'), avg(x) FILTER (WHERE y > 1000) FROM measured;
 SELECT place, sum(x) FILTER (WHERE y > 1) FROM measured WHERE id < 6 GROUP BY place ORDER BY place;
 
--- what stands above
+-- expressions above the aggregates
 SELECT place, avg(x) FROM measured WHERE id < 6 GROUP BY place HAVING sum(x) < 100 ORDER BY place;
 SELECT place, sum(y), rank() OVER (ORDER BY sum(y) DESC) FROM measured WHERE id <= 9 GROUP BY place ORDER BY 3, 1;
 SELECT hour, sum(sum(y)) OVER (ORDER BY hour) FROM measured WHERE id <= 9 GROUP BY hour ORDER BY hour;
@@ -83,7 +83,7 @@ SELECT count(*), sum(total) FROM (SELECT place, sum(y) AS total FROM measured GR
 SELECT a.place, sum(a.y + b.y) FROM measured a JOIN measured b ON a.hour = b.hour AND a.id < b.id
   GROUP BY a.place ORDER BY a.place;
 
--- what some order of rows would overflow on: the heap says whether this one does
+-- sums that would overflow in some order of rows: the heap says whether they do in this one
 INSERT INTO measured VALUES (20, 'huge', 9, 1e308, 1e200, 1), (21, 'huge', 9, 1e308, -1e200, 2), (22, 'large', 9, 1e140, 1e140, 2);
 SELECT sum(x) FROM measured WHERE place = 'huge';
 SELECT sum(y) FROM measured WHERE place = 'huge';

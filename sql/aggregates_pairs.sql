@@ -2,7 +2,7 @@
 --
 -- COVARIANCE, CORRELATION AND REGRESSION
 --
--- Values are rounded where the order of rows could round otherwise.
+-- Values are rounded where another order of rows could give other digits.
 --
 
 CREATE TABLE points (
@@ -61,7 +61,7 @@ SELECT corr(y, x) FILTER (WHERE g = 'line'), regr_count(y, x) FILTER (WHERE id >
 SELECT g, regr_sxy(y, x) FILTER (WHERE x > 1) FROM points WHERE id <= 8 GROUP BY g ORDER BY g;
 SELECT regr_count(DISTINCT y, x), covar_pop(DISTINCT y, x) FROM points WHERE id <= 3;
 
--- what stands above
+-- expressions above the aggregates
 SELECT g FROM points GROUP BY g HAVING corr(y, x) = 1 ORDER BY g;
 SELECT g, rank() OVER (ORDER BY regr_count(y, x) DESC) FROM points GROUP BY g ORDER BY 2, 1;
 SELECT g, coalesce(regr_slope(y, x), 0) * 2 FROM points WHERE g IN ('line', 'tall') GROUP BY g ORDER BY g;
@@ -71,7 +71,7 @@ SELECT id FROM points WHERE y > (SELECT regr_avgy(y, x) FROM points WHERE g = 'l
 SELECT sum(n) FROM (SELECT g, regr_count(y, x) AS n FROM points GROUP BY g) s;
 SELECT id, (SELECT regr_count(q.y, q.x) FROM points q WHERE q.n > 3 AND q.g = p.g) FROM points p WHERE id < 7 ORDER BY id;
 
--- what is too large to be summed in any order
+-- values too large to be summed in any order
 INSERT INTO points VALUES (30, 'huge', 1e200, 1, 1), (31, 'huge', -1e200, 2, 2);
 SELECT covar_pop(y, x) FROM points WHERE g = 'huge';
 SELECT regr_syy(y, x) FROM points WHERE g = 'huge';

@@ -2,8 +2,8 @@
 --
 -- VARIANCE AND STANDARD DEVIATION
 --
--- Of integers and numerics all digits are PostgreSQL's. Of double precision
--- the values are such that no order of rows rounds otherwise, or they are
+-- For integers and numerics, all digits are PostgreSQL's. For double precision,
+-- the values give the same rounding in any order of rows, or results are
 -- rounded here.
 --
 
@@ -43,7 +43,7 @@ SELECT variance(fine), var_pop(fine), stddev(fine), stddev_pop(fine) FROM spread
 SELECT pg_typeof(variance(i2)), pg_typeof(stddev(price)), pg_typeof(var_pop(x)), pg_typeof(stddev(x)) FROM spread;
 SELECT variance(i4 * 2), stddev(price * 3), var_pop(price + i4), stddev_samp(i4 - i2) FROM spread WHERE id < 6;
 
--- no rows, none but nulls, one, two equal ones
+-- no rows, only nulls, one row, two equal rows
 SELECT variance(i4), var_pop(i8), stddev(price), stddev_pop(x), var_samp(x) FROM spread WHERE id > 100;
 SELECT variance(i4), var_pop(i8), stddev(price), stddev_pop(x), var_samp(x) FROM spread WHERE g = 'c';
 SELECT variance(i4), var_pop(i8), stddev(price), stddev_pop(price), var_samp(x), var_pop(x), stddev_pop(x)
@@ -69,7 +69,7 @@ SELECT stddev(i4) FILTER (WHERE g = 'a'), variance(price) FILTER (WHERE id > 100
   FROM spread;
 SELECT g, stddev_pop(price) FILTER (WHERE price > 2) FROM spread GROUP BY g ORDER BY g;
 
--- what stands above
+-- expressions above the aggregates
 SELECT g, stddev(i4) FROM spread GROUP BY g HAVING variance(i4) > 1 ORDER BY g;
 SELECT g, rank() OVER (ORDER BY variance(price) NULLS FIRST) FROM spread GROUP BY g ORDER BY 2, 1;
 SELECT round(stddev(price), 3), variance(i4) / 2, coalesce(stddev(i8)::text, 'none') FROM spread;
@@ -82,7 +82,7 @@ SELECT g, var_pop(x), var_samp(x), stddev(x), stddev_pop(x) FROM spread WHERE g 
 SELECT var_pop(x) FROM spread WHERE g = 'h';
 SELECT var_pop(x), stddev_samp(x) FROM spread WHERE g = 'l';
 
--- in subqueries: of floats; the others are left to the heap
+-- in subqueries: floats; other types are left to the heap
 SELECT id FROM spread WHERE x > (SELECT stddev_pop(x) FROM spread WHERE g IN ('a', 'b')) AND id < 20 ORDER BY id;
 SELECT id FROM spread WHERE price > (SELECT stddev(price) FROM spread WHERE g = 'a') ORDER BY id;
 SELECT round(sum(v), 5) FROM (SELECT variance(i4) AS v FROM spread GROUP BY g) s;

@@ -2,8 +2,8 @@
 --
 -- FUNCTIONS IN FROM WHOSE BODY IS A QUERY
 --
--- PostgreSQL puts the body of a STABLE function that is written in SQL in its place; so does the engine. What it calls itself
--- (VOLATILE, STRICT, SECURITY DEFINER, PL/pgSQL) it still does.
+-- PostgreSQL replaces a STABLE function in SQL by its body, and so does the engine. Functions of other kinds
+-- (VOLATILE, STRICT, SECURITY DEFINER, PL/pgSQL) are still called.
 --
 
 CREATE TABLE sale (id integer PRIMARY KEY, shop integer, gone text, day date, amount numeric(10,2), note text);
@@ -72,7 +72,7 @@ EXECUTE of_shop(2, '2024-01-20');
 CREATE TABLE kept AS SELECT * FROM sales_of(3);
 SELECT count(*), sum(total) FROM kept;
 
--- what PostgreSQL calls
+-- functions that PostgreSQL calls
 SELECT count(*), sum(amount) FROM changing(2);
 SELECT count(*), sum(amount) FROM strict(2);
 SELECT count(*), sum(amount) FROM strict(NULL);
@@ -95,7 +95,7 @@ SELECT w.id FROM word w CROSS JOIN LATERAL words_from(w.id) o ORDER BY o.word, 1
 SELECT id FROM whole_words() ORDER BY word, id;
 SELECT max(word), min(word) FROM whole_words();
 
--- an error that nobody comes to
+-- an error in a function that is never called
 WITH unused AS (SELECT * FROM sales_of(1 / 0)) SELECT count(*) FROM shop;
 SELECT CASE WHEN false THEN (SELECT max(n) FROM sales_of(1 / 0)) END, count(*) FROM sales_of(1);
 SELECT count(*) FROM sales_of(1 / 0);
@@ -119,7 +119,7 @@ SELECT count(*), sum(total) FROM sales_of(0);
 RESET ROLE;
 SELECT count(*), sum(total) FROM sales_of(0);
 
--- what is not there any more
+-- functions that were dropped
 ALTER TABLE sale RENAME COLUMN amount TO price;
 SELECT count(*) FROM sales_of(2);
 DROP OWNED BY reader;

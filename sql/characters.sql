@@ -2,8 +2,8 @@
 --
 -- CHARACTERS
 --
--- char(n) whose n an expression does not say, since nulls are among its values: shown with its blanks all the same. And
--- those of several lengths, which go to the heap.
+-- char(n) in expressions that do not tell n, since nulls are among their values: it is still shown with its blanks. And
+-- char(n) of several lengths, for which the heap answers.
 --
 
 CREATE TABLE code (

@@ -2,7 +2,7 @@
 --
 -- COLUMNS AND CHUNKS
 --
--- What anker.columns and anker.chunks tell of a mirrored table, and to whom.
+-- The facts that anker.columns and anker.chunks tell of a mirrored table, and the users who see them.
 --
 
 SET timezone = 'UTC';
@@ -45,7 +45,7 @@ SELECT count(*) FROM kinds WHERE anker.olap();
 SELECT column_name, rows, nulls, distinct_values, min, max FROM anker.columns
     WHERE column_name IN ('id', 'price', 'day', 'at', 'flag');
 
--- a value that the mirror cannot hold is none of the NULLs, and nobody knows where it lies
+-- a value that the mirror cannot hold is not counted as NULL, and no bounds are known
 UPDATE kinds SET price = 'NaN' WHERE id = 2;
 SELECT count(*) FROM kinds WHERE anker.olap();
 SELECT column_name, rows, nulls, min, max FROM anker.columns WHERE column_name IN ('id', 'price');
@@ -63,7 +63,7 @@ UPDATE kinds SET ratio = 'NaN' WHERE id = 5;
 SELECT count(*) FROM kinds WHERE anker.olap() AND ratio > 1e300;
 SELECT column_name, min, max FROM anker.columns WHERE column_name = 'ratio';
 
--- texts in the order of their bytes, as far as these are known; a text with nothing in it is one
+-- texts in the order of their bytes, as far as these are known; the empty text is a text, too
 CREATE TABLE words (id text COLLATE "C" PRIMARY KEY, word text, long text, born uuid, mark bytea, flag boolean, kind regtype);
 INSERT INTO words VALUES
     ('b', 'Österreich', 'https://example.com/1', '00000000-0000-0000-0000-000000000007', '\xff', true, 'integer'),
@@ -77,14 +77,14 @@ SELECT count(*) FROM words WHERE anker.olap() AND word = '';
 SELECT column_name, rows, nulls, min, max FROM anker.chunks('words') WHERE column_name IN ('word', 'long', 'flag');
 DROP TABLE words;
 
--- dates and times as the session wants them
+-- dates and times in the session's style
 SET datestyle = 'SQL, DMY';
 SET timezone = 'Europe/Prague';
 SELECT column_name, min, max FROM anker.columns WHERE column_name IN ('day', 'at', 'hour');
 RESET datestyle;
 RESET timezone;
 
--- what rows hold is told to those who may read it
+-- the contents of rows are shown to users who may read them
 CREATE ROLE regress_columns_none;
 CREATE ROLE regress_columns_some;
 GRANT SELECT (id, price) ON kinds TO regress_columns_some;
@@ -96,7 +96,7 @@ SELECT count(*) FROM anker.chunks('kinds');
 SET ROLE regress_columns_some;
 SELECT column_name, codings, bytes > 0 AS some, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price', 'small');
 SELECT column_name, coding, bytes > 0 AS some, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price', 'small');
--- how columns are written, and no more than that, to those who see all statistics
+-- users who may see all statistics only see how columns are coded
 SET ROLE regress_columns_monitor;
 SELECT column_name, codings, bytes > 0 AS some, rows, nulls, distinct_values, min, max FROM anker.columns WHERE column_name IN ('id', 'price', 'small');
 SELECT column_name, coding, bytes > 0 AS some, rows, nulls, distinct_values, min, max FROM anker.chunks('kinds') WHERE column_name IN ('id', 'price', 'small');
@@ -110,7 +110,7 @@ SELECT count(*) FROM anker.chunks('kinds');
 RESET ROLE;
 SELECT column_name, min, max FROM anker.columns WHERE column_name = 'id';
 ALTER TABLE kinds FORCE ROW LEVEL SECURITY;
--- a superuser is above it
+-- a superuser sees everything
 SELECT column_name, min, max FROM anker.columns WHERE column_name = 'id';
 
 -- several chunks
@@ -122,7 +122,7 @@ SELECT column_name, codings, rows, nulls, distinct_values, min, max FROM anker.c
 SELECT chunk, column_name, coding, slots, rows, distinct_values BETWEEN rows * 0.98 AND rows AS all_differ, min, max
     FROM anker.chunks('many') WHERE column_name <> 'third' ORDER BY column_name, chunk;
 
--- few numbers, however far apart, are listed once a chunk is full; one that is not in the list gives it up
+-- few numbers, however far apart, become a list once a chunk is full; a number that is not in the list ends it
 CREATE TABLE far (id integer PRIMARY KEY, tenant uuid, step double precision, big bigint, one uuid);
 INSERT INTO far SELECT i, md5((i % 30)::text)::uuid, i % 400 * 0.37, (i % 7 - 3) * 1e15::bigint, md5('one')::uuid FROM generate_series(1, 20000) i;
 SELECT anker.mirror('far');

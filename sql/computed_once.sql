@@ -1,9 +1,9 @@
 -- engine: at least 15
 --
--- WHAT IS READ TWICE
+-- ROWS THAT ARE READ TWICE
 --
 -- Groups that a query refers to more than once, which the engine computes once: WITH, views, grouping sets above joins,
--- what subqueries read of the rows around them; and NOT IN of lists that differ from row to row.
+-- values of the outer rows that subqueries read; and NOT IN of lists that differ from row to row.
 --
 
 CREATE TABLE town (id integer PRIMARY KEY, region integer, name text COLLATE "C");
@@ -32,7 +32,7 @@ WITH w AS (SELECT town, row_number() OVER (ORDER BY sum(turnover) DESC NULLS LAS
   SELECT a.town, a.place, b.town AS next FROM w a LEFT JOIN w b ON b.place = a.place + 1 WHERE a.place < 5 ORDER BY 2;
 WITH w AS (SELECT id, town, turnover FROM shop WHERE turnover > 3 ORDER BY turnover DESC, id LIMIT 7)
   SELECT a.id, b.id FROM w a, w b WHERE a.town = b.town AND a.id < b.id ORDER BY 1, 2;
--- joins that groups and a total of all of them read, in other columns
+-- joins that both groups and a total over them read, in other columns
 SELECT s.town, sum(s.turnover) FROM shop s, town t WHERE s.town = t.id AND t.region = 1 GROUP BY s.town
   HAVING sum(s.turnover) > (SELECT sum(x.turnover) * 0.3 FROM shop x, town y WHERE x.town = y.id AND y.region = 1) ORDER BY 1;
 SELECT t.name, count(*), min(s.since) FROM shop s, town t WHERE s.town = t.id AND t.name < 'town 11' GROUP BY t.name
@@ -49,7 +49,7 @@ SELECT sum(100 / t.region), (SELECT count(*) FROM shop s JOIN town t ON t.id = s
 SELECT sum(100 / t.region), (SELECT count(*) FROM shop s JOIN town t ON t.id = s.town WHERE 100 / t.region > 60)
   FROM shop s JOIN town t ON t.id = s.town WHERE 100 / t.region > 60;
 
--- joins that are read for several columns, and one of what they are made of beside them
+-- joins that are read for several columns, and one of their tables beside them
 SELECT (SELECT sum(a.total) FROM town_total a JOIN town t ON t.id = a.town WHERE t.region = 1),
        (SELECT sum(a.shops) FROM town_total a JOIN town t ON t.id = a.town WHERE t.region = 1),
        (SELECT max(b.total) FROM town_total b);

@@ -44,7 +44,7 @@ SELECT max(CASE WHEN id < 3 THEN ts ELSE d END), min(CASE WHEN id < 3 THEN f8 EL
 SELECT c, CASE WHEN id > 2 THEN c END AS k, count(*) FROM item GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT '[' || CASE WHEN id > 2 THEN c ELSE 'x'::char(4) END || ']' AS k, count(*) FROM item GROUP BY 1 ORDER BY 1;
 
--- a sum shows as many digits as what it added
+-- a sum shows as many digits as the values that it added
 SELECT sum(CASE WHEN id = 1 THEN n ELSE 0 END) FROM item;
 SELECT sum(CASE WHEN id = 99 THEN n ELSE 0 END) FROM item;
 SELECT sum(CASE WHEN id = 4 THEN n ELSE 0 END) FROM item;
@@ -108,7 +108,7 @@ EXECUTE p (1, 1.5, 'none');
 EXECUTE p (3, 0.000, NULL);
 RESET plan_cache_mode;
 
--- errors: only of what is evaluated
+-- errors: only those of evaluated expressions
 SELECT sum(CASE WHEN i2 <> 0 THEN 10 / i2 END), sum(CASE i2 WHEN 0 THEN 0 ELSE 10 / i2 END) FROM item;
 SELECT sum(CASE WHEN i2 = 0 THEN 10 / i2 END) FROM item;
 SELECT count(*) FROM item WHERE CASE WHEN i2 <> 0 THEN 10 / i2 > 3 ELSE b END;

@@ -1,6 +1,6 @@
 -- engine: at least 57
 --
--- SUBQUERIES THAT READ WHAT IS AROUND THEM
+-- SUBQUERIES THAT READ OUTER ROWS
 --
 -- Under OR, in CASE, in values, several levels deep, tied by anything: the engine joins them.
 --
@@ -15,7 +15,7 @@ ANALYZE outr, innr;
 SELECT anker.mirror(t) FROM unnest('{outr,innr}'::regclass[]) t;
 SELECT anker.wait_for_mirror(t) FROM unnest('{outr,innr}'::regclass[]) t;
 
--- whether there is a row, where that is one condition of several
+-- EXISTS as one condition of several
 SELECT id FROM outr WHERE k = 3 OR EXISTS (SELECT 1 FROM innr i WHERE i.o = outr.id AND i.k = 5) ORDER BY id;
 SELECT id, EXISTS (SELECT 1 FROM innr i WHERE i.o = outr.id AND i.k = 5) FROM outr ORDER BY id LIMIT 12;
 SELECT id, NOT EXISTS (SELECT 1 FROM innr WHERE q > 1000), EXISTS (SELECT FROM innr WHERE q > 40) FROM outr ORDER BY id LIMIT 3;
@@ -53,7 +53,7 @@ SELECT id, coalesce((SELECT q FROM innr i WHERE i.id = outr.id * 50), 0) FROM ou
 SELECT id, (SELECT outr.v FROM innr i WHERE i.id = outr.id * 8) FROM outr ORDER BY id LIMIT 40;
 SELECT id, (SELECT t FROM outr o WHERE o.id = outr.k UNION SELECT t FROM outr p WHERE p.id = outr.k) FROM outr ORDER BY id LIMIT 9;
 
--- aggregates of rows that are tied by other things than equalities
+-- aggregates of rows that are tied by other conditions than equalities
 SELECT id, (SELECT count(*) FROM innr i WHERE i.k < outr.k), (SELECT sum(q) FROM innr i WHERE i.k < outr.k AND i.o = outr.id)
   FROM outr ORDER BY id;
 SELECT id, (SELECT sum(q) + outr.id FROM innr i WHERE i.o = outr.id OR i.k = outr.k) FROM outr ORDER BY id LIMIT 9;
@@ -62,7 +62,7 @@ SELECT id, (SELECT count(*) FROM innr i WHERE i.o = outr.id GROUP BY outr.k) FRO
 SELECT id, (SELECT max(n) FROM (SELECT count(*) AS n FROM innr i WHERE i.k = outr.k GROUP BY i.o) x) FROM outr ORDER BY id LIMIT 9;
 SELECT id, (SELECT count(*) FROM innr i WHERE i.f > outr.f * 7) FROM outr ORDER BY id LIMIT 3;
 SELECT id, (SELECT count(*) FROM innr i WHERE i.f > outr.f) FROM outr ORDER BY id LIMIT 3;
--- a group that nobody asks for raises nothing
+-- a group that nobody asks for raises no error
 SELECT id, (SELECT sum(10 / (i.id - 200)) FROM innr i WHERE i.o = outr.id) FROM outr WHERE id < 20 ORDER BY id;
 
 -- several levels
@@ -99,11 +99,11 @@ SELECT o.id, i.id FROM outr o LEFT JOIN innr i ON i.o = o.id AND EXISTS (SELECT 
 SELECT o.id, count(i.id) FROM outr o LEFT JOIN innr i ON i.o > o.id + 20 GROUP BY o.id ORDER BY o.id;
 SELECT o.id, i.id FROM outr o FULL JOIN innr i ON i.o = o.id AND i.k = (SELECT max(k) FROM outr) AND i.q > 10 ORDER BY 1, 2 LIMIT 5;
 
--- what stays with the heap
+-- queries that stay on the heap
 SELECT count(*) FROM outr WHERE id = ANY (ARRAY(SELECT k FROM innr));
 SELECT id, (SELECT outr.f + i.f FROM innr i WHERE i.id = outr.id) FROM outr ORDER BY id LIMIT 2;
 
--- rows that the query says itself
+-- rows that the query contains as VALUES
 SELECT x.c, x.d, count(i.id) FROM (VALUES (1, 'one'), (2, NULL), (NULL, 'none'), (77, '')) x(c, d) LEFT JOIN innr i ON i.k = x.c
   GROUP BY x.c, x.d ORDER BY 1, 2;
 SELECT id, x.n FROM outr JOIN (VALUES (1, 1.5), (2, 2.25), (3, 7), (4, NULL::numeric)) x(c, n) ON x.c = outr.k ORDER BY id LIMIT 12;

@@ -54,7 +54,7 @@ FETCH 2 FROM a;
 FETCH 2 FROM b;
 COMMIT;
 
--- rows are those of the cursor's beginning
+-- the rows are those from when the cursor was opened
 BEGIN;
 DECLARE c CURSOR FOR SELECT count(*), sum(id) FROM item WHERE anker.olap();
 DECLARE r CURSOR FOR SELECT id FROM item WHERE grp = 0 AND anker.olap() ORDER BY id;
@@ -67,7 +67,7 @@ SELECT count(*), sum(id) FROM item WHERE anker.olap();
 ROLLBACK;
 SELECT count(*), sum(id) FROM item WHERE anker.olap();
 
--- WITH HOLD: the rows of before the commit
+-- WITH HOLD: the rows as they were before the commit
 BEGIN;
 DECLARE h CURSOR WITH HOLD FOR SELECT id, label FROM item WHERE anker.olap() ORDER BY id;
 FETCH 2 FROM h;
@@ -147,7 +147,7 @@ SELECT id, label FROM item WHERE anker.olap() ORDER BY id;
 DECLARE c CURSOR FOR SELECT id FROM item WHERE anker.olap();
 FETCH c;
 
--- a cursor that goes back over groups that found no room in memory
+-- a cursor that scrolls back over groups that did not fit into memory
 CREATE TABLE many (id integer PRIMARY KEY, g integer);
 INSERT INTO many SELECT i, i % 5000 FROM generate_series(1, 40000) i;
 SELECT anker.mirror('many');

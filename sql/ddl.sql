@@ -86,7 +86,7 @@ SELECT sum(amount) FROM t;
 REINDEX INDEX CONCURRENTLY t_pkey;
 SELECT sum(amount) FROM t;
 
--- rewrites, and what only looks like one
+-- rewrites, and statements that only look like rewrites
 VACUUM FULL t;
 SELECT sum(amount) FROM t;
 SELECT anker.wait_for_mirror('t');
@@ -200,7 +200,7 @@ ROLLBACK;
 SELECT * FROM t;
 SELECT * FROM anker.verify('t');
 
--- columns of other types, and what becomes of the types
+-- columns of other types, and changes of these types
 CREATE TYPE mood AS ENUM ('calm', 'wild');
 CREATE DOMAIN positive AS integer CHECK (value > 0);
 CREATE TABLE varied (id integer PRIMARY KEY, j jsonb, a integer[], m mood, p positive, u uuid, r real, i interval, n integer);

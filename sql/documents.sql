@@ -52,7 +52,7 @@ SELECT sum((b -> 'a')::integer) FROM docs;
 SELECT sum((b ->> 'b')::integer) FROM docs;
 \set VERBOSITY default
 
--- types of which no more is known than when values are equal
+-- types of which the engine only knows equality
 CREATE TABLE kept (id integer PRIMARY KEY, i inet, c cidr, m macaddr, b bit(4), v varbit, y money, z timetz);
 INSERT INTO kept SELECT g, ('10.0.0.' || g % 3)::inet, ('10.' || g % 2 || '.0.0/16')::cidr, ('08:00:2b:01:02:0' || g % 4)::macaddr,
     (g % 4)::bit(4), repeat('1', g % 3)::varbit, (g % 3)::money, ('12:00+0' || g % 3)::timetz FROM generate_series(1, 12) g;
@@ -68,7 +68,7 @@ SELECT count(*) FROM kept a JOIN kept b ON a.m = b.m AND a.v = b.v AND a.y = b.y
 SELECT count(*) FROM kept a WHERE a.z IN (SELECT b.z FROM kept b WHERE b.id > 12);
 SELECT z, count(*) FROM (SELECT z FROM kept UNION SELECT z FROM kept) s GROUP BY 1 ORDER BY 1;
 SELECT count(*) FROM kept WHERE i < '10.0.0.2';
--- Their bytes are in another order than they are.
+-- The order of their bytes differs from their order.
 INSERT INTO kept VALUES (21, '9.9.9.9/8', '9.0.0.0/8', '01:00:00:00:00:00', B'1000', B'1', -5, '23:00-05'),
     (22, '::ffff', '::/0', 'ff:00:00:00:00:00', B'0001', B'', 300, '00:00+05'),
     (23, '9.9.9.9', '9.9.0.0/16', '00:ff:00:00:00:00', B'0111', B'0111', 2, '12:30+00');

@@ -2,7 +2,7 @@
 --
 -- ERRORS
 --
--- A query raises what PostgreSQL raises, with its SQLSTATE, and nothing else.
+-- A query raises the same error as on the heap, with its SQLSTATE, and no other one.
 --
 \set VERBOSITY sqlstate
 
@@ -58,7 +58,7 @@ SELECT f8 / 1e308 FROM edge WHERE id = 2;
 SELECT max(f8 * 10) FROM edge;
 SELECT f8 * 'Infinity' FROM edge WHERE id = 1;
 
--- numeric grows, until it does not fit where it goes
+-- numeric grows until it does not fit its target
 SELECT n * n FROM edge WHERE id = 1;
 SELECT sum(n), sum(n * 10) FROM edge WHERE id = 1;
 SELECT (n * 10)::numeric(38,0) FROM edge WHERE id = 1;
@@ -86,7 +86,7 @@ SELECT count(*) FROM edge WHERE id > 'x'::text::integer;
 SELECT count(*) FROM edge WHERE id > 0 AND id > (1 / (SELECT 0));
 SELECT sum(i4 * (1 / (i4 - i4))) FROM edge WHERE false;
 
--- what is not evaluated raises nothing
+-- expressions that are not evaluated raise no error
 SELECT CASE WHEN i4 = 0 THEN 0 ELSE 10 / i4 END FROM edge ORDER BY id;
 SELECT count(*) FROM edge WHERE i4 <> 0 AND id < 3 AND CASE WHEN i4 <> 0 THEN 10 / i4 = 0 ELSE false END;
 SELECT coalesce(id, 1 / 0) FROM edge ORDER BY id;

@@ -2,7 +2,7 @@
 --
 -- EXPLAIN
 --
--- What a plan says of the engine: who answers, with which tables, and why not.
+-- The engine in plans: which side answers, with which tables, and why not the engine.
 -- Runs once, with anker.route = hint.
 --
 
@@ -21,14 +21,14 @@ SET enable_indexscan = off;
 SET enable_bitmapscan = off;
 SET enable_mergejoin = off;
 
--- without a flag, nothing of ours is there
+-- without a flag, the plan has no node of pg_anker
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fact;
 
 -- with it, a choice between the engine and the heap
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fact WHERE anker.olap();
 EXPLAIN (COSTS OFF) SELECT id, n FROM fact WHERE kind = 'kind 1' AND anker.olap();
 EXPLAIN (COSTS OFF) SELECT kind, sum(n) FROM fact WHERE anker.olap() GROUP BY kind HAVING sum(n) > 1 ORDER BY kind LIMIT 2;
--- of HAVING PostgreSQL computes what the engine cannot
+-- PostgreSQL computes the conditions of HAVING that the engine cannot
 EXPLAIN (COSTS OFF) SELECT kind FROM fact WHERE anker.olap() GROUP BY kind HAVING count(*) > 1 AND quote_literal(max(kind)) <> '' AND 9 / max(id) < 1;
 -- DISTINCT and window functions, as far as the engine can
 EXPLAIN (COSTS OFF) SELECT DISTINCT kind, id % 2 AS odd FROM fact WHERE anker.olap() ORDER BY odd, kind LIMIT 3;
@@ -69,7 +69,7 @@ EXPLAIN (COSTS OFF) SELECT id FROM fact WHERE anker.olap() FOR UPDATE;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM generate_series(1, 3) WHERE anker.olap();
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fact TABLESAMPLE system (10) REPEATABLE (1) WHERE anker.olap();
 
--- what was done: no times, but rows
+-- actual figures: no times, but rows
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*) FROM loose WHERE anker.olap();
 CREATE FUNCTION done(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;

@@ -57,10 +57,10 @@ SELECT * FROM (SELECT shop > 0 AS known, (shop > 0) IS NULL AS no, count(*) AS n
   ORDER BY known, no, n;
 SELECT * FROM (SELECT shop * 2 + 1 AS x, shop, count(*) AS n FROM sale GROUP BY ROLLUP (shop, shop * 2) HAVING count(*) > 5 OFFSET 0) s ORDER BY 1, 2, 3;
 SELECT * FROM (SELECT sum(pieces + 1) AS s, pieces + 1 AS p FROM sale GROUP BY ROLLUP (pieces + 1) OFFSET 0) s ORDER BY 2, 1;
--- what PostgreSQL does not find once it is simplified
+-- expressions that PostgreSQL does not recognise once they are simplified
 SELECT count(*) FROM (SELECT NOT (shop > 0) AS x FROM sale GROUP BY GROUPING SETS ((shop > 0), ())) s;
 
--- keys of which equal ones look different
+-- keys whose equal values look different
 CREATE TABLE shades (id integer PRIMARY KEY, n numeric, v interval, g integer);
 INSERT INTO shades SELECT i, (i % 4) * 1.50, (i % 3) * interval '1 day', i % 2 FROM generate_series(1, 30) i;
 INSERT INTO shades VALUES (31, NULL, NULL, 1), (32, 'NaN', '-1 mon', NULL);

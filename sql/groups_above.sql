@@ -2,7 +2,7 @@
 --
 -- GROUPS THAT POSTGRESQL MAKES
 --
--- Where the engine does not know an aggregate, or cannot group by a key, it
+-- If the engine does not know an aggregate, or cannot group by a key, it
 -- gives the rows, and PostgreSQL makes the groups. And a query that only reads
 -- a subquery is that subquery.
 --
@@ -82,7 +82,7 @@ SET anker.float_aggregates = heap;
 SELECT kind, sum(weight), array_agg(id ORDER BY id) FROM item WHERE id < 9 GROUP BY kind ORDER BY kind;
 RESET anker.float_aggregates;
 
--- what a subquery does must be done before what is done to its rows
+-- a subquery's clauses must be applied before those of the outer query
 SELECT k + 1, count FROM (SELECT 5 AS k, count(*) FROM item GROUP BY GROUPING SETS ((1), ())) v ORDER BY 1;
 SELECT NOT k, c FROM (SELECT id > 50 AS k, count(*) AS c FROM item GROUP BY ROLLUP (id > 50)) v ORDER BY c;
 SELECT 1 / (id - 1) FROM (SELECT id FROM item ORDER BY id OFFSET 78) v;

@@ -73,13 +73,13 @@ CREATE RULE note AS ON INSERT TO parted DO ALSO INSERT INTO noted VALUES (new.to
 INSERT INTO parted (town, share) SELECT town, min(id) FROM shop WHERE town < 4 GROUP BY town;
 SELECT * FROM noted ORDER BY town;
 
--- of the very table, and of what the transaction has written
+-- from the same table, and from rows that the transaction has written
 BEGIN;
 INSERT INTO town SELECT id + 100, region, name FROM town WHERE id < 3;
 INSERT INTO noted SELECT id FROM town WHERE id > 100;
 SELECT * FROM noted WHERE town > 100 ORDER BY town;
 ROLLBACK;
 
--- a length that only the planner finds, which leaves but one branch
+-- a length that only the planner finds, since it removes all branches but one
 CREATE TABLE kept AS SELECT DISTINCT CASE WHEN NULL::boolean THEN name ELSE name::varchar(3) END AS short FROM town;
 SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'kept'::regclass AND attname = 'short';

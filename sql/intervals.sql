@@ -73,7 +73,7 @@ SELECT count(to_char(ts, '')), count(to_char(ts, NULL)) FROM meeting;
 SELECT max(to_char(ts, 'DDth')), max(to_char(ts, 'TMMonth')) FROM meeting WHERE to_char(ts, 'DDth') > '' AND id = 1;
 SELECT count(*) FROM meeting WHERE to_char(tz, 'TZ') = 'PST';
 
--- bins, dates of numbers, what is finite
+-- bins, dates made of numbers, finite values
 SELECT * FROM (SELECT id, date_bin('15 minutes', ts, '2000-01-01') AS a, date_bin('7 days', tz, '2001-01-01') AS b
   FROM meeting OFFSET 0) x ORDER BY id;
 SELECT date_bin('1 month', ts, '2000-01-01') AS a, count(*) FROM meeting GROUP BY 1;
@@ -121,7 +121,7 @@ SELECT * FROM (SELECT id, greatest(v, interval '1 mon') AS g, least(v, interval 
   greatest(v, NULL, tm - time '00:00') AS t FROM lead OFFSET 0) s ORDER BY id;
 SELECT count(*) FROM lead a JOIN lead b ON greatest(a.v, b.v) = a.v AND least(a.v, b.v) < interval '1 day';
 SELECT count(*), max(n) FROM (SELECT greatest(v, interval '0') AS g, count(*) AS n FROM lead GROUP BY 1 OFFSET 0) s;
--- longer than the engine's can be: kept and returned
+-- intervals too long for the engine: kept and returned
 INSERT INTO lead VALUES (9, '178000000 years', 0, 0, NULL);
 SELECT v FROM lead WHERE id = 9;
 SELECT count(v) FROM lead WHERE v > '1 year';

@@ -2,7 +2,7 @@
 --
 -- JOINS
 --
--- The engine joins, inner and outer; what it leaves to the heap has to have
+-- The engine computes inner and outer joins; joins that it leaves to the heap have to give
 -- the same answer.
 --
 
@@ -120,12 +120,12 @@ SELECT count(*), sum(id) FROM wide JOIN few USING (k) WHERE name = 'none';
 SELECT count(*) FROM wide w WHERE k IN (SELECT k FROM few WHERE name = 'name 1') AND t LIKE 'text%' AND n > 1;
 SELECT count(*) FROM wide w WHERE n < 3 AND NOT EXISTS (SELECT FROM few f WHERE f.k = w.k);
 SELECT count(*) FROM wide JOIN few USING (k) WHERE 100 / n > 0 AND t <> '';
--- a row without a partner still raises what a condition of its table raises, whatever else is asked of it
+-- a condition of one table still raises its error for a row without a partner, whatever the other conditions are
 SELECT w.id FROM wide w WHERE 10 / (w.n - 9) > -100 AND EXISTS (SELECT FROM few WHERE few.k = w.k);
 SELECT w.id FROM wide w WHERE w.id > 5 AND 10 / (w.n - 9) > -100 AND EXISTS (SELECT FROM few WHERE few.k = w.k);
 SELECT f.k, c.id FROM few f LEFT JOIN (SELECT id, k FROM wide WHERE id > 5 AND 10 / (n - 9) > -100) c ON c.k = f.k;
 
--- full joins that PostgreSQL has no way for raise its error; others may have any condition beside an equality, or none
+-- full joins that PostgreSQL cannot compute raise its error; others may have any condition beside an equality, or none
 SELECT count(*) FROM customer FULL JOIN orders ON c_id < o_c_id;
 SELECT count(*) FROM customer FULL JOIN orders ON c_id = 5;
 SELECT count(*) FROM customer FULL JOIN orders ON c_id = o_c_id AND c_id < o_id;

@@ -55,7 +55,7 @@ SELECT count(*) FROM words WHERE regexp_like(t, '^[a-z]+$');
 SELECT id FROM words WHERE t ~ 'a$b' OR t ~ '^^a' ORDER BY id;
 SELECT CASE WHEN t ~ '^[0-9]' THEN 'number' WHEN t ~* '^[a-z]' THEN 'word' END AS kind, count(*) FROM words GROUP BY 1 ORDER BY 1;
 
--- what PostgreSQL keeps for itself
+-- expressions that PostgreSQL evaluates itself
 SELECT count(*) FROM words WHERE t ~ '(a)\1';
 SELECT count(*) FROM words WHERE t ~ '\mbeta\M';
 SELECT count(*) FROM words WHERE t ~ 'a(?=l)';
@@ -91,7 +91,7 @@ SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '^[^ǲ]$';
 SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '[Ǆ-ǈ]';
 SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~* '[ǈ-ǈ]';
 SELECT string_agg(id::text, ',' ORDER BY id) FROM digraphs WHERE u ~ 'ǅ' OR u ILIKE 'ǈ';
--- what the denial of a condition becomes, in subqueries and joins
+-- negations of conditions, in subqueries and joins
 SELECT a.id, (SELECT count(*) FROM words b WHERE b.id <= a.id AND NOT (b.w LIKE 'a%')) FROM words a WHERE a.id < 9 ORDER BY 1;
 SELECT a.id, b.id FROM words a LEFT JOIN words b ON b.id = a.id + 1 AND NOT (b.w ILIKE 'A%') WHERE a.id < 9 ORDER BY 1;
 SELECT id FROM words a WHERE EXISTS (SELECT FROM words b WHERE b.id = a.id AND NOT (b.w ~ '^a') AND NOT (b.w ~* 'Z$')) AND id < 20 ORDER BY 1;

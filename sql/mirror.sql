@@ -2,14 +2,14 @@
 --
 -- MIRRORING
 --
--- anker.mirror(), anker.unmirror(), the views, and what cannot be mirrored.
+-- anker.mirror(), anker.unmirror(), the views, and relations that cannot be mirrored.
 --
 
 -- nothing is mirrored yet
 SELECT * FROM anker.mirrored;
 SELECT * FROM anker.tables;
 
--- what cannot be
+-- relations that cannot be mirrored
 CREATE TABLE keyless (a integer);
 CREATE UNLOGGED TABLE unlogged (id integer PRIMARY KEY);
 CREATE TEMP TABLE fleeting (id integer PRIMARY KEY);
@@ -34,7 +34,7 @@ SELECT anker.mirror('absent');
 SELECT anker.mirror(NULL);
 SELECT anker.mirror(1);
 
--- what can: a key, another unique index, all columns
+-- tables that can be mirrored: by a key, another unique index, all columns
 CREATE TABLE keyed (id integer PRIMARY KEY, x text, j json);
 INSERT INTO keyed VALUES (1, 'one', '1'), (2, 'two', '2');
 CREATE TABLE other_key (u uuid PRIMARY KEY, code text NOT NULL UNIQUE);

@@ -2,7 +2,7 @@
 --
 -- DISTINCT AND WINDOW FUNCTIONS OF THE QUERY ITSELF
 --
--- The engine computes them as it does those of a subquery; what it cannot compute of them PostgreSQL does above it.
+-- The engine computes them as in a subquery; PostgreSQL computes the others above it.
 --
 
 CREATE TABLE visit (id integer PRIMARY KEY, shop integer, city text, spent numeric(8,2), bill numeric, day date, mood real, note varchar(20) COLLATE "C");
@@ -29,7 +29,7 @@ SELECT DISTINCT note FROM visit WHERE note > 'note 5' ORDER BY note FETCH FIRST 
 WITH w AS (SELECT DISTINCT shop, day FROM visit) SELECT DISTINCT a.day FROM w a JOIN w b ON a.day = b.day + 1 AND a.shop = b.shop ORDER BY 1;
 SELECT count(*) FROM (SELECT DISTINCT bill FROM visit) s;
 
--- the first of those that are alike
+-- the first row of each set of equal ones
 SELECT DISTINCT ON (city) city, id, spent FROM visit ORDER BY city, spent DESC NULLS LAST, id;
 SELECT DISTINCT ON (shop) id FROM visit ORDER BY shop DESC, day, id LIMIT 4;
 SELECT DISTINCT ON (spent > 10) count(*) OVER (PARTITION BY shop) AS n, id FROM visit ORDER BY spent > 10, id DESC;
@@ -44,7 +44,7 @@ SELECT DISTINCT shop, count(*) OVER w, max(day) OVER w FROM visit WINDOW w AS (P
 SELECT id, lag(spent, 2, 0.0) OVER (ORDER BY id) - spent AS change FROM visit ORDER BY day, id FETCH FIRST 4 ROWS ONLY;
 SELECT day, row_number() OVER (ORDER BY day, id) FROM visit WHERE shop = 2 ORDER BY 2 DESC OFFSET 12;
 
--- rows that a subquery has put in order stay in it where nothing else is said
+-- rows keep the order of a subquery if the query names no other order
 CREATE TABLE lined (id integer PRIMARY KEY, a integer, b integer);
 INSERT INTO lined SELECT i, i % 3, i % 2 FROM generate_series(1, 60) i;
 ANALYZE lined;
@@ -57,7 +57,7 @@ SELECT id, row_number() OVER (PARTITION BY a ORDER BY a) FROM (SELECT * FROM lin
 SELECT sum(id * n) FROM (SELECT id, row_number() OVER (PARTITION BY a ORDER BY b) AS n FROM (SELECT * FROM lined ORDER BY a, b, id DESC OFFSET 0) s) t;
 SELECT DISTINCT first_value(id) OVER (PARTITION BY a ORDER BY b) FROM (SELECT * FROM lined ORDER BY a, b, id DESC) s ORDER BY 1;
 SELECT DISTINCT ON (a) a, 10 / (id - 60) FROM lined ORDER BY a, id;
--- also where PostgreSQL computes what decides, and through a subquery that leaves rows as they come
+-- also if PostgreSQL computes the deciding value, and through a subquery that keeps the order of rows
 SELECT id, row_number() OVER (PARTITION BY a ORDER BY b) FROM (SELECT * FROM lined ORDER BY a, b, id DESC) s LIMIT 4;
 SELECT DISTINCT ON (a) a, id, quote_literal(b::text) FROM (SELECT * FROM lined ORDER BY a, id DESC) s ORDER BY a;
 SELECT DISTINCT ON (a) a, id FROM (SELECT a + 0 AS a, id FROM (SELECT * FROM lined ORDER BY a, id DESC OFFSET 0) x WHERE id < 50 OFFSET 0) y ORDER BY a;
@@ -67,7 +67,7 @@ WITH w AS MATERIALIZED (SELECT * FROM lined ORDER BY b, id DESC), v AS MATERIALI
 SELECT count(*) FROM (SELECT a, b, n, running, sum(id) OVER (PARTITION BY a ORDER BY b, n ROWS UNBOUNDED PRECEDING) AS again FROM
   (SELECT id, a, b, row_number() OVER (PARTITION BY a ORDER BY b) AS n, sum(id) OVER (ORDER BY id % 7) AS other,
     sum(id) OVER (PARTITION BY a ORDER BY b ROWS UNBOUNDED PRECEDING) AS running FROM lined OFFSET 0) s) t WHERE running <> again;
--- rows come in the order of their windows where ORDER BY is how it begins
+-- rows come in the order of their windows if that order begins with ORDER BY
 SELECT a, id, rank() OVER (PARTITION BY a ORDER BY id DESC) FROM lined ORDER BY a LIMIT 3;
 SELECT DISTINCT ON (a) a, id, row_number() OVER (PARTITION BY a ORDER BY id DESC) FROM lined ORDER BY a;
 
@@ -91,13 +91,13 @@ SELECT count(DISTINCT s.n) FROM (SELECT count(*) OVER (PARTITION BY id ORDER BY 
 SELECT array_length(array_agg(DISTINCT id ORDER BY id USING <#), 1) FROM lined;
 DROP OPERATOR FAMILY parity USING btree;
 
--- what stays above the engine
+-- functions that stay above the engine
 SELECT DISTINCT quote_literal(city) FROM visit ORDER BY 1;
 SELECT DISTINCT city, generate_series(1, 2) AS n FROM visit ORDER BY 1, 2 LIMIT 3;
 SELECT DISTINCT ON (city) quote_ident(city), id FROM visit ORDER BY city, id;
 SELECT id, sum(mood) OVER (ORDER BY id) FROM visit WHERE id BETWEEN 12 AND 15 ORDER BY id;
 
--- parameters, cursors, what reads the rows
+-- parameters, cursors, statements that read the rows
 PREPARE seen(integer, bigint) AS SELECT DISTINCT shop, day + $1 AS later FROM visit WHERE shop < $1 ORDER BY later, shop LIMIT $2;
 EXECUTE seen(2, 3);
 EXECUTE seen(1, NULL);
@@ -112,6 +112,6 @@ CREATE TABLE cities AS SELECT DISTINCT city FROM visit;
 INSERT INTO cities SELECT DISTINCT city FROM visit WHERE shop = 1;
 SELECT city, count(*) FROM cities GROUP BY city ORDER BY city;
 COPY (SELECT DISTINCT shop FROM visit ORDER BY shop) TO STDOUT;
--- an error that is met, and one that is not
+-- an error that is raised, and one that is not
 SELECT DISTINCT 10 / (shop - 3) FROM visit ORDER BY 1;
 SELECT DISTINCT 10 / (shop - 3) FROM visit WHERE shop <> 3 ORDER BY 1;

@@ -87,7 +87,7 @@ SELECT anker.wait_for_mirror('lists');
 SELECT x, a, x = ANY (a), x <> ALL (a) FROM lists ORDER BY id;
 SELECT l.id, r.x FROM lists l LEFT JOIN lists r ON r.id = l.id AND r.x > 1 WHERE r.x <> ALL (l.a) ORDER BY l.id;
 SELECT id FROM truth WHERE x = ANY (ARRAY[y, 2]) ORDER BY id;
--- all of an array is computed, whatever is found in it, and what is compared with nothing
+-- all elements of an array are computed, whichever matches, and so is a value that is compared with an empty list
 SELECT id FROM truth WHERE x = ANY (ARRAY[x, 10 / (y - 1)]) ORDER BY id;
 SELECT id FROM truth WHERE x <> ALL (ARRAY[x, 10 / (y - 1)]) ORDER BY id;
 SELECT id FROM truth WHERE x = ANY (ARRAY[x, 10 / (y + 7), y + 1]) ORDER BY id;
@@ -140,7 +140,7 @@ SELECT id, x FROM truth ORDER BY x NULLS FIRST, id LIMIT 3;
 SELECT DISTINCT x FROM truth ORDER BY x NULLS FIRST;
 SELECT DISTINCT ON (y) y, id FROM truth ORDER BY y, id;
 
--- a table of nothing but NULLs, and one of nothing
+-- a table with only NULLs, and an empty one
 CREATE TABLE hollow (id integer PRIMARY KEY, x integer, n numeric(4,1), t text, d date);
 INSERT INTO hollow (id) SELECT generate_series(1, 3);
 CREATE TABLE nothing (LIKE hollow INCLUDING ALL);

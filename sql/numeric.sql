@@ -33,7 +33,7 @@ INSERT INTO num VALUES
 SELECT anker.mirror('num');
 SELECT anker.wait_for_mirror('num');
 
--- display: every value as it went in
+-- display: every value as it was inserted
 SELECT * FROM num ORDER BY id;
 
 -- the scale of a result is PostgreSQL's

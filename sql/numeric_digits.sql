@@ -3,7 +3,7 @@
 -- NUMERICS OF ANY NUMBER OF DIGITS
 --
 -- Columns without precision, quotients, averages that are computed with, and
--- what else shows other digits from row to row. The engine has to find
+-- other values whose number of digits differs from row to row. The engine has to find
 -- PostgreSQL's value and PostgreSQL's digits.
 --
 
@@ -56,7 +56,7 @@ SELECT n::numeric(5,2) FROM num WHERE id = 101;
 SELECT n::integer FROM num WHERE id = 101;
 SELECT n::bigint FROM num WHERE id = 104;
 
--- conditions on what is computed
+-- conditions on computed values
 SELECT id FROM num WHERE m / 7 > 20 ORDER BY id;
 SELECT id FROM num WHERE round(m / 7, 1) = 4.1 OR m / 3 = 0 ORDER BY id;
 SELECT a.id, b.id FROM num a JOIN num b ON a.m / 3 = b.m / 3 AND a.id <= b.id WHERE a.id < 10 ORDER BY 1, 2;
@@ -109,7 +109,7 @@ SELECT count(*), max(id) FROM num WHERE m::text LIKE '%.5%' OR s::text = '-5';
 SELECT * FROM (SELECT concat('item ', id, NULL, ': ', m) AS t FROM num) v WHERE t > 'item 5' ORDER BY t COLLATE "C";
 SELECT concat('no. ', id::text, 'x'), concat(n, n) FROM num WHERE concat(s, '') <> '1' AND id < 6 ORDER BY id;
 
--- few values and rows without one, more rows than are written anew at once
+-- few values, and rows without one; more rows than are rewritten at once
 CREATE TABLE few_num (id integer PRIMARY KEY, n numeric, j jsonb, a integer[], v interval);
 INSERT INTO few_num SELECT i, nullif(i % 1500, 7), to_jsonb(nullif(i % 4, 1)), ARRAY[nullif(i % 3, 1)], nullif(i % 9, 2) * interval '1 day'
     FROM generate_series(1, 150000) i;
@@ -125,7 +125,7 @@ SELECT count(*) FROM few_num WHERE j IS NULL OR j #>> '{}' = '2';
 SELECT count(*) FROM few_num WHERE a[1] = 2;
 SELECT count(*) FROM few_num WHERE a[1] IS NULL AND v > interval '3 days';
 
--- subqueries that compute with what there are groups of
+-- subqueries that compute with keys of groups
 CREATE TABLE grouped (id integer PRIMARY KEY, g integer, n numeric, i interval);
 INSERT INTO grouped SELECT i, i % 3, CASE WHEN i % 6 > 0 THEN (i % 5) / 4.0 END, i % 4 * interval '1 hour' FROM generate_series(1, 60) i;
 CREATE TABLE beside (id integer PRIMARY KEY, n numeric, i interval);

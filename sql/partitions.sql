@@ -2,7 +2,7 @@
 --
 -- PARTITIONED TABLES AND INHERITANCE
 --
--- A table of parts is mirrored as all its parts, those that come later too.
+-- A table of parts is mirrored as all its parts, including those that come later.
 --
 
 CREATE TABLE measure (
@@ -87,7 +87,7 @@ DEALLOCATE since;
 RESET plan_cache_mode;
 SELECT count(*) FROM measure WHERE day > '2024-12-31';
 
--- what this transaction has written
+-- parts that this transaction has written to
 BEGIN;
 INSERT INTO measure (id, day, value) VALUES (5000, '2024-07-07', 7);
 SELECT count(*), max(id) FROM measure;

@@ -157,7 +157,7 @@ EXECUTE some_full('{1,2,7,12}', '{part 2,none}');
 EXECUTE some_full('{}', '{}');
 EXECUTE some_full(NULL, '{NULL}');
 
--- numerics that only the execution tells, where they are null after all
+-- numerics that are known only at execution, and are null there
 PREPARE shown_or_not (numeric) AS SELECT p.id, x.n, x.n + 1 AS more, coalesce(x.n, 0) AS some FROM part p LEFT JOIN (SELECT $1 AS n) x ON p.id = 2
   WHERE p.id < 4 ORDER BY 1;
 EXECUTE shown_or_not(1.50);

@@ -189,7 +189,7 @@ SELECT count(*), sum(x.low) FROM (SELECT low, high FROM period WHERE id < 30 UNI
 WITH bounds(low, high, label) AS (VALUES (0, 10, 'few'), (10, 30, 'some'), (30, NULL, 'many'))
   SELECT label, count(*), sum(e.id) FROM bounds JOIN event e ON e.small >= low AND (e.small < high OR high IS NULL) GROUP BY label ORDER BY label;
 
--- what raises an error does so where the rows meet
+-- conditions raise their errors for the rows that meet
 SELECT count(*) FROM event a JOIN event b ON b.id > a.id AND b.big > a.big + 1;
 SELECT count(*) FROM event a JOIN event b ON b.id > a.id AND b.big + 1 > a.big;
 SELECT count(*) FROM event a JOIN event b ON b.big > a.big + 1 WHERE a.id <> 80;

@@ -14,7 +14,7 @@ ANALYZE place;
 SELECT anker.mirror('place');
 SELECT anker.wait_for_mirror('place');
 
--- the first that differs decides; a null before that leaves it open
+-- the first values that differ decide; a null before them leaves it open
 SELECT p.id, q.id FROM place p, place q WHERE p.id < 9 AND q.id < 9 AND (p.a, p.b) < (q.a, q.b) ORDER BY 1, 2;
 SELECT p.id, q.id FROM place p, place q WHERE p.id < 7 AND q.id < 7 AND (p.a, p.b, p.c) >= (q.a, q.b, q.c) ORDER BY 1, 2;
 SELECT count(*) FILTER (WHERE x), count(*) FILTER (WHERE NOT x), count(*) FILTER (WHERE x IS NULL)

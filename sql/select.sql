@@ -2,7 +2,7 @@
 --
 -- SELECT
 --
--- What PostgreSQL keeps above the engine's rows: windows, DISTINCT, LIMIT,
+-- Clauses that PostgreSQL computes above the engine's rows: windows, DISTINCT, LIMIT,
 -- set-returning functions, WITH, COPY, and statements that hold a query.
 --
 
@@ -33,7 +33,7 @@ SELECT emp FROM emp WHERE id = 1;
 TABLE emp ORDER BY id LIMIT 2;
 SELECT id, tableoid::regclass FROM emp WHERE id = 1;
 
--- order, with and without what is selected
+-- order, by selected columns and by others
 SELECT id FROM emp ORDER BY salary DESC, id;
 SELECT id, dept FROM emp ORDER BY 2 DESC, 1 LIMIT 3;
 SELECT dept FROM emp ORDER BY hired OFFSET 2 FETCH FIRST 3 ROWS ONLY;

@@ -84,7 +84,7 @@ SELECT k.kind, count(*) FROM sale JOIN (VALUES (0, 'zero'), (1, 'one')) k(shop, 
 SELECT count(*) FROM sale JOIN json_to_recordset('[{"a":1,"b":"x"},{"a":2,"b":"y"}]') AS j(a int, b text) ON a = shop;
 SELECT count(*) FROM sale JOIN string_to_table('1,2,x', ',') t(v) ON v = shop::text;
 
--- those that read other rows, or are called anew for each
+-- functions that read other rows, or are called anew for each
 SELECT count(*) FROM sale, generate_series(1, shop) g;
 SELECT count(*) FROM sale, LATERAL (SELECT FROM shop TABLESAMPLE bernoulli (sale.id % 2 * 100)) s;
 SELECT id, (SELECT count(*) FROM shop TABLESAMPLE bernoulli (sale.id % 2 * 100)) FROM sale WHERE id < 4 ORDER BY id;
@@ -106,7 +106,7 @@ WITH few AS (SELECT id FROM shop WHERE id < 2),
 WITH few AS (SELECT id, shop FROM sale ORDER BY shop LIMIT 3)
   SELECT count(*), cardinality(ids) FROM few, (SELECT array_agg(id) AS ids FROM few) a WHERE few.id = ANY (ids) GROUP BY ids;
 
--- subqueries with what the engine does not have
+-- subqueries with expressions that the engine does not have
 SELECT count(*) FROM sale JOIN (SELECT shop, array_agg(id) AS ids FROM sale GROUP BY shop) a USING (shop)
   WHERE sale.id < 10;
 SELECT s.shop, top.note FROM (SELECT DISTINCT shop FROM sale) s
@@ -115,7 +115,7 @@ SELECT s.shop, top.note FROM (SELECT DISTINCT shop FROM sale) s
 SELECT count(*) FROM sale WHERE shop = (SELECT (array_agg(id ORDER BY id))[2] FROM shop);
 SELECT count(*) FROM sale WHERE amount > (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM sale);
 
--- what this transaction has written
+-- tables that this transaction has written to
 BEGIN;
 INSERT INTO sale VALUES (1000, 0, '2024-02-01', 5, 'mine');
 SELECT count(*), max(day) FROM sale;
@@ -149,7 +149,7 @@ BEGIN
 END $$;
 SELECT named(i) FROM generate_series(0, 3) i;
 
--- values that cannot be sent, and errors in what is computed
+-- values that cannot be sent, and errors in computed rows
 CREATE TABLE odd (id integer, value numeric);
 INSERT INTO odd VALUES (1, 'NaN'), (2, 1e60), (3, 0.00000000000000000000000001);
 SELECT count(*), sum(value) FROM odd JOIN sale USING (id) WHERE odd.id > 1;
@@ -187,7 +187,7 @@ DEALLOCATE secrets;
 CREATE VIEW barrier WITH (security_barrier) AS SELECT id, name FROM shop WHERE id < 2;
 SELECT count(*) FROM sale JOIN barrier b ON b.id = shop WHERE b.name <> 'x';
 
--- what has effects has them as often as without the engine
+-- functions with effects are called as often as without the engine
 CREATE TABLE audit (n integer);
 CREATE FUNCTION audited(i integer) RETURNS integer LANGUAGE plpgsql AS $$
 BEGIN
@@ -213,7 +213,7 @@ DROP VIEW barrier;
 DROP TABLE secret, shop;
 DROP ROLE regress_reader;
 
--- what the engine only keeps, of rows that are sent along
+-- values that the engine only keeps, in rows that are sent along
 CREATE TABLE kept (id integer PRIMARY KEY, doc jsonb, tags text[], span int4range, v interval);
 INSERT INTO kept VALUES (0, '{"a": [1, 2.50]}', '{x,NULL}', '[1,5)', '1 mon'), (1, NULL, '{}', 'empty', '30 days'),
     (2, to_jsonb(repeat('x', 5000)), NULL, NULL, NULL);

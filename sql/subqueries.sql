@@ -77,7 +77,7 @@ SELECT count(*) FROM emp WHERE EXISTS (SELECT DISTINCT b_year FROM bonus WHERE b
 SELECT count(*) FROM emp WHERE e_pay < EXTRACT(year FROM e_since) AND EXISTS (SELECT 1 FROM bonus WHERE b_emp = e_id);
 SELECT d_name FROM dept WHERE EXISTS (SELECT e_dept FROM emp WHERE e_dept = d_id GROUP BY e_dept HAVING count(*) > 7) ORDER BY 1;
 
--- of an aggregate there is always a row
+-- an aggregate always returns a row
 SELECT count(*) FROM emp WHERE EXISTS (SELECT max(b_sum) FROM bonus WHERE b_emp = e_id);
 SELECT count(*) FROM emp WHERE NOT EXISTS (SELECT max(b_sum) FROM bonus WHERE b_emp = e_id);
 SELECT count(*) FROM emp WHERE EXISTS (SELECT max(b_sum) FROM bonus WHERE b_emp = e_id HAVING count(*) > 4);
@@ -103,7 +103,7 @@ SELECT count(*) FROM emp WHERE e_id NOT IN (SELECT b_emp FROM bonus WHERE b_emp 
 SELECT count(*) FROM emp WHERE e_dept NOT IN (SELECT d_id FROM dept WHERE d_id < 3);
 SELECT count(*) FROM emp WHERE e_dept NOT IN (SELECT n_ref FROM nobody);
 SELECT count(*) FROM emp WHERE NOT e_dept IN (SELECT d_boss FROM dept WHERE d_id = e_dept);
--- of several values: nothing is known only if what is not null is equal
+-- several values: the result is unknown only if the values that are not null are equal
 SELECT e_id FROM emp WHERE (e_dept, e_grade) NOT IN (SELECT d_id, d_boss FROM dept) ORDER BY 1;
 SELECT e_id FROM emp WHERE (e_dept, e_pay) NOT IN (SELECT b_emp, b_sum FROM bonus) ORDER BY 1;
 SELECT count(*) FROM emp WHERE (e_dept, e_pay) NOT IN (SELECT b_emp, b_sum FROM bonus WHERE b_emp IS NOT NULL);
@@ -159,7 +159,7 @@ CREATE VIEW paid AS SELECT e_id, e_pay + total AS paid FROM emp LEFT JOIN totals
 SELECT b_emp FROM totals WHERE total = (SELECT max(total) FROM totals) ORDER BY 1;
 SELECT count(*), count(paid), max(paid) FROM paid;
 
--- what nobody reads is not computed, and raises nothing; but what is volatile is called
+-- columns that nobody reads are not computed, and raise no errors; but volatile functions are called
 SELECT count(*) FROM emp WHERE EXISTS (SELECT 1 / 0 FROM bonus WHERE b_emp = e_id);
 SELECT count(*) FROM dept LEFT JOIN (SELECT e_id, 1 / 0 AS z FROM emp) s ON e_id = d_id;
 CREATE SEQUENCE calls;
@@ -167,7 +167,7 @@ SELECT count(*) FROM (SELECT e_dept, nextval('calls') FROM emp) s;
 SELECT last_value FROM calls;
 WITH w AS (SELECT e_id FROM emp) SELECT count(*) FROM (SELECT * FROM w) s;
 
--- what divides by zero does so in a subquery too
+-- a division by zero is an error in a subquery, too
 SELECT count(*) FROM emp WHERE e_id IN (SELECT 10 / (b_year - 2020) FROM bonus);
 SELECT count(*) FROM emp WHERE e_id > (SELECT max(10 / (e_grade - 1)) FROM emp);
 SELECT count(*) FROM emp WHERE e_id IN (SELECT 10 / (b_year - 2020) FROM bonus WHERE b_year > 2020);

@@ -64,7 +64,7 @@ SELECT c || '|' AS k, count(*) FROM word WHERE id < 4 GROUP BY 1 ORDER BY 1;
 SELECT id FROM word WHERE c::text = t ORDER BY id;
 SELECT octet_length(c) AS k, count(*) FROM word GROUP BY 1 ORDER BY 1;
 
--- a pattern that ends in an escape is an error only where that is reached
+-- a pattern that ends in an escape is an error only if the match reaches it
 SELECT count(*) FROM word WHERE t LIKE 'q\';
 SELECT count(*) FROM word WHERE t LIKE 'a\';
 SELECT count(*) FROM word WHERE t LIKE '%\';
@@ -109,7 +109,7 @@ SELECT upper(t) AS k, count(*) FROM word WHERE id < 3 GROUP BY 1 ORDER BY 1;
 SELECT concat(t, v) AS k, count(*) FROM word WHERE id < 3 GROUP BY 1 ORDER BY 1;
 SELECT t || n AS k, count(*) FROM word WHERE id < 3 GROUP BY 1 ORDER BY 1;
 
--- too long for the engine, or for anybody
+-- texts too long for the engine, or for PostgreSQL as well
 SELECT sum(length(repeat(t, 10000))) FROM word WHERE id = 9;
 \set VERBOSITY sqlstate
 SELECT sum(length(repeat(t, n))) FROM word WHERE id = 8;

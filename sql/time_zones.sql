@@ -30,7 +30,7 @@ SELECT anker.mirror('flight');
 SELECT anker.wait_for_mirror('flight');
 SET datestyle = 'ISO, YMD';
 
--- what the session's clocks show
+-- times as the session's clocks show them
 CREATE VIEW local AS SELECT * FROM (
     SELECT id, tz::timestamp AS shown, tz::date AS day, date_trunc('day', tz) AS midnight,
            date_trunc('hour', tz) AS hour, date_trunc('quarter', tz) AS quarter
@@ -72,7 +72,7 @@ SET TimeZone = 'EST5EDT,M3.2.0,M11.1.0';
 SELECT * FROM local ORDER BY id;
 SELECT * FROM meant ORDER BY id;
 
--- zones that are said
+-- zones that the query names
 SELECT id, x FROM (SELECT id, tz AT TIME ZONE 'Asia/Tokyo' AS x FROM flight WHERE id <> 10 OFFSET 0) y ORDER BY id;
 SELECT id, x FROM (SELECT id, ts AT TIME ZONE 'Europe/Berlin' AS x FROM flight OFFSET 0) y ORDER BY id;
 SELECT id, x FROM (SELECT id, tz AT TIME ZONE 'est' AS x, ts AT TIME ZONE 'EST' FROM flight OFFSET 0) y ORDER BY id;
@@ -112,7 +112,7 @@ SELECT count(*) FROM flight WHERE d::timestamptz > '2000-01-01';
 SELECT extract(year FROM tz) AS year, count(*) FROM flight WHERE isfinite(tz) GROUP BY 1 ORDER BY 1;
 DELETE FROM flight WHERE id = 20;
 
--- a plan that is kept asks for the zone of when it runs
+-- a kept plan asks for the zone when it runs
 PREPARE hours AS SELECT extract(hour FROM tz) AS hour, count(*) FROM flight WHERE isfinite(tz) GROUP BY 1 ORDER BY 1;
 SET plan_cache_mode = force_generic_plan;
 SET TimeZone = 'UTC';

@@ -2,8 +2,8 @@
 --
 -- COLUMNS OF OTHER TYPES
 --
--- What the engine compares as PostgreSQL does (uuid, real, time, oid, name, enums, bytea, domains), and what it keeps for
--- PostgreSQL to compute with (json, arrays, intervals and all others).
+-- Types that the engine compares as PostgreSQL does (uuid, real, time, oid, name, enums, bytea, domains), and types
+-- that it keeps for PostgreSQL to compute with (json, arrays, intervals and all others).
 --
 
 CREATE TYPE mood AS ENUM ('calm', 'wild', 'odd');
@@ -199,7 +199,7 @@ UPDATE kept SET a = a || 7, n = n + 0.10, i = i * 2 WHERE id < 3;
 SELECT id, md5(b::text), array_length(a, 1), n, i, g FROM kept ORDER BY id;
 SELECT * FROM anker.verify('kept');
 
--- keys of them, and rows without a key
+-- keys of these types, and rows without a key
 CREATE TABLE by_number (n numeric PRIMARY KEY, v text);
 INSERT INTO by_number VALUES (1.0, 'one'), (2.50, 'more'), ('NaN', 'none');
 CREATE TABLE loose (j jsonb, i interval, u uuid, r real, m mood, long text);
@@ -241,7 +241,7 @@ SELECT anker.wait_for_mirror('domains');
 SELECT sum(t), sum(m) FROM domains;
 SELECT * FROM anker.verify('domains');
 
--- the least of what the engine only keeps
+-- the least of values that the engine only keeps
 CREATE TABLE free_numbers (id integer PRIMARY KEY, n numeric);
 INSERT INTO free_numbers VALUES (1, 9), (2, 10), (3, 'NaN'), (4, -5), (5, 100);
 SELECT anker.mirror('free_numbers');

@@ -43,7 +43,7 @@ SELECT id FROM lists l WHERE 2 IN (SELECT unnest FROM unnest(l.ids)) ORDER BY 1;
 SELECT a.id, b.id FROM lists a, unnest(a.ids) AS x JOIN lists b ON b.id = x ORDER BY 1, 2;
 SELECT x.tag, x.n FROM (SELECT tag, count(*) AS n FROM lists, unnest(tags) AS tag GROUP BY tag HAVING count(*) > 1) x ORDER BY 1;
 
--- of a row's own array
+-- elements of a row's own array
 SELECT id FROM lists WHERE 'red' = ANY (tags) ORDER BY 1;
 SELECT id FROM lists WHERE 2 = ANY (ids) OR 10000000000 = ANY (bigs) ORDER BY 1;
 SELECT id, 7 = ANY (ids) FROM lists ORDER BY 1;
@@ -78,7 +78,7 @@ SELECT count(*) FROM lists WHERE id = ANY (string_to_array('1,2,9', ',')::intege
 SELECT count(*) FROM lists l, jsonb_array_elements(l.docs -> 0) AS d;
 SELECT count(*) FROM lists l, generate_series(1, l.n, 0) AS s;
 \set VERBOSITY default
--- what PostgreSQL keeps for itself
+-- expressions that PostgreSQL evaluates itself
 SELECT count(*) FROM lists l, unnest(l.ids, l.tags) AS u(x, y);
 SELECT count(*) FROM lists l, regexp_split_to_table(l.t, ',') AS s;
 

@@ -2,7 +2,7 @@
 --
 -- VALUE LISTS
 --
--- IN and NOT IN lists of many values, which are looked up in a set: of every type, of what is computed, with NULL, beside
+-- IN and NOT IN lists of many values, which are looked up in a set: every type, computed values, NULL, beside
 -- other conditions. And what PostgreSQL computes above or beside the engine's rows: set-returning functions, unions of
 -- different types, concat of padded characters, rows without columns.
 --
@@ -70,7 +70,7 @@ SELECT small IN (1, 2, 3, NULL, 4) AS among, small NOT IN (1, 2, 3, 4, 5) AS out
 SELECT count(*) FROM part WHERE (name IN ('part 1', 'part 2', 'part 3', 'part 4')) IS NOT TRUE;
 SELECT count(*) FROM part WHERE (name NOT IN ('part 1', 'part 2', 'part 3', NULL)) IS UNKNOWN;
 
--- of values that may look one way or another
+-- equal values that may look different
 SELECT count(*) FROM part WHERE exact NOT IN (0.125, 0.250, 1, 2.0, 3.00, 62.5000);
 SELECT count(*) FROM part WHERE price IN (0.001, 1.251, 2.5, 3.7512345, 1e10, 1.3e20);
 SELECT count(*), count(price IN (0.001, 1.251, 1e10)), count(price NOT IN (0.001, 1.251)) FROM part;
@@ -96,7 +96,7 @@ SELECT count(*) FROM part p WHERE small <> ALL (SELECT small FROM part q WHERE q
 SELECT count(*) FROM part WHERE name <> ALL (SELECT kept FROM nothing);
 SELECT count(*) FROM part WHERE small <> ALL (SELECT id FROM nothing WHERE id > 5);
 
--- of what is computed, and beside other conditions
+-- computed values, and lists beside other conditions
 SELECT count(*) FROM part WHERE substr(name, 6, 1) IN ('1', '2', '3', '4', '5');
 SELECT count(*) FROM part WHERE left(name, 5) || small IN ('part 1', 'part 2', 'part 3', 'part 4');
 SELECT count(*) FROM part WHERE id % 10 IN (1, 2, 3, 4) AND id / 10 NOT IN (1, 2, 3, 4, 5) AND sold;
@@ -109,7 +109,7 @@ SELECT CASE WHEN small IN (1, 2, 3, 4) THEN 'low' WHEN small IN (6, 7, 8, 9) THE
 SELECT count(*) FILTER (WHERE made IN ('2024-01-01', '2024-01-02', '2024-01-03', '2024-01-04')) FROM part;
 SELECT count(*) FROM part p JOIN part q ON p.id = q.small WHERE p.id + q.id NOT IN (1, 2, 3, 4, 50);
 SELECT count(*) FROM part p LEFT JOIN part q ON p.id = q.small AND p.id + q.id IN (12, 24, 36, 48, 60);
--- what an earlier condition guards raises nothing
+-- a value that an earlier condition guards raises no error
 SELECT count(*) FROM part WHERE small <> 0 AND 100 / small IN (10, 11, 12, 100);
 SELECT count(*) FROM part WHERE small = 0 OR 100 / small IN (10, 11, 12, 100);
 SELECT count(*) FROM part WHERE 100 / small IN (10, 11, 12, 100);

@@ -96,7 +96,7 @@ SELECT payroll();
 SELECT sum(amount) FROM salary;
 RESET ROLE;
 
--- a view that hides rows is not looked behind: the function of a condition sees
+-- nobody looks behind a view that hides rows: the function of a condition sees
 -- only what the view shows
 CREATE VIEW hidden WITH (security_barrier) AS SELECT id, person FROM salary WHERE amount < 150;
 GRANT SELECT ON hidden TO regress_reader;

@@ -97,7 +97,7 @@ SELECT part, (SELECT max(n) FROM (SELECT count(*) OVER (ORDER BY whole RANGE BET
 WITH w AS (SELECT id, sum(id) OVER (ORDER BY price RANGE 2 PRECEDING) AS s FROM reading)
   SELECT count(*) FROM w a JOIN w b ON a.s = b.s AND a.id = b.id;
 
--- offsets that are none
+-- invalid offsets
 SELECT * FROM (SELECT count(*) OVER (ORDER BY whole RANGE -1 PRECEDING) FROM reading) s LIMIT 1;
 SELECT * FROM (SELECT count(*) OVER (ORDER BY price RANGE BETWEEN -0.5 PRECEDING AND CURRENT ROW) FROM reading) s LIMIT 1;
 SELECT * FROM (SELECT count(*) OVER (ORDER BY price RANGE 'NaN' PRECEDING) FROM reading) s LIMIT 1;

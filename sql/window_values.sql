@@ -2,7 +2,7 @@
 --
 -- WINDOW VALUES
 --
--- What window functions of subqueries make of numerics, floats and intervals over frames, and numbers that are columns.
+-- Window functions of subqueries over numerics, floats and intervals in frames, and over numbers that are columns.
 --
 
 CREATE TABLE tick (id integer PRIMARY KEY, part integer, price numeric(8,2), free numeric, huge numeric(40,3), single real,
@@ -21,7 +21,7 @@ ANALYZE tick, odd;
 SELECT anker.mirror(t) FROM unnest('{tick,odd}'::regclass[]) t;
 SELECT anker.wait_for_mirror(t) FROM unnest('{tick,odd}'::regclass[]) t;
 
--- numerics: digits, averages, what is not a number
+-- numerics: digits, averages, NaN
 SELECT * FROM (SELECT id, sum(price) OVER w AS s, avg(price) OVER w AS a, count(price) OVER w AS n, min(price) OVER w AS lo,
   max(price) OVER w AS hi FROM tick WINDOW w AS (ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) OFFSET 0) s ORDER BY id;
 SELECT * FROM (SELECT id, free, sum(free) OVER w AS s, avg(free) OVER w AS a, min(free) OVER w AS lo, max(free) OVER w AS hi
@@ -40,7 +40,7 @@ SELECT count(*) FROM (SELECT id, avg(price) OVER (PARTITION BY part) AS a, price
 SELECT * FROM (SELECT id, stddev(price) OVER w AS a, var_pop(small) OVER w AS b, variance(big) OVER w AS c FROM tick
   WINDOW w AS (ORDER BY id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) OFFSET 0) s ORDER BY id LIMIT 8;
 
--- of equal ones that look different the last
+-- the last of equal values that look different
 SELECT * FROM (SELECT id, max(CASE WHEN yes THEN 7 ELSE 7.00 END) OVER w AS m, min(free * 0) OVER w AS n, min(double * 0) OVER w AS z,
   max(single * 0) OVER w AS r FROM tick WINDOW w AS (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW) OFFSET 0) s
   ORDER BY id;

@@ -1,13 +1,13 @@
-# Has HammerDB's command line do one thing: `build` the schema of TPROC-C, or make one timed `run` on it; `check` only says
-# whether all is there.
+# Makes HammerDB's command line do one thing: `build` the schema of TPROC-C, or make one timed `run` on it. `check` only
+# says whether everything is installed.
 #
 #   cd $HAMMERDB_HOME && tclsh8.6 drive.tcl check|build|run < OPTIONS
 #
 # A line of OPTIONS is a name and a value: host, port, sslmode, users (those that run), or what `diset tpcc` sets, without
-# `pg_` (user, dbase, count_ware, duration ...). They come this way since the passwords among them are nobody else's.
+# `pg_` (user, dbase, count_ware, duration ...). They come by standard input, where nobody else can read the passwords.
 #
-# hammerdbcli reads its commands from a file that it is given. This is that file too: read first by tclsh, where it starts
-# hammerdbcli, and then by that, where there are its commands, `diset` for one.
+# hammerdbcli reads its commands from a file. This is that file, too: tclsh reads it first, where it starts hammerdbcli.
+# Then hammerdbcli reads it, where commands such as `diset` exist.
 
 proc fail {message} {
     puts "Error in drive.tcl: $message"
@@ -26,7 +26,7 @@ proc check {} {
     puts "Tcl [info patchlevel], Pgtcl [package present Pgtcl]"
 }
 
-# `diset` only prints what it does not like.
+# `diset` only prints its complaints.
 proc option {dictionary key value} {
     diset $dictionary $key $value
     if {[dict get $::configpostgresql $dictionary $key] ne $value} {
@@ -37,7 +37,7 @@ proc option {dictionary key value} {
 proc run {} {
     loadscript
     vuset vu $::users
-    # It comes back at once where the minutes are not whole ones.
+    # It returns at once if the minutes are not a whole number.
     vurun
     while {![vucomplete]} {
         after 200 {set ::waited 1}
@@ -53,7 +53,7 @@ if {[info commands diset] eq ""} {
     if {$task eq "check"} {
         exit 0
     }
-    # What draws the charts of the web service is in the packages of HammerDB, not in its sources; nothing is drawn here.
+    # HammerDB's sources lack the library for the web service's charts, which its packages have; nothing is drawn here.
     if {[catch {package require ticklecharts}]} {
         package provide ticklecharts 0
     }

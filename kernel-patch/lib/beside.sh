@@ -1,4 +1,4 @@
-# Something that runs in the background, for one guest alone does not keep two processors busy. It is in a process group
+# A command that runs in the background, since one guest alone does not keep two processors busy. It has a process group
 # of its own, so that all of it can be ended.
 
 beside=
@@ -15,7 +15,7 @@ start_beside() {
     beside=$!
 }
 
-# finish_beside: tells what it said and says until it ends, and sets `results` to its own.
+# finish_beside: prints its output until it ends, and sets `results` to its results.
 finish_beside() {
     local status=0
     tail --lines=+1 --follow --pid="$beside" "$store/logs/beside.log" >&2

@@ -1,6 +1,6 @@
-# Kernels and the tests' programs, cached by the hash of what goes into them.
+# Kernels and the tests' programs, cached by the hash of their inputs.
 
-# tinyconfig with our fragments on top. A wish that Kconfig does not grant is an error.
+# tinyconfig with our fragments on top. An option that Kconfig does not accept is an error.
 configure() {
     local output=$1 wish
     shift
@@ -13,7 +13,7 @@ configure() {
     done < <(grep -hE '^(CONFIG_|# CONFIG_.* is not set$)' "$@")
 }
 
-# Runs make in the background of a line that tells how far it is.
+# Runs make in the background, and shows its progress in a line.
 make_with_progress() {
     local log=$1 process started=$SECONDS told=$SECONDS
     shift
@@ -89,7 +89,7 @@ selftests() {
     touch "$selftests"
 }
 
-# What nobody used for a month goes.
+# Entries that were not used for a month are removed.
 prune() {
     find "$store"/{kernels,selftests,results} -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} + 2>/dev/null || true
 }

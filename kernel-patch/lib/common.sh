@@ -1,4 +1,4 @@
-# Shared by run and mutate: where things are, what is needed, and how progress is told.
+# Shared by run and mutate: paths, prerequisites, and messages about progress.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$here/../scripts/lib.sh"
@@ -16,7 +16,7 @@ store=$cache/kernel
 kernel_packages=(gcc libc6-dev make patch flex bison bc cpio gawk xz-utils kmod libelf-dev libssl-dev busybox-static
     qemu-system-x86 ca-certificates debian-archive-keyring)
 
-# Nothing that was started outlives the script.
+# No process that was started outlives the script.
 trap 'end_beside || true; kill $(jobs -p) 2>/dev/null || true' EXIT
 
 step() { say "== $(duration "$SECONDS") $*"; }

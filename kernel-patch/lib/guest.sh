@@ -3,7 +3,7 @@
 swap_size=512M
 
 # run_job NAME IMAGE SECONDS MEMORY ROOT READER [QEMU OPTION...]: boots a guest whose root directory is ROOT with
-# busybox and our init; ROOT/job is what it runs. The command READER follows what the job says. `results` becomes a file
+# busybox and our init, which runs ROOT/job. The command READER reads the job's output. `results` becomes a file
 # with the outcomes "ok|FAIL|skip <tab> program <tab> test": the reader's, and ours on the guest, which must come to its
 # end, and on the kernel's log, which must be clean.
 run_job() {
@@ -31,7 +31,7 @@ run_job() {
     fi
 }
 
-# What every guest depends on, and what is made of its words.
+# The files that every guest depends on, and those that read its output.
 guest_inputs() { cat "$here"/guest/* "$here"/lib/{guest.sh,programs.sh,tsc-khz.c,kernel-log.awk,results.awk}; }
 
 verdict() {
@@ -39,7 +39,7 @@ verdict() {
     printf '%s\t%s\t%s\n' "$@" >>"$results"
 }
 
-# How many of the results have this outcome.
+# The number of results with this outcome.
 outcome() { grep -c "^$1"$'\t' "$results" || true; }
 
 initramfs() {
@@ -50,7 +50,7 @@ initramfs() {
     (cd "$root" && find . -print0 | sort -z | cpio --null --create --format=newc --quiet --owner=0:0) >"$output"
 }
 
-# The kernel's log becomes LOGS.console, what the job says LOGS.job. Fails unless the job ends well in that time. A
+# The kernel's log becomes LOGS.console, the job's output LOGS.job. Fails unless the job ends well in that time. A
 # guest that does not even come to its init has said nothing about the patches: on a loaded host the kernel may find
 # that its emulated timers are not to be trusted. It is started again, twice.
 boot() {

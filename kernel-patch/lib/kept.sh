@@ -1,9 +1,9 @@
-# Guests take minutes under emulation, so what came out is kept, under a hash of all that went in, and valid until that
+# Guests take minutes under emulation, so their results are kept under a hash of all inputs, and valid until an input
 # changes.
 
 again=
 
-# known KEY: whether this has been run before; if so, `results` are those of then.
+# known KEY: whether this has been run before; if so, sets `results` to the kept ones.
 known() {
     results=$store/results/$1
     [[ ! $again && -e $results ]] || return 1

@@ -1,4 +1,4 @@
-# Prints every complaint in a kernel log with what follows it and the test program it fell into; exits with 1 if there
+# Prints every complaint in a kernel log with the lines after it and the test program that ran; exits with 1 if there
 # was one.
 
 { sub(/\r$/, "") }

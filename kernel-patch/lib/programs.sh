@@ -1,6 +1,6 @@
 # Test programs in a guest, one after the other.
 
-# run_programs NAME IMAGE SECONDS MEMORY ROOT ENVIRONMENT [ARGUMENT...]: runs what is in ROOT/programs, each with these
+# run_programs NAME IMAGE SECONDS MEMORY ROOT ENVIRONMENT [ARGUMENT...]: runs the programs in ROOT/programs with these
 # arguments in this environment.
 run_programs() {
     local name=$1 image=$2 seconds=$3 memory=$4 root=$5 environment=$6

@@ -1,5 +1,5 @@
-# Reads what test programs say while they say it, and prints a line for each test. The file `results` gets
-# "ok|FAIL|skip <tab> program <tab> test". The kernel's selftests speak TAP, Rust's tests a language of their own. A
+# Reads the output of running test programs, and prints a line for each test. The file `results` gets
+# "ok|FAIL|skip <tab> program <tab> test". The kernel's selftests print TAP, Rust's tests a format of their own. A
 # program that breaks off, or whose exit status and results disagree, is a failure of its own.
 
 function result(outcome, test) {

@@ -1,9 +1,9 @@
 # The kernel's selftests, which the patches bring along.
 
-# So many snapshots look for leaks in each way, if set.
+# The number of snapshots in which each way is searched for leaks, if set.
 leaks=
 
-# What they are told, and how often the stress tests repeat: the debug kernel under emulation is slow.
+# Their arguments, and the number of repetitions of stress tests: the debug kernel under emulation is slow.
 environment() {
     local environment="SNAP_SWAP=/dev/vda limit=$((900 + leaks / 10))"
     [[ $1 != debug ]] || environment+=" SNAP_SCALE=4 SNAP_LEAK_COUNT=1000"
@@ -22,7 +22,7 @@ run_selftests() {
     rm -r "$root"
 }
 
-# Which tests they leave out: on the slow kernel the third way to take a snapshot, unless leaks are looked for in each.
+# The tests that they skip: on the slow kernel those of the third way to take a snapshot, unless all look for leaks.
 # Tests of the place, in which it differs from the second, are not affected.
 arguments() { [[ $1 != debug || $leaks ]] || echo -V mremap_cow_fixed; }
 

@@ -1,12 +1,12 @@
-# PostgreSQL with pg_anker in a guest: the integration tests that want the patched kernel's calls, what the snapshots of a
-# query cost there by every mechanism, and AnKer's figures with transactions and queries side by side.
+# PostgreSQL with pg_anker in a guest: the integration tests that need the patched kernel's calls, the cost of a query's
+# snapshots by every mechanism, and AnKer's figures with transactions and queries side by side.
 
-# The tests' names begin so; elsewhere they are skipped.
+# The names of the tests begin with this; on other kernels they are skipped.
 server_tests=patched_kernel::
 server_memory=4096
-# Of one query's snapshot: so wide that a whole process is much more than a column.
+# For one query's snapshot: a table so wide that the whole process is much more than a column.
 phases=(phases --quick --rows 200000 --columns 150)
-# Figures 6, 7, 8 and Table 2: the call beside what a stock kernel's best and a fork do.
+# Figures 6, 7, 8 and Table 2: the call beside a stock kernel's best mechanism and a fork.
 sides=(htap --quick --seconds 12 --warehouses 1,3 --streams 1,3 --levels read-committed
     --mechanisms epochs,vm_snapshot,fork)
 
@@ -17,7 +17,7 @@ copy() {
     tar --create --absolute-names --dereference "$@" | tar --extract --absolute-names --transform "s#^#$root#"
 }
 
-# libraries_of ROOT PROGRAM...: what they are linked with.
+# libraries_of ROOT PROGRAM...: the libraries that the programs are linked with.
 libraries_of() {
     local root=$1 libraries
     shift
@@ -27,7 +27,7 @@ libraries_of() {
 }
 
 # lay_server ROOT: the installed PostgreSQL without its compiler, the extension beside the programs that were built, and
-# what a PostgreSQL wants of a system: its user, a locale, time zones.
+# the parts of a system that PostgreSQL needs: its user, a locale, time zones.
 lay_server() {
     local root=$1 bin lib share built program
     bin=$("$PGRX_PG_CONFIG_PATH" --bindir) lib=$("$PGRX_PG_CONFIG_PATH" --pkglibdir) share=$("$PGRX_PG_CONFIG_PATH" --sharedir)
@@ -43,7 +43,7 @@ lay_server() {
     copy "$root" "$project/pgrx-config"
     libraries_of "$root" "$bin/postgres" "$bin/psql" "$bin/initdb" "$lib"/{plpgsql,dict_snowball,libpqwalreceiver}.so \
         "$built"/* "$(command -v setpriv)" "$(command -v cp)"
-    # busybox has one of that name that does something else, and another cp, which it leaves alone where it is.
+    # busybox has a program of that name that does something else, and a cp of its own, which does not replace this one.
     install -m 755 "$(command -v setpriv)" "$root/usr/lib/setpriv"
     install -D -m 755 "$(command -v cp)" "$root/bin/cp"
     chmod 755 "$root"
@@ -53,7 +53,7 @@ lay_server() {
     install -m 755 "$here/guest/runuser" "$root/usr/sbin/runuser"
 }
 
-# measure_server IMAGE NAME EXPERIMENT...: what one of the benchmarks finds there. Sets `found` to the directory with it, as
+# measure_server IMAGE NAME EXPERIMENT...: runs a benchmark there. Sets `found` to the directory with its report, as
 # json and html, and `fresh` unless it was there already; then the caller says what must be in it, and keeps it by `key`.
 measure_server() {
     local image=$1 name=$2 root disk=$store/logs/$2.disk

@@ -1,7 +1,7 @@
 # snapmem in a guest: its tests, and its experiments with the patched kernel's calls beside the other mechanisms.
 
-# The experiments want room for 50 columns and their copies. A column is to have so many pages that what a call takes
-# apart from them is little, and Table 1, which takes the longest, is to end within minutes.
+# The experiments need room for 50 columns and their copies. A column has so many pages that the cost of a call
+# apart from them is small, and Table 1, which takes the longest, still ends within minutes.
 experiment_memory=6144
 experiment=(--quick --minutes 20 --columns 50 --column-mb 16 --only table1 --only sequence --only turns
     --mechanism vm_snapshot --mechanism mremap_cow --mechanism rewired --mechanism scoot --mechanism fork_columns
@@ -35,8 +35,8 @@ test_snapmem() {
     rm -r "$root"
 }
 
-# measure_snapmem IMAGE: Table 1 and Figure 4 of the AnKer paper in the guest, and what the calls take by turns with
-# others. Sets `found` to the directory with what was found, as json and html.
+# measure_snapmem IMAGE: Table 1 and Figure 4 of the AnKer paper in the guest, and the time of the calls in turns with
+# others. Sets `found` to the directory with the report, as json and html.
 measure_snapmem() {
     local image=$1 root disk=$store/logs/experiment.disk key
     cargo build --release --locked -p anker-bench-snapshot
@@ -65,7 +65,7 @@ measure_snapmem() {
     rm -r "$root"
 }
 
-# require_rows FIGURE MECHANISM...: what was found must have this figure of each.
+# require_rows FIGURE MECHANISM...: the report must have this figure of each mechanism.
 require_rows() {
     local figure=$1 mechanism
     shift

@@ -4,7 +4,7 @@ release=trixie
 source_package=linux-source-6.12
 tested_version=6.12.107
 
-# apt with a source list and state of its own: the system's stay as they are.
+# apt with a source list and state of its own, so that the system's own stay unchanged.
 own_apt() {
     local command=$1
     shift
@@ -13,7 +13,7 @@ own_apt() {
         -o APT::Sandbox::User= "$@"
 }
 
-# Where this system gets Debian from is where the newer release is, too.
+# The newer release comes from the same place as this system's Debian.
 debian_mirrors() {
     local installed
     installed=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")

@@ -1,5 +1,5 @@
--- What CH-benCHmark adds to TPC-C: a supplier for each of 10,000 classes of stock, and a nation for each character that a
--- customer's state can begin with (the characters' codes are the keys).
+-- The tables that CH-benCHmark adds to TPC-C: a supplier for each of 10,000 classes of stock, and a nation for each
+-- character that a customer's state can begin with (the characters' codes are the keys).
 CREATE TABLE region (r_regionkey integer PRIMARY KEY, r_name char(25) NOT NULL, r_comment varchar(152) NOT NULL);
 
 CREATE TABLE nation (
@@ -14,6 +14,6 @@ CREATE TABLE supplier (
 
 CREATE INDEX ON nation (n_regionkey);
 CREATE INDEX ON supplier (su_nationkey);
--- How the queries join lines with stock, and stock with suppliers.
+-- Indexes by which the queries join lines with stock, and stock with suppliers.
 CREATE INDEX ON order_line (ol_i_id, ol_supply_w_id);
 CREATE INDEX ON stock (mod(s_w_id * s_i_id, 10000));

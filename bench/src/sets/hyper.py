@@ -1,5 +1,5 @@
-# Answers queries in Hyper. The argument is a file that says which rows; when they are there, and for each query that is
-# asked on a line, the answer is a line of JSON.
+# Answers queries in Hyper. The argument is a file that says which rows to load. When they are loaded, and for each
+# query that comes on a line, it prints a line of JSON.
 import json, os, sys, tempfile, time
 import tableauhyperapi as hyper
 

@@ -1,4 +1,4 @@
--- Where every client leaves the number of its last transaction: a row for each, far from the others' rows.
+-- Every client leaves the number of its last transaction here: a row for each client, far from the others' rows.
 CREATE TABLE tpcc_numbers (client integer PRIMARY KEY, number bigint NOT NULL) WITH (fillfactor = 10);
 CREATE FUNCTION tpcc_number(of_client integer, next_number bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

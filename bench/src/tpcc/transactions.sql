@@ -1,4 +1,4 @@
--- The customer of a district: by number, or the middle one of all who share a last name.
+-- A customer of a district: by number, or the middle one of all with the same last name.
 CREATE FUNCTION tpcc_customer(w integer, d integer, c integer, last_name text) RETURNS integer LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN last_name IS NULL THEN c ELSE (
         SELECT ids[(cardinality(ids) + 1) / 2]
@@ -93,7 +93,7 @@ BEGIN
     RETURN delivered;
 END $$;
 
--- Items of the last twenty orders of a district of which there is little left.
+-- The items of a district's last twenty orders whose stock is low.
 CREATE FUNCTION tpcc_stock_level(w integer, d integer, threshold integer) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
     next_order integer; low bigint;

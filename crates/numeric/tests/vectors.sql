@@ -1,6 +1,6 @@
 -- Makes vectors.tsv with a real PostgreSQL 15 (as a superuser, on a little-endian machine, in an empty database):
 --   psql -X -q -A -t -f vectors.sql -o vectors.tsv
--- Each line: what was computed, then inputs and results, separated by tabs. A result that starts with "E" is an error.
+-- Each line: a function's name, inputs and results, separated by tabs. A result that starts with "E" is an error.
 set client_min_messages = error;
 create extension if not exists pageinspect;
 
@@ -27,7 +27,7 @@ insert into number (t) values
     ('0.333333333333333333333333333333333333333333333333333333333333'), ('1e-70'), ('5e-324'), ('1.7976931348623157e308'), ('1e309'),
     ('NaN'), ('Infinity'), ('-Infinity');
 
--- Storage as the values are, so that their bytes can be read from the page.
+-- Values are stored as they are, so that their bytes can be read from the page.
 create table stored (id int, v numeric, shown text);
 alter table stored alter v set storage plain;
 insert into stored select id, t::numeric, left(t::numeric::text, 1) from number order by id;
