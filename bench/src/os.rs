@@ -20,7 +20,7 @@ pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-/// Columns of the terminal that standard output is.
+/// The width of the terminal, if standard output is one.
 pub fn terminal_width() -> Option<usize> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the call writes a winsize to the place that it is given, which is one and lives through the call.

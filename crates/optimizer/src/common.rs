@@ -86,7 +86,7 @@ fn size(rel: &Rel) -> usize {
     size
 }
 
-/// The operators above one.
+/// The operators above a given one.
 #[derive(Clone, Copy, Default)]
 struct Above {
     /// Whether it is a filter or an inner join inside a block, which can join its relations in any order.

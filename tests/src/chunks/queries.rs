@@ -164,7 +164,7 @@ fn names(columns: &[Column]) -> Vec<&'static str> {
     columns.iter().map(|column| column.name).collect()
 }
 
-/// Keys of not too many groups.
+/// Keys that give only a few groups.
 fn few(dice: &mut Dice, of: &str, columns: &'static [Column]) -> Vec<String> {
     let few: Vec<&str> = columns.iter().filter(|column| column.few).map(|column| column.name).collect();
     let mut keys = dice.some(2, |dice| format!("{of}{}", dice.pick(&few)));

@@ -141,7 +141,7 @@ impl Column {
         let (mut began, mut back) = (Vec::new(), Vec::new());
         for _ in 0..repeats {
             let start = Tick::now();
-            // A forked child waits for work itself; in one process a thread does.
+            // A forked child waits for work by itself; within one process a thread does.
             let read = if taken.is_fork() { taken.ask(Query::Nothing)? } else { reader.ask(&taken, Query::Nothing)? };
             back.push(start.elapsed());
             began.push(read.began.since(start));

@@ -9,7 +9,7 @@
 //!
 //! A child of a process with many threads may neither allocate nor lock, so it cannot run the engine's operators. A
 //! program of its own reads one mirrored table chunk by chunk, keeps the rows that pass the conditions, and groups
-//! them. If the program does not know something, or would have to raise an error, the query runs on the heap.
+//! them. If the program cannot do some computation, or would have to raise an error, the query runs on the heap.
 
 mod evaluate;
 mod groups;

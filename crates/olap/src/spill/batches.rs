@@ -107,7 +107,7 @@ fn batches(
     })
 }
 
-/// The next batches as one.
+/// The next batches, joined into one.
 fn next(
     reader: &mut StreamReader<Inflow>,
     schema: &SchemaRef,

@@ -48,7 +48,7 @@ pub struct Graph<'a, 'b> {
     links: Vec<Link<'a>>,
     /// Filters of several relations, with the share of rows that passes.
     conditions: Vec<(u64, f64)>,
-    /// Equalities of which one side reads several relations.
+    /// Equalities with a side that reads several relations.
     compared: Vec<(u64, u64)>,
     statistics: &'b dyn Statistics,
 }

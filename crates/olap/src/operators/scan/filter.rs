@@ -150,7 +150,7 @@ fn by_codes<'a>(
 }
 
 impl Condition {
-    /// The rows that pass, if codes tell. Only rows of `live` count.
+    /// The rows that pass, if the codes decide it. Only rows of `live` count.
     fn by_codes(&self, chunk: &ChunkOf<'_>, live: Option<&BooleanBuffer>) -> Result<Option<BooleanBuffer>> {
         let (view, [column]) = (&chunk.source.view, &self.columns[..]) else { return Ok(None) };
         if let Some(ranges) = &self.ranges {
