@@ -111,7 +111,7 @@ pub fn readable(socket: &impl AsRawFd, limit: Duration) -> bool {
 /// Whether the other end of a socket has read everything that was sent.
 pub fn all_read(socket: &impl AsRawFd) -> bool {
     let mut unread: libc::c_int = 0;
-    // SAFETY: the kernel writes a number; an error leaves what is there.
+    // SAFETY: the kernel writes a number; an error leaves the old one.
     unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut unread) == 0 && unread == 0 }
 }
 
@@ -138,7 +138,7 @@ impl Urgency {
     /// the value of its maker, so calling this again changes nothing.
     pub fn take(self) {
         if let Some(nice) = self.0 {
-            // SAFETY: has no preconditions. On Linux it is the thread's own value, and what fails changes nothing.
+            // SAFETY: has no preconditions. On Linux it is the thread's own value, and a failure changes nothing.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
         }
     }

@@ -55,7 +55,7 @@ impl Explain<'_> {
 
     /// An expression of the node, printed as EXPLAIN prints expressions of its own nodes.
     pub fn expression(&self, node: Node<'_>) -> String {
-        // SAFETY: what EXPLAIN itself does for this node; a C string comes back.
+        // SAFETY: the same call as EXPLAIN's own for this node; it returns a C string.
         unsafe {
             let context = pg_sys::set_deparse_context_plan(self.options().deparse_cxt, self.plan, self.ancestors);
             let shown = pg_sys::deparse_expression(node.as_ptr(), context, true, false);
@@ -99,7 +99,7 @@ impl Explain<'_> {
             return;
         }
         let (line, spaces) = (readable(&format!("{arrow}{line}\n")), self.options().indent * 2);
-        // SAFETY: appends to what EXPLAIN has written so far.
+        // SAFETY: appends to the text that EXPLAIN has written so far.
         unsafe {
             pg_sys::appendStringInfoSpaces(self.options().str_, spaces);
             pg_sys::appendStringInfoString(self.options().str_, line.as_ptr());
@@ -162,7 +162,7 @@ impl Explain<'_> {
     /// Shows the plan of a child that is a statement of its own.
     pub fn statement(&self, child: &Child) {
         let Some(statement) = child.statement() else { return };
-        // SAFETY: by the promise of `new`, and a started statement; what EXPLAIN knows of the one around it comes back.
+        // SAFETY: by the promise of `new`, and a started statement; the state of the outer statement is restored.
         unsafe {
             let around = *self.state;
             // The settings of the statement around it are the same, and are shown there.

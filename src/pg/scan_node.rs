@@ -184,7 +184,7 @@ unsafe extern "C-unwind" fn explain<N: ScanNode>(
     ancestors: *mut pg_sys::List,
     out: *mut pg_sys::ExplainState,
 ) {
-    // SAFETY: called by EXPLAIN with a begun node of ours, and with what it writes to.
+    // SAFETY: called by EXPLAIN with a begun node of ours, and with its own output state.
     unsafe {
         let (node, place) = parts::<N>(state);
         node.explain(place, &Explain::new(out, (*state).ss.ps.plan, ancestors));

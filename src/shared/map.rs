@@ -124,7 +124,7 @@ impl<E: Entry> Map<E> {
         if lock.is_null() {
             return None;
         }
-        // SAFETY: a lock of ours in shared memory; what is done under it raises no error.
+        // SAFETY: a lock of ours in shared memory; nothing under it raises an error.
         unsafe { pg_sys::LWLockAcquire(lock, mode) };
         Some(Guard { map: self, lock })
     }

@@ -49,7 +49,7 @@ pub fn init() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn request() {
-    // SAFETY: called by the server when it asks extensions what they need, as others before us.
+    // SAFETY: called by the server when it asks extensions for their needs, as it called the hooks before us.
     unsafe {
         if let Some(previous) = PREVIOUS_REQUEST {
             previous();

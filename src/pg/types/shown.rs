@@ -28,7 +28,7 @@ fn time_text(ty: Type, number: i64) -> Option<String> {
         Type::Time => (pg_sys::F_TIME_OUT, number.into()),
         _ => return None,
     };
-    // SAFETY: the number is what a value of the type is.
+    // SAFETY: the number is a value of the type.
     Some(unsafe { output(function, datum) })
 }
 

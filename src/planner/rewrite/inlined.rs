@@ -101,7 +101,7 @@ unsafe extern "C-unwind" fn inline_entries(node: *mut pg_sys::Node, context: *mu
 
 #[pg_guard]
 unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inlining: *mut Inlining) {
-    // SAFETY: called with a valid entry, whose expressions do not change meanwhile, and what the walk knows.
+    // SAFETY: called with a valid entry, whose expressions do not change meanwhile, and with the walk's own state.
     let (tree, entry, inlining) = unsafe { (Tree::new(), &mut *entry, &mut *inlining) };
     if entry.rtekind != pg_sys::RTEKind::RTE_FUNCTION || inlining.calls == MAX_CALLS || !is_in_sql(tree, entry) {
         return;

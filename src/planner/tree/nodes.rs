@@ -111,7 +111,7 @@ pub unsafe fn engine_side(
     split: Split<'_>,
     sent: Vec<*mut pg_sys::PlannedStmt>,
 ) -> Result<EngineSide, Reason> {
-    // SAFETY: the plan is ours to change, tree and list pointers are what PostgreSQL's planner made.
+    // SAFETY: the plan is ours to change; PostgreSQL's planner made the trees and lists that it points to.
     unsafe {
         let statement = &*upper;
         if !statement.subplans.is_null() || !statement.paramExecTypes.is_null() || !statement.rowMarks.is_null() {

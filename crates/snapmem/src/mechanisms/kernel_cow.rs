@@ -140,7 +140,7 @@ impl Region for KernelCowRegion {
                 self.leave(page)?;
             }
         }
-        // SAFETY: the region's own memory; the kernel keeps what a snapshot sees of it elsewhere.
+        // SAFETY: the region's own memory; the kernel keeps the content that a snapshot sees elsewhere.
         unsafe { self.space.write(offset, bytes) };
         Ok(())
     }
@@ -209,7 +209,7 @@ struct Duplicated {
     _areas: Areas,
 }
 
-// SAFETY: nothing writes to the duplicate, and the kernel keeps what is written to the region out of it.
+// SAFETY: nothing writes to the duplicate, and the kernel keeps writes to the region out of it.
 unsafe impl Pages for Duplicated {
     fn space(&self) -> &Space {
         &self.space

@@ -191,7 +191,7 @@ impl Pool {
 impl Shared {
     fn cushioned(&self) -> Result<(), OutOfMemory> {
         let layout = Layout::from_size_align(CUSHION, ALIGN).expect("a constant");
-        // SAFETY: the layout has a size; what was allocated is given back at once.
+        // SAFETY: the layout has a size; the memory is freed at once.
         let there = unsafe {
             let piece = std::hint::black_box(alloc(layout));
             (!piece.is_null()).then(|| dealloc(piece, layout)).is_some()

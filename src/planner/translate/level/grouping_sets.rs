@@ -82,7 +82,7 @@ impl Sets {
 /// first. A key that it then does not recognise would not be null in the sets without it.
 pub fn reads_keys_alone(node: Node<'_>, keys: &[Node<'_>]) -> bool {
     let context = (&raw const keys).cast_mut().cast();
-    // SAFETY: an expression, which is copied; the context is what `without_keys` expects.
+    // SAFETY: an expression, which is copied; the context has the type that `without_keys` expects.
     unsafe { !pg_sys::contain_var_clause(mutate(node.as_ptr(), without_keys, context)) }
 }
 

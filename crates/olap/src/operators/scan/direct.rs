@@ -133,7 +133,7 @@ impl Selected {
         }
     }
 
-    /// The same rows, with none read that is not wanted.
+    /// The same rows as a list, so that other rows need not be read.
     pub fn without_others(self) -> Selected {
         match self {
             Selected::Masked(mask) => Selected::Listed(places_of(&mask)),

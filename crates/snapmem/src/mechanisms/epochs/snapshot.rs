@@ -131,7 +131,7 @@ impl EpochSnapshot {
             return;
         }
         let version = self.version(run);
-        // SAFETY: as in `run`; nobody writes to what a live snapshot sees.
+        // SAFETY: as in `run`; nobody writes to memory that a live snapshot sees.
         let seen = unsafe {
             let from = version.as_ref().base.as_ptr().add(within);
             ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());

@@ -102,7 +102,7 @@ impl Version {
     pub unsafe fn prune(&self, seen: impl Fn(Range<u64>) -> bool) -> u32 {
         let (mut newer, mut left) = (self, 0);
         while let Some(older) = NonNull::new(newer.previous.load(Ordering::Relaxed)) {
-            // SAFETY: what the chain leads to is there.
+            // SAFETY: the chain leads only to existing versions.
             let version = unsafe { older.as_ref() };
             if seen(version.birth..newer.birth) {
                 (newer, left) = (version, left + 1);
@@ -117,7 +117,7 @@ impl Version {
 
     #[cfg(test)]
     pub fn versions_before(&self) -> usize {
-        // SAFETY: what the chain leads to is there, and only the writer, who asks, changes it.
+        // SAFETY: the chain leads only to existing versions, and only the writer, which is the caller, changes it.
         NonNull::new(self.previous.load(Ordering::Relaxed))
             .map_or(0, |older| 1 + unsafe { older.as_ref() }.versions_before())
     }

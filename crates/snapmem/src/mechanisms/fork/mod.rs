@@ -161,7 +161,7 @@ impl ForkMemory {
             }
         }
         let part = |number| regions.contains(&number).then(|| self.region(number).part());
-        // SAFETY: what is inherited is mapped in the child, which has the only copy, and jobs only read.
+        // SAFETY: inherited memory is mapped in the child, which has the only copy, and jobs only read.
         let view = unsafe { ForkView::new((0..self.regions.len()).map(part)) };
         let board = Board::new(threads.max(1))?;
         let child = Child::fork(&board, &view)?;
