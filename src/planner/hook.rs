@@ -274,7 +274,7 @@ unsafe extern "C-unwind" fn with_choice(
             None if session::in_parallel_mode() => Err(Why::Parallel.of("query runs within a parallel query")),
             None => attempt(AssertUnwindSafe(|| {
                 if is_insert {
-                    insert::rows_of(query, &**insert::source(heap))?;
+                    insert::rows_of(query, heap)?;
                 }
                 analytic(query, plan_part, source, options, params)
             })),

@@ -52,15 +52,20 @@ pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::P
 }
 
 /// Turns an INSERT into a SELECT of its rows, with a column for each of the table's. Columns that the INSERT does not
-/// name are taken from `planned`, PostgreSQL's plan for the rows.
+/// name are taken from PostgreSQL's plan for the rows.
 ///
 /// # Safety
 ///
-/// `query` is a rewritten INSERT that the caller owns, `planned` a finished plan.
-pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: &pg_sys::Plan) -> Attempt<()> {
+/// `query` is a rewritten INSERT that the caller owns, `planned` its finished plan.
+pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: *mut pg_sys::PlannedStmt) -> Attempt<()> {
     // SAFETY: the caller owns the INSERT, and the plan of its rows stays as it is.
     unsafe {
         let tree = Tree::new();
+        let rows = source(planned);
+        if rows == &raw mut (*planned).planTree {
+            return Err(Why::PlanShape.of("rows that another extension inserts"));
+        }
+        let planned = &**rows;
         // The engine's rows would come in any order, and a volatile default may number them.
         if pg_sys::contain_volatile_functions((*query).targetList.cast()) && orders_rows(query) {
             return Err(Why::RowOrder.of("volatile function of rows in an order"));
