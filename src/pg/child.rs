@@ -4,6 +4,7 @@ use std::ptr;
 
 use pgrx::prelude::*;
 
+use super::compat;
 use super::make;
 use super::memory::in_context;
 use super::place::{Flags, Place, Slot};
@@ -68,6 +69,36 @@ impl Child {
     pub(super) unsafe fn of_statement(statement: *mut pg_sys::QueryDesc) -> Child {
         // SAFETY: by the caller's promise.
         Child { state: unsafe { (*statement).planstate }, statement, junk_filter: ptr::null_mut() }
+    }
+
+    /// Calls the hooks of a run for a node that was started while its query ran: they could not see it before.
+    ///
+    /// # Safety
+    ///
+    /// A node of the query of this place, which is being run. The callers up to the executor own nothing that would
+    /// have to be dropped: an error jumps over them.
+    pub unsafe fn run_hooks(&self, place: Place<'_>) {
+        let estate = place.scan().ps.state;
+        // SAFETY: by the caller's promise, a part of the running query, which has all that a statement of its own would
+        // have. What the hooks count is not the query's.
+        unsafe {
+            let processed = (*estate).es_processed;
+            let mut statement = pg_sys::QueryDesc {
+                operation: pg_sys::CmdType::CMD_SELECT,
+                plannedstmt: (*estate).es_plannedstmt,
+                sourceText: (*estate).es_sourceText,
+                snapshot: (*estate).es_snapshot,
+                params: (*estate).es_param_list_info,
+                queryEnv: (*estate).es_queryEnv,
+                instrument_options: (*estate).es_instrument,
+                tupDesc: pg_sys::ExecGetResultType(self.state),
+                estate,
+                planstate: self.state,
+                ..Default::default()
+            };
+            compat::run_hooks_alone(&mut statement);
+            (*estate).es_processed = processed;
+        }
     }
 
     /// The statement that has this node at its top, if it is a statement of its own.

@@ -449,6 +449,27 @@ pub unsafe fn run_statement(statement: *mut pg_sys::QueryDesc) {
     }
 }
 
+/// Calls the hooks of a run for a statement whose rows are asked of its nodes: some libraries prepare their nodes there.
+/// The executor itself runs nothing.
+///
+/// # Safety
+///
+/// A started statement that may be run. Nobody up to the executor owns what would have to be dropped: an error of a
+/// hook's jumps over them.
+pub(super) unsafe fn run_hooks_alone(statement: &mut pg_sys::QueryDesc) {
+    // SAFETY: by the caller's promise; the receiver is a constant one that takes nothing.
+    unsafe {
+        statement.dest = pg_sys::CreateDestReceiver(pg_sys::CommandDest::DestNone);
+        symbols::ExecutorRun(
+            statement,
+            pg_sys::ScanDirection::NoMovementScanDirection,
+            0,
+            #[cfg(not(feature = "pg18"))]
+            false,
+        );
+    }
+}
+
 /// The meaning of a time zone's name.
 pub(super) enum ZoneName {
     /// An abbreviation for a fixed offset from UTC, in seconds; east is positive.

@@ -128,6 +128,9 @@ impl Place<'_> {
                         estate.es_instrument,
                     );
                     symbols::ExecutorStart(statement, flags.bits());
+                    if !flags.explain_only() {
+                        compat::run_hooks_alone(&mut *statement);
+                    }
                     if may_be_parallel && (*plan).parallelModeNeeded {
                         symbols::EnterParallelMode();
                         (*(*statement).estate).es_use_parallel_mode = true;

@@ -94,6 +94,12 @@ unsafe extern "C-unwind" {
     pub(super) fn PushActiveSnapshot(snapshot: pg_sys::Snapshot);
     pub(super) safe fn PopActiveSnapshot();
     pub(super) safe fn EnterParallelMode();
+    pub(super) fn ExecutorRun(
+        query: *mut pg_sys::QueryDesc,
+        direction: pg_sys::ScanDirection::Type,
+        count: u64,
+        #[cfg(not(feature = "pg18"))] once: bool,
+    );
     pub(super) fn standard_ExecutorRun(
         query: *mut pg_sys::QueryDesc,
         direction: pg_sys::ScanDirection::Type,

@@ -215,6 +215,10 @@ impl Chooser {
     unsafe fn start(&mut self, place: Place<'_>) {
         if self.active.is_none() {
             self.choose(place);
+            if let Some(heap) = &self.heap {
+                // SAFETY: started within the run of this query; the rest by the caller's promise.
+                unsafe { heap.run_hooks(place) };
+            }
         }
         if self.heap.is_none() && matches!(self.active, Some(Side::Heap)) {
             // SAFETY: by the caller's promise.
