@@ -80,6 +80,8 @@ reasons! {
     /// The transaction may have written to a table that the query reads.
     Written "written",
     NotMirrored "not_mirrored",
+    /// Another extension keeps rows of a table elsewhere than in its heap.
+    Elsewhere "elsewhere",
     /// A table's mirror does not exist, or not any more.
     NotLive "not_live",
     /// DDL has changed a table, and its mirror has not followed yet.

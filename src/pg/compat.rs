@@ -449,8 +449,8 @@ pub unsafe fn run_statement(statement: *mut pg_sys::QueryDesc) {
     }
 }
 
-/// Calls the hooks of a run for a statement whose rows are asked of its nodes: some libraries prepare their nodes there.
-/// The executor itself runs nothing.
+/// Calls the hooks of a run for a statement whose rows are asked of its nodes. Some libraries prepare their nodes
+/// there. The executor itself runs nothing.
 ///
 /// # Safety
 ///

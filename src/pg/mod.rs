@@ -8,12 +8,13 @@
 //! - `types`, `tuple`: values of all types, in and out; rows for the change stream
 //! - `zone`: time zones and intervals
 //! - `tree`, `walk`, `make`, `numeric`: nodes of parser and planner, and numerics
-//! - `statement`: statements of ours
+//! - `statement`, `planning`: statements of ours, and plans by way of all hooks
 //! - `place`, `child`, `scan_node`, `explain`, `tuple_store`: custom scans
 //! - `delivery`, `run`: rows on their way to the client
 //! - `decoding`, `record`: following the WAL
 //! - `process`, `wait`: background workers, and sleeping in them
 //! - `memory`, `error`, `hooks`, `utility`: memory contexts, errors with code and hint, hooks
+//! - `changes`: changes of the catalog, which empty what is remembered
 //! - `compat`: differences between PostgreSQL's versions
 //! - `symbols`: functions of the server that pgrx does not offer as they are needed
 //!
@@ -22,6 +23,7 @@
 
 pub mod attempt;
 pub mod catalog;
+mod changes;
 pub mod child;
 pub mod collation;
 pub mod compat;
@@ -35,6 +37,7 @@ pub mod make;
 pub mod memory;
 pub mod numeric;
 pub mod place;
+pub mod planning;
 pub mod primary_key;
 pub mod process;
 mod record;

@@ -1,11 +1,11 @@
 //! Primary keys, cached by each backend so that a look at one costs next to nothing.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::prelude::*;
 
 use super::catalog;
+use super::changes;
 use super::relation::{KeyColumn, OpenRelation};
 
 /// A key with more columns is not cached: the table then counts as one without a key.
@@ -35,7 +35,6 @@ const NO_EQUALITY: Equality = Equality { operator: pg_sys::InvalidOid, family: p
 
 /// The cache. Changes of the catalog empty it.
 struct Remembered {
-    changes: Cell<u64>,
     keys: [Cell<PrimaryKey>; SLOTS],
     equalities: [Cell<Equality>; SLOTS],
 }
@@ -43,11 +42,8 @@ struct Remembered {
 // SAFETY: a backend has one thread.
 unsafe impl Sync for Remembered {}
 
-static REMEMBERED: Remembered = Remembered {
-    changes: Cell::new(0),
-    keys: [const { Cell::new(NO_KEY) }; SLOTS],
-    equalities: [const { Cell::new(NO_EQUALITY) }; SLOTS],
-};
+static REMEMBERED: Remembered =
+    Remembered { keys: [const { Cell::new(NO_KEY) }; SLOTS], equalities: [const { Cell::new(NO_EQUALITY) }; SLOTS] };
 
 impl PrimaryKey {
     /// The primary key of a table that is locked.
@@ -57,14 +53,14 @@ impl PrimaryKey {
         if known.relid == relid {
             return known;
         }
-        let before = heed_changes();
+        let before = changes::count();
         let mut key = PrimaryKey { relid, ..NO_KEY };
         let found = OpenRelation::locked(relid).primary_key();
         if found.len() <= MAX_COLUMNS {
             key.columns[..found.len()].copy_from_slice(&found);
             key.length = found.len();
         }
-        if REMEMBERED.changes.get() == before {
+        if changes::count() == before {
             slot.set(key);
         }
         key
@@ -82,38 +78,22 @@ pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     if (known.operator, known.family) == (operator, family) {
         return known.is_one;
     }
-    let before = heed_changes();
+    let before = changes::count();
     let is_one = catalog::is_equality(operator, family);
-    if REMEMBERED.changes.get() == before {
+    if changes::count() == before {
         slot.set(Equality { operator, family, is_one });
     }
     is_one
 }
 
-/// Starts counting changes of the catalog, and returns the number so far.
-fn heed_changes() -> u64 {
-    static HEEDS: AtomicBool = AtomicBool::new(false);
-    if !HEEDS.swap(true, Ordering::Relaxed) {
-        let (nothing, operators) = (pg_sys::Datum::null(), pg_sys::SysCacheIdentifier::AMOPOPID as i32);
-        // SAFETY: the callbacks only clear the cache; they are registered once per process.
-        unsafe {
-            pg_sys::CacheRegisterRelcacheCallback(Some(forget_key), nothing);
-            pg_sys::CacheRegisterSyscacheCallback(operators, Some(forget_equalities), nothing);
-        }
-    }
-    REMEMBERED.changes.get()
-}
-
 /// Forgets the key of a relation; without an oid, all keys.
-unsafe extern "C-unwind" fn forget_key(_argument: pg_sys::Datum, relid: pg_sys::Oid) {
-    REMEMBERED.changes.set(REMEMBERED.changes.get() + 1);
+pub(super) fn forget(relid: pg_sys::Oid) {
     match relid {
         pg_sys::InvalidOid => REMEMBERED.keys.iter().for_each(|slot| slot.set(NO_KEY)),
         _ => REMEMBERED.keys[relid.to_u32() as usize % SLOTS].set(NO_KEY),
     }
 }
 
-unsafe extern "C-unwind" fn forget_equalities(_argument: pg_sys::Datum, _cache: i32, _hash: u32) {
-    REMEMBERED.changes.set(REMEMBERED.changes.get() + 1);
+pub(super) fn forget_equalities() {
     REMEMBERED.equalities.iter().for_each(|slot| slot.set(NO_EQUALITY));
 }

@@ -234,6 +234,12 @@ impl OpenRelation {
         rows
     }
 
+    /// Whether its file is empty.
+    pub(super) fn has_no_pages(&self) -> bool {
+        // SAFETY: the relation is open.
+        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.0, pg_sys::ForkNumber::MAIN_FORKNUM) == 0 }
+    }
+
     /// The columns of the primary key. They are empty without a key. They are empty, too, if tables inherit from this
     /// one, because the key does not cover the children's rows.
     pub(super) fn primary_key(&self) -> Vec<KeyColumn> {

@@ -20,6 +20,7 @@ use super::tree::unplanned::{self, Reads};
 use super::words::reason::{Reason, Why};
 use crate::pg::attempt::attempt;
 use crate::pg::error::Error;
+use crate::pg::planning;
 use crate::pg::relation::{self, Lock};
 use crate::pg::session;
 use crate::pg::symbols::{self, Planner};
@@ -32,23 +33,14 @@ use crate::spec::{from_node, to_node};
 /// checked when the rows are there.
 const BAD_ESTIMATE: f64 = 4.0;
 
-/// A planning option beside the server's own: the query is to be planned for the heap. Neither the server nor other
-/// extensions use this bit, and they pass on the options that they get.
-const FOR_HEAP: i32 = 1 << 30;
-
 /// The function that stands for the engine's rows in the upper query.
 static PLACEHOLDER: OwnFunction = OwnFunction::named(c"engine_result");
 
-static mut PREVIOUS: pg_sys::planner_hook_type = None;
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 pub fn init() {
     if !INSTALLED.swap(true, Ordering::Relaxed) {
-        // SAFETY: on the main thread while the library is loaded.
-        unsafe {
-            PREVIOUS = pg_sys::planner_hook;
-            pg_sys::planner_hook = Some(plan_query);
-        }
+        planning::install(plan_query);
     }
 }
 
@@ -63,8 +55,8 @@ unsafe extern "C-unwind" fn plan_query(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: called by PostgreSQL with a rewritten query that the planner may change.
     unsafe {
-        if options & FOR_HEAP != 0 {
-            return planner()(query, source, options & !FOR_HEAP, params);
+        if let Some(options) = planning::options_for_heap(options) {
+            return planning::previous()(query, source, options, params);
         }
         let asked = copy_if_asked(query, source, options, params);
         let refusal = match asked.can_wait {
@@ -74,52 +66,13 @@ unsafe extern "C-unwind" fn plan_query(
             },
             false => std::ptr::null_mut(),
         };
-        let heap = planner()(query, source, options, params);
+        let heap = planning::previous()(query, source, options, params);
         let is_cheap = || asked.by_cost && cost::of_heap(heap) <= STARTUP_COST.get();
         match asked.copy.is_null() || is_cheap() {
             true => heap,
             false => with_choice(heap, asked, refusal, source, options, params),
         }
     }
-}
-
-/// Plans a query for the heap alone. It calls every planner hook except ours.
-///
-/// # Safety
-///
-/// As for PostgreSQL's planner. An error jumps over all frames up to the caller's.
-pub unsafe extern "C-unwind" fn plan_for_heap(
-    query: *mut pg_sys::Query,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the caller has the planner's arguments, and owns nothing that must be dropped after an error.
-    unsafe { pg_sys::planner_hook.unwrap_or(symbols::standard_planner)(query, source, options | FOR_HEAP, params) }
-}
-
-/// Plans a query that was made from a part of another one. Extensions that count queries count the other one.
-///
-/// # Safety
-///
-/// As for [`plan_for_heap`].
-unsafe extern "C-unwind" fn plan_part(
-    query: *mut pg_sys::Query,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the query is the caller's own, and the rest as above.
-    unsafe {
-        (*query).queryId = 0;
-        plan_for_heap(query, source, options, params)
-    }
-}
-
-/// PostgreSQL's planner, or the hook that was there before ours.
-fn planner() -> Planner {
-    // SAFETY: written when the library was loaded.
-    unsafe { PREVIOUS }.unwrap_or(symbols::standard_planner)
 }
 
 /// The request for the engine in a query.
@@ -238,7 +191,7 @@ unsafe extern "C-unwind" fn without_heap(
         if !reads.are_there() || !reads.are_permitted() {
             return wanted(std::ptr::null_mut());
         }
-        let side = attempt(AssertUnwindSafe(|| analytic(asked.copy, planner(), source, options, params)));
+        let side = attempt(AssertUnwindSafe(|| analytic(asked.copy, planning::previous(), source, options, params)));
         match side {
             Ok(side) if side.has_columns((*query).targetList) => {
                 let statement = nodes::with_unplanned(side, query, reads, options);
@@ -276,7 +229,7 @@ unsafe extern "C-unwind" fn with_choice(
                 if is_insert {
                     insert::rows_of(query, heap)?;
                 }
-                analytic(query, plan_part, source, options, params)
+                analytic(query, planning::part, source, options, params)
             })),
         };
         match side {
@@ -353,14 +306,14 @@ unsafe fn planned(
     unsafe {
         let copy = pg_sys::copyObjectImpl(sent.query().cast()).cast();
         let query = sent.query();
-        let statement = pg_guard_ffi_boundary(|| plan_part(query, source, 0, params));
+        let statement = pg_guard_ffi_boundary(|| planning::part(query, source, 0, params));
         let plan = &*(*statement).planTree;
         let bytes = plan.plan_rows * f64::from(plan.plan_width.max(8));
         let limit = f64::from(settings::MAX_SENT_KB.get()) * 1024.0;
         if bytes > limit * BAD_ESTIMATE {
             return Err(sent.too_many());
         }
-        match attempt(AssertUnwindSafe(|| analytic(copy, plan_part, source, 0, params))) {
+        match attempt(AssertUnwindSafe(|| analytic(copy, planning::part, source, 0, params))) {
             Ok(side) if ROUTE.get() == Route::Auto => Ok(by_cost_of_both(statement, side, 0, false)),
             Ok(side) => Ok(nodes::with_engine(statement, side, 0, None)),
             Err(_) => Ok(statement),

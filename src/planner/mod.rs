@@ -16,4 +16,4 @@ mod translate;
 mod tree;
 mod words;
 
-pub use hook::{init, plan_for_heap};
+pub use hook::init;

@@ -19,10 +19,10 @@ use crate::pg::child::Child;
 use crate::pg::delivery::Delivery;
 use crate::pg::explain::Explain;
 use crate::pg::place::{Flags, Place, Slot};
+use crate::pg::planning;
 use crate::pg::scan_node::{Below, Methods, ScanNode};
 use crate::pg::session;
 use crate::pg::statement::Unplanned;
-use crate::planner;
 use crate::reason::{Reason, Why};
 use crate::settings::{FALLBACK, ROUTE, Route};
 use crate::shared;
@@ -75,7 +75,7 @@ impl ScanNode for Chooser {
         let (mut unplanned, mut compiled, mut alone) = (None, None, None);
         match heap {
             HeapSide::Planned { jit_flags } => compiled = Some(jit_flags),
-            HeapSide::Unplanned { options } => unplanned = Some(Unplanned::new(planner::plan_for_heap, options)),
+            HeapSide::Unplanned { options } => unplanned = Some(Unplanned::new(planning::for_heap, options)),
             HeapSide::Alone(reason) => alone = Some(reason),
         }
         let mut chooser = Chooser {

@@ -1,15 +1,25 @@
 /*
  * A library that stands in for others which plan queries beside pg_anker, as
  * Citus and TimescaleDB do. Its planner hook makes a state on which its hooks
- * within planning rely. What is planned or started past the chain of hooks
- * ends the session here, where others would follow a null pointer.
+ * within planning rely. What is planned, started or run past the chain of
+ * hooks ends the session here, where others would follow a null pointer, or
+ * return no rows.
+ *
+ * The rows of a table are elsewhere if there is another one with the name
+ * NAME_elsewhere. On top of a plan for them is a node of the library's own,
+ * which is prepared when the statement is run.
  */
 #include "postgres.h"
 
 #include "executor/executor.h"
 #include "fmgr.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
 
 PG_MODULE_MAGIC;
 
@@ -24,7 +34,30 @@ static set_rel_pathlist_hook_type previous_relation;
 static set_join_pathlist_hook_type previous_join;
 static create_upper_paths_hook_type previous_upper;
 static ExecutorStart_hook_type previous_start;
+static ExecutorRun_hook_type previous_run;
 static ExecutorCheckPerms_hook_type previous_rights;
+
+/* The node on top of rows that are elsewhere. */
+typedef struct Elsewhere
+{
+	CustomScanState scan;
+	bool		is_prepared;
+} Elsewhere;
+
+static Node *create_elsewhere(CustomScan *scan);
+static void begin_elsewhere(CustomScanState *state, EState *estate, int flags);
+static TupleTableSlot *next_elsewhere(CustomScanState *state);
+static void end_elsewhere(CustomScanState *state);
+static void rescan_elsewhere(CustomScanState *state);
+
+static const CustomScanMethods elsewhere = {"Elsewhere", create_elsewhere};
+static const CustomExecMethods running_elsewhere = {
+	.CustomName = "Elsewhere",
+	.BeginCustomScan = begin_elsewhere,
+	.ExecCustomScan = next_elsewhere,
+	.EndCustomScan = end_elsewhere,
+	.ReScanCustomScan = rescan_elsewhere,
+};
 
 static void
 expect(int depth, const char *what)
@@ -33,11 +66,110 @@ expect(int depth, const char *what)
 		elog(FATAL, "%s past the hooks", what);
 }
 
+static Node *
+create_elsewhere(CustomScan *scan)
+{
+	Elsewhere  *state = (Elsewhere *) newNode(sizeof(Elsewhere), T_CustomScanState);
+
+	state->scan.methods = &running_elsewhere;
+	return (Node *) state;
+}
+
+static void
+begin_elsewhere(CustomScanState *state, EState *estate, int flags)
+{
+	CustomScan *scan = (CustomScan *) state->ss.ps.plan;
+
+	state->custom_ps = list_make1(ExecInitNode(linitial(scan->custom_plans), estate, flags));
+	/* The rows are those of the node below, in its slots. */
+	state->ss.ps.resultopsfixed = false;
+}
+
+static TupleTableSlot *
+next_elsewhere(CustomScanState *state)
+{
+	expect(((Elsewhere *) state)->is_prepared, "a node is run");
+	return ExecProcNode(linitial(state->custom_ps));
+}
+
+static void
+end_elsewhere(CustomScanState *state)
+{
+	ExecEndNode(linitial(state->custom_ps));
+}
+
+static void
+rescan_elsewhere(CustomScanState *state)
+{
+	ExecReScan(linitial(state->custom_ps));
+}
+
+/* Reads rows where they are; tells whether there are such. */
+static bool
+look_elsewhere(Node *node, bool *is_elsewhere)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *entry = (RangeTblEntry *) node;
+		Oid			other = InvalidOid;
+
+		if (entry->rtekind == RTE_RELATION)
+			other = get_relname_relid(psprintf("%s_elsewhere", get_rel_name(entry->relid)),
+									  get_rel_namespace(entry->relid));
+		if (OidIsValid(other))
+		{
+			LockRelationOid(other, entry->rellockmode);
+			entry->relid = other;
+#if PG_VERSION_NUM >= 160000
+			entry->perminfoindex = 0;
+#endif
+			*is_elsewhere = true;
+		}
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, look_elsewhere, is_elsewhere, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, look_elsewhere, is_elsewhere);
+}
+
+/* A plan with the library's node on top. */
+static Plan *
+on_top(Plan *below)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	ListCell   *cell;
+
+	scan->scan.plan.startup_cost = below->startup_cost;
+	scan->scan.plan.total_cost = below->total_cost;
+	scan->scan.plan.plan_rows = below->plan_rows;
+	scan->scan.plan.plan_width = below->plan_width;
+	scan->scan.plan.plan_node_id = 1 << 20;
+	scan->custom_plans = list_make1(below);
+	scan->methods = &elsewhere;
+	foreach(cell, below->targetlist)
+	{
+		TargetEntry *column = flatCopyTargetEntry(lfirst(cell));
+		Node	   *value = (Node *) column->expr;
+		Oid			type = exprType(value);
+
+		column->expr = (Expr *) makeVar(INDEX_VAR, column->resno, type, exprTypmod(value), exprCollation(value), 0);
+		scan->scan.plan.targetlist = lappend(scan->scan.plan.targetlist, column);
+		column = flatCopyTargetEntry(column);
+		column->expr = (Expr *) makeNullConst(type, exprTypmod(value), exprCollation(value));
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, column);
+	}
+	return (Plan *) scan;
+}
+
 static PlannedStmt *
 plan(Query *query, const char *source, int options, ParamListInfo params)
 {
 	PlannedStmt *statement;
+	bool		is_elsewhere = false;
 
+	look_elsewhere((Node *) query, &is_elsewhere);
 	planning++;
 	PG_TRY();
 	{
@@ -48,6 +180,8 @@ plan(Query *query, const char *source, int options, ParamListInfo params)
 		planning--;
 	}
 	PG_END_TRY();
+	if (is_elsewhere)
+		statement->planTree = on_top(statement->planTree);
 	return statement;
 }
 
@@ -93,6 +227,34 @@ start(QueryDesc *query, int flags)
 	PG_END_TRY();
 }
 
+static bool
+prepare(PlanState *state, void *context)
+{
+	if (state == NULL)
+		return false;
+	if (IsA(state, CustomScanState) && ((CustomScanState *) state)->methods == &running_elsewhere)
+		((Elsewhere *) state)->is_prepared = true;
+	return planstate_tree_walker(state, prepare, context);
+}
+
+#if PG_VERSION_NUM >= 180000
+#define RUN QueryDesc *query, ScanDirection direction, uint64 count
+#define RUN_GIVEN query, direction, count
+#else
+#define RUN QueryDesc *query, ScanDirection direction, uint64 count, bool once
+#define RUN_GIVEN query, direction, count, once
+#endif
+
+static void
+run(RUN)
+{
+	prepare(query->planstate, NULL);
+	if (previous_run)
+		previous_run(RUN_GIVEN);
+	else
+		standard_ExecutorRun(RUN_GIVEN);
+}
+
 #if PG_VERSION_NUM >= 160000
 #define PERMISSIONS List *entries, List *permissions, bool raise
 #define GIVEN entries, permissions, raise
@@ -111,6 +273,7 @@ check_rights(PERMISSIONS)
 void
 _PG_init(void)
 {
+	RegisterCustomScanMethods(&elsewhere);
 	previous_planner = planner_hook;
 	planner_hook = plan;
 	previous_relation = set_rel_pathlist_hook;
@@ -121,6 +284,8 @@ _PG_init(void)
 	create_upper_paths_hook = plan_upper;
 	previous_start = ExecutorStart_hook;
 	ExecutorStart_hook = start;
+	previous_run = ExecutorRun_hook;
+	ExecutorRun_hook = run;
 	previous_rights = ExecutorCheckPerms_hook;
 	ExecutorCheckPerms_hook = check_rights;
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bench::cluster::{Cluster, Options};
 use bench::server::{pg_config, run};
@@ -14,7 +14,11 @@ use crate::flagged::{Answer, ask, compare};
 use crate::runner::{Context, ensure, tests};
 use crate::unplanned::Lagging;
 
-tests![hooks_of_others_are_called_for_every_part_of_a_query];
+tests![
+    hooks_of_others_are_called_for_every_part_of_a_query,
+    rows_that_others_keep_elsewhere_are_theirs,
+    rows_that_go_elsewhere_are_inserted_by_others
+];
 
 const LIVE: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -45,7 +49,88 @@ const QUERIES: [&str; 14] = [
     "SELECT count(*) FROM t JOIN small ON k = g WHERE 1 / (k - k) > 1 AND anker.olap()",
 ];
 
+/// The rows of `away` are elsewhere, and those of `t` will be.
+const ELSEWHERE: &str = "
+    CREATE TABLE away (k integer PRIMARY KEY, label text);
+    CREATE TABLE away_elsewhere (LIKE away INCLUDING ALL);
+    INSERT INTO away SELECT i, 'away ' || i FROM generate_series(1, 9) i;
+    ANALYZE away_elsewhere";
+
+const QUERIES_ELSEWHERE: [&str; 4] = [
+    "SELECT label, count(*) FROM t JOIN away ON k = g WHERE anker.olap() GROUP BY label",
+    "SELECT count(*), (SELECT max(label) FROM away) FROM t WHERE anker.olap()",
+    "SELECT g FROM t WHERE anker.olap() UNION SELECT k FROM away",
+    "SELECT count(*) FROM away WHERE anker.olap()",
+];
+
 fn hooks_of_others_are_called_for_every_part_of_a_query(context: &Context) -> Result<()> {
+    beside(context, |cluster, client| {
+        for route in ["hint", "auto", "prefer"] {
+            client.batch_execute(&format!("SET anker.route = {route}"))?;
+            all_kinds_of_statements(client).map_err(|e| format!("{route}: {e}"))?;
+        }
+        refused_at_the_first_row(cluster, client)
+    })
+}
+
+fn rows_that_others_keep_elsewhere_are_theirs(context: &Context) -> Result<()> {
+    beside(context, |cluster, client| {
+        client.batch_execute(ELSEWHERE)?;
+        let refused = ask(client, "SELECT anker.mirror('away')")?;
+        ensure!(
+            matches!(&refused, Answer::Error { message, .. } if message.contains("another extension")),
+            "{refused:?}"
+        );
+        for route in ["hint", "auto", "prefer"] {
+            client.batch_execute(&format!("SET anker.route = {route}"))?;
+            QUERIES_ELSEWHERE.iter().try_for_each(|sql| compare(client, sql, false).map(drop))?;
+        }
+        client.batch_execute("SET anker.route = hint")?;
+        // Their nodes are started while the query runs, from a plan of its own or as a part of it.
+        let lagging = Lagging::start(cluster, client)?;
+        QUERIES_ELSEWHERE.iter().try_for_each(|sql| compare_prepared(client, sql))?;
+        drop(lagging);
+        client.batch_execute("RESET anker.max_wait")?;
+        // Plans of a table whose rows go elsewhere are made anew.
+        let sql = "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY g";
+        client.batch_execute(&format!("PREPARE kept AS {sql}"))?;
+        ask(client, "EXECUTE kept")?;
+        client.batch_execute(
+            "BEGIN;
+             CREATE TABLE t_elsewhere (LIKE t INCLUDING ALL);
+             INSERT INTO t_elsewhere SELECT i, 7, i FROM generate_series(1, 10) i;
+             GRANT SELECT ON t TO public;
+             COMMIT",
+        )?;
+        let answers = [compare(client, sql, false)?, ask(client, "EXECUTE kept")?];
+        let expected = Answer::Rows(vec!["7|10".into()]);
+        ensure!(answers.iter().all(|answer| *answer == expected), "{answers:?}");
+        // A library whose hook comes first has put the other table into the query already.
+        let explained = format!("{:?}", ask(client, &format!("EXPLAIN (VERBOSE) {sql}"))?);
+        let reasons = ["Heap Reason: elsewhere", "Heap Reason: not_mirrored"];
+        ensure!(reasons.iter().any(|reason| explained.contains(reason)), "{explained}");
+        Ok(())
+    })
+}
+
+fn rows_that_go_elsewhere_are_inserted_by_others(context: &Context) -> Result<()> {
+    beside(context, |_, client| {
+        client.batch_execute(ELSEWHERE)?;
+        for route in ["off", "hint", "auto", "prefer"] {
+            client.batch_execute(&format!("SET anker.route = {route}; BEGIN"))?;
+            let insert =
+                "INSERT INTO away SELECT 100 + g, max(label) FROM t JOIN small ON k = g WHERE anker.olap() GROUP BY g";
+            client.batch_execute(insert)?;
+            let inserted = ask(client, "SELECT count(*) FROM away WHERE k >= 100")?;
+            client.batch_execute("ROLLBACK")?;
+            ensure!(inserted == Answer::Rows(vec!["5".into()]), "{route}: {inserted:?}");
+        }
+        Ok(())
+    })
+}
+
+/// Tries something beside the library, which is loaded before pg_anker and then behind it.
+fn beside(context: &Context, attempt: impl Fn(&Arc<Cluster>, &mut Client) -> Result<()>) -> Result<()> {
     let library = built(context.home())?;
     for libraries in [format!("{}, pg_anker", library.display()), format!("pg_anker, {}", library.display())] {
         let cluster = context.cluster_with(&Options::default().set("shared_preload_libraries", &libraries))?;
@@ -53,14 +138,20 @@ fn hooks_of_others_are_called_for_every_part_of_a_query(context: &Context) -> Re
         anker::create_extension(&mut client)?;
         client.batch_execute(TABLES)?;
         anker::mirror(&mut client, &["t"], LIVE)?;
-        for route in ["hint", "auto", "prefer"] {
-            client.batch_execute(&format!("SET anker.route = {route}"))?;
-            all_kinds_of_statements(&mut client).map_err(|e| format!("{libraries}, {route}: {e}"))?;
-        }
-        refused_at_the_first_row(&cluster, &mut client).map_err(|e| format!("{libraries}: {e}"))?;
+        attempt(&cluster, &mut client).map_err(|e| format!("{libraries}: {e}"))?;
         let log = cluster.log();
         ensure!(!log.contains("past the hooks"), "{libraries}: something went past the hooks, see the log");
     }
+    Ok(())
+}
+
+/// Compares a query, and a statement that is prepared from it.
+fn compare_prepared(client: &mut Client, sql: &str) -> Result<()> {
+    let expected = compare(client, sql, false)?;
+    client.batch_execute(&format!("PREPARE p AS {sql}"))?;
+    let answer = ask(client, "EXECUTE p")?.normal();
+    client.batch_execute("DEALLOCATE p")?;
+    ensure!(answer == expected, "{sql}: {answer:?} instead of {expected:?}");
     Ok(())
 }
 
@@ -97,13 +188,18 @@ fn refused_at_the_first_row(cluster: &Arc<Cluster>, client: &mut Client) -> Resu
     Ok(())
 }
 
-/// The library, built against the server's headers.
+/// The library, built against the server's headers, once for all tests.
 fn built(directory: &Path) -> Result<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("beside/nesting.c");
-    let library = directory.join("nesting.so");
-    let headers = pg_config("--includedir-server")?;
-    let mut compile = Command::new("cc");
-    compile.args(["-Wall", "-shared", "-fPIC", "-O1"]).arg("-I").arg(headers).arg("-o");
-    run(compile.arg(&library).arg(source))?;
-    Ok(library)
+    static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let mut library = BUILT.lock().expect("no thread panics with the lock");
+    if library.is_none() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("beside/nesting.c");
+        let path = directory.join("nesting.so");
+        let headers = pg_config("--includedir-server")?;
+        let mut compile = Command::new("cc");
+        compile.args(["-Wall", "-shared", "-fPIC", "-O1"]).arg("-I").arg(headers).arg("-o");
+        run(compile.arg(&path).arg(source))?;
+        *library = Some(path);
+    }
+    library.clone().ok_or_else(|| "no library".into())
 }

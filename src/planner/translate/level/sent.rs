@@ -18,6 +18,7 @@ use plan::{Expr, Rel, Relation, Source, Type};
 use super::select::Level;
 use crate::pg::compat;
 use crate::pg::make;
+use crate::pg::planning;
 use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
 use crate::pg::tree::{Node, Shape, Tree};
@@ -69,7 +70,9 @@ impl<'a> Translator<'a> {
             } else if part.is_locked_by_me(Lock::Write) {
                 Some(Why::Written.of(format!("this transaction may have written to table \"{}\"", part.name())))
             } else {
-                None
+                let elsewhere = planning::read_elsewhere(&part);
+                elsewhere
+                    .map(|how| Why::Elsewhere.of(format!("heap of table \"{}\" may lack rows: {how}", part.name())))
             }
         })
     }
