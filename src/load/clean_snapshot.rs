@@ -5,9 +5,9 @@
 //! would be neither decoded nor loaded. So a snapshot is taken only
 //!
 //! 1. when every backend that was between its commit record and the commit log has passed this point: transactions that
-//! committed below C are in the commit log now; and
+//!    committed below C are in the commit log now; and
 //! 2. when every transaction has left the proc array that the commit log already shows as committed, but that a
-//! snapshot of that moment does not see.
+//!    snapshot of that moment does not see.
 //!
 //! Any other transaction that the snapshot does not see commits behind C, and the stream will bring it. The
 //! transactions of step 2 are determined once: later ones may come without end, and none of them matters.

@@ -11,7 +11,7 @@
 //! A *mark* says that its gate sees every entry before this position. Marks make both questions cheap:
 //! - To serve S: all entries that S may not see come after the newest mark whose gate S dominates.
 //! - To discard an entry: the first mark beyond it becomes the floor. S is served only if it dominates the floor, so S
-//! sees everything that can no longer be taken back.
+//!   sees everything that can no longer be taken back.
 //!
 //! An entry is a sequence of operations, each followed by its length so that they can be read newest first.
 

@@ -38,7 +38,7 @@ pub enum Expr {
     /// - Float64, Float32: IEEE. A result that becomes infinite (from finite operands) or zero (from non-zero operands,
     ///   for `*` and `/`) is an error, and so is division by zero.
     /// - Decimals: `ty` is Decimal128. The scale is the larger one for `+` and `-`, and the sum for `*`; there is no
-    /// `/` and no `%`. A value beyond 38 digits is an error.
+    ///   `/` and no `%`. A value beyond 38 digits is an error.
     /// - Dates: Date + Int32 and Date - Int32 give Date; infinite stays infinite, leaving the range is an error.
     ///   Date - Date gives Int32; an infinite operand is an error.
     Arith {

@@ -1,7 +1,7 @@
 //! The kinds of expressions.
 //!
 //! - `compare`: comparisons; `lists`: comparisons with the elements of an array; `matching`: patterns and regular
-//! expressions
+//!   expressions
 //! - `conditional`: CASE, COALESCE and similar expressions
 //! - `functions`: functions that the plan calls by their name
 //! - `conversions`: conversions to and from text; `char_length`: the length of a char(n)

@@ -14,7 +14,7 @@
 //!
 //! - appends the changed line to the frame's log, which costs 64 bytes instead of a frame or a page;
 //! - or, if the log is full, copies the frame with its log into a new version. Readers of older snapshots walk to the
-//! version before. Versions in between that no live snapshot sees are removed.
+//!   version before. Versions in between that no live snapshot sees are removed.
 //!
 //! When the snapshots that saw a version have ended, its log is folded into its base in place. So a frame is copied at
 //! most once for as many written lines as fit into its log, and only while snapshots are alive. A few logs that have
