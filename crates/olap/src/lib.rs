@@ -17,7 +17,7 @@
 //! | 3 | `expr` | lowers expressions to DataFusion's; dispatches functions to rooms |
 //! | 2 | `functions` | loops over columns: numbers, texts, times, numerics, documents, arrays, conversions |
 //! | 2 | `spill` | rows on disk, and how much memory an operator may have |
-//! | 2 | `forked` | scans with groups in a forked child, by a program |
+//! | 2 | `forked` | scans with filters and groups in a forked child process, run as a simple program |
 //! | 1 | `base` | errors, cancellation, Arrow forms, sort keys, memory of rows |
 
 mod aggregates;

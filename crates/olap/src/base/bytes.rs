@@ -1,5 +1,5 @@
-//! The memory of rows after they are concatenated. Parts of larger arrays count with their own size. A null bitmap
-//! always counts, since other rows of the concatenation may need one.
+//! The memory that rows need once they are concatenated. A slice of a larger array counts only its own rows. A null
+//! bitmap always counts, because other rows of the concatenation may need one.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};

@@ -1,8 +1,8 @@
 //! Cancels joins that compare many pairs before they return a row, and window functions that read many rows for each
 //! row.
 //!
-//! Dropping a query's stream ends the query at the next batch, but a join may take long until then. It evaluates its
-//! condition often, so it is stopped there.
+//! Dropping a query's stream ends the query at its next batch, but a join may take long to make one. A join evaluates
+//! its condition often, so that the condition is the place where it is stopped.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

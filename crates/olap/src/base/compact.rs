@@ -1,8 +1,8 @@
-//! Compaction: rows that hold only their own memory. They are compacted before they are passed on and counted batch by
-//! batch.
+//! Compaction: texts are copied so that a batch holds no memory of rows outside it. Rows are compacted before an
+//! operator receives them that counts memory batch by batch.
 //!
-//! The texts of a few rows may lie between those of many others. All parts of a large batch share its memory, so that
-//! each would count as much as the whole batch.
+//! The texts of a few rows may lie between those of many others. All slices of a large batch share its memory, so that
+//! each slice would be counted with the memory of the whole batch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
-/// The excess memory that does not matter.
+/// Unneeded memory that a column may hold without being copied, in bytes.
 const SLACK: usize = 64 << 10;
 
-/// A copy with its own memory, for texts or bytes that were taken out of a batch. Without it, they would keep all of
-/// the batch's memory.
+/// Copies texts or bytes that were taken out of a batch into memory of their own. Otherwise they would keep all of the
+/// batch's memory.
 pub fn owned(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),

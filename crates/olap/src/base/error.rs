@@ -38,7 +38,7 @@ pub fn known_locale(name: &str) -> Result<&'static Locale, DataFusionError> {
     Locale::named(name).ok_or_else(unknown)
 }
 
-/// The meaning of a DataFusion error.
+/// The failure that a DataFusion error stands for.
 pub fn failure(error: &DataFusionError) -> Failure {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(e) = cause {
@@ -46,7 +46,7 @@ pub fn failure(error: &DataFusionError) -> Failure {
             return Failure { kind: raised.0, message: raised.to_string() };
         }
         if let Some(DataFusionError::ResourcesExhausted(message)) = e.downcast_ref() {
-            // DataFusion's exchange mentions a disk of its own, which it does not have here.
+            // The message of DataFusion's exchange mentions DataFusion's disk manager, which the engine does not use.
             let message = match message.contains("DiskManager") {
                 true => "no room in anker.query_memory for rows on their way between threads",
                 false => message,

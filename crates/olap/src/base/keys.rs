@@ -4,7 +4,7 @@
 //! such form (`crates/locale` says why). It stands unchanged between the bytes of the values around it:
 //!
 //! ```text
-//!   a, b, text in a locale, c      [length] a b [length] text 0, c
+//!  columns a, b, text in a locale, c   ->   [length] a b [length] text 0, c
 //! ```
 //!
 //! Such keys are compared piece by piece. Equal keys always have equal bytes, since texts are equal by their bytes.
@@ -79,15 +79,14 @@ impl Keys {
     }
 }
 
-/// The form of keys.
+/// The layout of keys.
 struct Form {
-    /// The converter of the columns. With texts in locales' orders, its rows are made of bytes that are put together
-    /// here.
+    /// Converts the columns to Arrow's row format. With `pieces`, it only makes rows of bytes that are assembled here.
     converter: RowConverter,
     pieces: Option<Pieces>,
 }
 
-/// The parts of keys with texts of locales.
+/// The layout of keys that contain texts in a locale's order.
 struct Pieces {
     /// The pieces before the first text, between texts, and after the last one, each with its number of columns.
     around: Vec<(usize, RowConverter)>,
@@ -153,7 +152,7 @@ impl Form {
         }))
     }
 
-    /// Keys whose bytes `write` writes one after the other.
+    /// Makes the keys of `rows` rows. `write` appends the bytes of one row's key.
     fn made(&self, rows: usize, write: impl Fn(usize, &mut Vec<u8>)) -> Rows {
         let parser = self.converter.parser();
         let mut all = self.converter.empty_rows(rows, 0);
@@ -179,7 +178,7 @@ impl KeyRows {
         Key { row: self.rows.row(row), texts: self.texts.as_ref() }
     }
 
-    /// The bytes of a row's key, which are equal if the keys are.
+    /// The bytes of a row's key. Equal keys have equal bytes.
     pub fn bytes(&self, row: usize) -> &[u8] {
         self.rows.row(row).data()
     }
@@ -194,11 +193,11 @@ impl KeyRows {
     }
 }
 
-/// The key of a row. The keys of one [`Keys`] have the order of the rows.
+/// The key of a row. Keys made by one [`Keys`] have the order of their rows.
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
     row: Row<'a>,
-    /// The texts in it that locales order.
+    /// The orders of the texts in the key that a locale orders.
     texts: Option<&'a Arc<[TextOrder]>>,
 }
 
@@ -268,7 +267,7 @@ impl TextOrder {
     }
 }
 
-/// Compares keys that contain texts.
+/// Compares keys that contain texts in locales' orders.
 #[inline(never)]
 fn compare(texts: &[TextOrder], mut left: &[u8], mut right: &[u8]) -> Ordering {
     for order in texts {
@@ -297,7 +296,7 @@ fn take<'a>(key: &mut &'a [u8]) -> &'a [u8] {
     bytes
 }
 
-/// Appends a text as a C string; for a null nothing is appended, not even the end.
+/// Appends the length of a text and the text as a C string. A null is an empty string without the final zero.
 fn put_text(text: Option<&str>, key: &mut Vec<u8>) {
     let Some(text) = text else { return put(&[], key) };
     key.extend_from_slice(&(text.len() as u32 + 1).to_le_bytes());

@@ -1,8 +1,8 @@
 //! Loops over the slots of one or two operands, each an array or a constant.
 //!
-//! A slot function returns its result, and whether it failed. It must accept any input, since it is also applied to the
-//! arbitrary content of null slots. So the loop has no branch and can be vectorised. The valid slots are checked only
-//! if some slot has failed.
+//! A slot function returns a result, and whether it failed. It must accept any input, because it is also called with
+//! the arbitrary content of null slots. So the loop has no branch and can be vectorised. Only if a slot has failed, the
+//! valid slots are checked for failures.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use protocol::request::FailureKind;
 use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::error::QueryError;
 
-/// Runs `$body`, which returns a result, with `$T` as the Arrow type of a kind of numbers.
+/// Runs `$body`, which returns a `Result`, with `$T` as the Arrow type of an array of integers or decimals.
 macro_rules! for_number {
     ($data_type:expr, $T:ident => $body:expr) => {
         match $data_type {
@@ -45,7 +45,8 @@ macro_rules! for_number {
 }
 pub(crate) use for_number;
 
-/// Runs `$body` with `$T` as the Arrow type of any array whose slots are bytes. Does nothing for bits and text.
+/// Runs `$body` with `$T` as the Arrow type of an array of numbers, each of some bytes. Does nothing for booleans,
+/// texts and bytes.
 macro_rules! for_slots {
     ($data_type:expr, $T:ident => $body:expr) => {
         match $data_type {
@@ -96,7 +97,7 @@ impl<T: ArrowPrimitiveType> Operand<T> {
         })
     }
 
-    /// Whether it is null in every row.
+    /// Whether the operand is null in every row.
     pub fn is_null(&self) -> bool {
         matches!(self, Operand::Constant(None))
     }
@@ -115,7 +116,7 @@ impl<T: ArrowPrimitiveType> Operand<T> {
         }
     }
 
-    /// Its own slots where the mask is set, and those of `other` elsewhere.
+    /// The operand's own slots where the mask is set, and those of `other` elsewhere.
     pub fn or(&self, other: &Self, mask: &BooleanBuffer, rows: usize) -> PrimitiveArray<T> {
         let values: Vec<T::Native> = match (self, other) {
             (Operand::Array(a), Operand::Array(b)) => {
@@ -160,7 +161,7 @@ fn pick<V>(mask: &BooleanBuffer, yes: impl Iterator<Item = V>, no: impl Iterator
     mask.iter().zip(yes.zip(no)).map(|(set, (yes, no))| if set { yes } else { no }).collect()
 }
 
-/// The validity of a selection.
+/// The null bitmap of a selection: that of `yes` where the mask is set, and that of `no` elsewhere.
 fn selected_nulls(mask: &BooleanBuffer, yes: Option<&NullBuffer>, no: Option<&NullBuffer>) -> Option<NullBuffer> {
     let valid = match (yes, no) {
         (None, None) => return None,
@@ -171,7 +172,7 @@ fn selected_nulls(mask: &BooleanBuffer, yes: Option<&NullBuffer>, no: Option<&Nu
     Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Applies `f` to every slot; `why` names the failure of a valid one.
+/// Applies `f` to every slot. If `f` fails for a valid slot, `why` makes the error.
 pub fn unary<A: ArrowPrimitiveType, O: ArrowPrimitiveType, E>(
     arg: &PrimitiveArray<A>,
     f: impl Fn(A::Native) -> (O::Native, bool),
@@ -191,7 +192,7 @@ pub fn unary<A: ArrowPrimitiveType, O: ArrowPrimitiveType, E>(
     Ok(PrimitiveArray::new(values.into(), arg.nulls().cloned()))
 }
 
-/// A unary function; `kind` is its only failure.
+/// Applies `f` to every slot. If it fails for a valid slot, the error is `kind`.
 pub fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     args: &[ColumnarValue],
     rows: usize,
@@ -205,7 +206,7 @@ pub fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     Ok(Arc::new(unary::<A, O, _>(&arg, f, |_| QueryError(kind))?))
 }
 
-/// Applies `f` to every pair of slots of `rows` rows; `why` names the failure of a valid pair.
+/// Applies `f` to every pair of slots of `rows` rows. If it fails for a valid pair, `why` makes the error.
 pub fn binary<A: ArrowPrimitiveType, B: ArrowPrimitiveType, O: ArrowPrimitiveType, E>(
     left: &Operand<A>,
     right: &Operand<B>,

@@ -1,6 +1,6 @@
-//! Batches that are cut by the bytes of their texts. Rows that share a long text need little memory as long as they
-//! refer to it, but much if it is copied into each key. So grouped rows are cut not only by their number, and keys that
-//! would be too large are refused.
+//! Cuts batches by the bytes of their texts. Rows that share a long text need little memory as long as they refer to
+//! it, but much once it is copied into each row's key. So rows that are to be grouped are cut into pieces of limited
+//! size, and keys that would be too large are refused.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -10,10 +10,10 @@ use arrow_schema::DataType;
 const MOST: usize = 16 << 20;
 /// The memory that keys may always take, whatever the size of the texts.
 const ALWAYS: usize = 64 << 20;
-/// The greatest ratio between the memory of larger keys and that of the texts.
+/// The greatest ratio of the memory of keys, beyond `ALWAYS`, to the memory of the arrays.
 const TIMES: usize = 4;
 
-/// Calls `put` with parts of the batch, none of which has too many bytes.
+/// Calls `put` with parts of the batch, each with at most `MOST` bytes of texts or with a single row.
 pub fn pieces(batch: RecordBatch, put: &mut impl FnMut(RecordBatch)) {
     let rows = batch.num_rows();
     if rows <= 1 || bytes_of_texts(batch.columns()) <= MOST {

@@ -1,7 +1,7 @@
 //! Rows about which DataFusion assumes nothing but their number of partitions.
 //!
-//! DataFusion derives from constants and orders below an operator which work it can skip. If constants meet outer
-//! joins, it takes rows for sorted that are not, and groups them wrongly. This operator hides such properties.
+//! DataFusion derives from constants and orders below an operator which work it can skip. With constants below outer
+//! joins, it takes unsorted rows for sorted, and groups them wrongly. This operator hides such properties.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct Unordered {
     properties: Arc<PlanProperties>,
 }
 
-/// An operator that returns the same rows without such properties.
+/// An operator that returns the same rows, without constants and orders that DataFusion knows of.
 pub fn unordered(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let known = input.equivalence_properties();
     match known.oeq_class().is_empty() && known.constants().is_empty() {

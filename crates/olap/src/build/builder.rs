@@ -1,10 +1,10 @@
 //! Builds the physical plan, operator by operator, from the top down.
 //!
-//! No other optimizer runs afterwards, so that no rewriting rule can change a meaning. Every operator of the plan
-//! becomes one physical operator, except scans, filters and inner joins. These form blocks, in which the relations may
-//! be joined in any order (see [`crate::build::inner_join`]).
+//! The plan is executed as it is built here: DataFusion's own optimizer does not run, so that no rewriting rule of it
+//! can change a meaning. Every operator of the plan becomes one physical operator, except scans, filters and inner
+//! joins. These form blocks, in which the relations may be joined in any order (see [`crate::build::inner_join`]).
 //!
-//! Columns are dropped as soon as nothing above reads them.
+//! Columns are dropped as soon as no operator above reads them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ use crate::observe::Observer;
 use crate::operators::scan::runtime_filter::JoinKeys;
 use crate::operators::shared::SharedRows;
 
-/// The way in which a query is run.
+/// Options for running one query.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
     /// Whether the work of the operators is counted for EXPLAIN.
@@ -51,17 +51,17 @@ pub struct Builder<'a> {
     pub statistics: Sampled<'a>,
     pub cancellation: &'a Cancellation,
     pub observer: Observer,
-    /// The choice of the join order.
+    /// The way in which the join order is chosen.
     pub order: JoinOrder,
     pub common: Common<'a>,
     /// The runtime filters of the joins above the present operator, each with the column that it tests.
     pub partners: RefCell<Vec<(ColumnId, Arc<JoinKeys>)>>,
-    /// The shared subplans, each with its number.
+    /// The shared subplans that are built already, each with its number in EXPLAIN.
     pub shared: RefCell<HashMap<Which, (u16, Arc<SharedRows>)>>,
 }
 
-/// Builds a well-formed and optimized plan in the form that DataFusion executes. The views belong to the plan's
-/// relations.
+/// Turns a well-formed and optimized plan into the physical plan that DataFusion executes. `views` are the tables of
+/// `plan.relations`, in the same order.
 pub fn build(
     plan: &Plan,
     params: &[Option<Literal>],
@@ -98,12 +98,13 @@ impl<'a> Builder<'a> {
         Lowering { plan: self.plan, params: self.params, columns, known: &[] }
     }
 
-    /// The rows of `rel`, with the `needed` columns, or more.
+    /// Builds the stage that returns the rows of `rel`, with the `needed` columns and perhaps others.
     pub fn stage(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
         if let Some(stage) = self.common(rel, needed)? {
             return Ok(stage);
         }
-        // Other operators would notice a missing row, or return columns that are not those of their inputs.
+        // Runtime filters of joins above may remove rows below the operators named here. Other operators would return a
+        // different result without these rows, or do not pass on the columns of their inputs.
         let is_transparent = match rel {
             Rel::Scan { .. } | Rel::Filter { .. } | Rel::Map { .. } => true,
             Rel::Join { conditions, .. } => !conditions.iter().any(Expr::can_raise),
@@ -113,7 +114,7 @@ impl<'a> Builder<'a> {
         self.with_partners_of(&columns, || self.alone(rel, needed))
     }
 
-    /// The same rows, if nothing else reads them.
+    /// Like `stage`, for an operator that no other part of the plan shares.
     pub fn alone(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
         match rel {
             Rel::Scan { .. } | Rel::Filter { .. } => self.block(rel, needed),
@@ -125,7 +126,8 @@ impl<'a> Builder<'a> {
                 plan::JoinKind::Inner => self.block(rel, needed),
                 kind => self.outer_join(*kind, left, right, conditions, needed, || self.statistics.rows(rel)),
             },
-            // The optimizer has left the application, since its joins would be too many.
+            // The optimizer turns applications into joins. It leaves one in the plan only if the joins would be too
+            // many.
             Rel::Apply { .. } => {
                 let kind = FailureKind::TooLarge;
                 Err(Failure { kind, message: kind.message().into() })
@@ -148,7 +150,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `rows` is the expected number of groups.
+    /// Groups the rows of `input`. `rows` estimates the number of groups.
     pub fn groups(
         &self,
         keys: &[Computed],

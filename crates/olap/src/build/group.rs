@@ -1,8 +1,8 @@
 //! Grouping: keys and aggregates over rows, in one phase or, with several partitions, in two.
 //!
 //! ```text
-//!  of a scan           FusedGroups -> as below, where it stands for others
-//!  integer keys        DenseGroups -> as below, where it stands for PartialGroups
+//!  rows of a scan      FusedGroups, which passes rows that it cannot group on to the first phase below
+//!  integer keys        DenseGroups in place of PartialGroups
 //!  one partition       Aggregate(Single)
 //!  no keys             Aggregate(Partial) -> one partition -> Aggregate(Final)
 //!  keys                PartialGroups -> partitions by hash of the keys -> Aggregate(FinalPartitioned)
@@ -55,7 +55,7 @@ use crate::operators::group::fused::{self, Compiler, FusedGroups};
 use crate::operators::group::groups::{Groups, PartialGroups};
 use crate::operators::scan::Direct;
 
-/// An aggregate that DataFusion runs. An aggregate of the plan consists of one or several such parts.
+/// An aggregate function that DataFusion runs. Each aggregate of the plan is computed from one or two of them.
 #[derive(Clone, Copy, PartialEq)]
 enum Part<'a> {
     Count,
@@ -71,7 +71,7 @@ enum Part<'a> {
     Listed(&'a Listed),
 }
 
-/// Groups `input`, whose columns `lowering` knows.
+/// Groups the rows of `input`, whose columns `lowering` knows.
 pub fn group(
     keys: &[Computed],
     aggregates: &[Aggregation],
@@ -87,7 +87,8 @@ pub fn group(
     let mut output = Vec::new();
     for (i, key) in keys.iter().enumerate() {
         columns.push(key.column);
-        // Rows are grouped by a canonical float, but the group shows a value that one of its rows has.
+        // Rows are grouped by the canonical form of a float, which may occur in no row of the group. The result is the
+        // least value of the group, because it must be a value that occurs.
         output.push(match plan.type_of(&key.expr) {
             ty if ty.is_float() => Output::Call(calls.index_of(Part::Extreme(Extreme::Min), vec![&key.expr], false)),
             _ => Output::Key(i),
@@ -135,11 +136,11 @@ pub fn group(
         }
     }
     if keys.is_empty() && calls.0.is_empty() {
-        // A group without columns needs something to be counted.
+        // Without keys and aggregates, the operator would have no output column, so a count is added.
         calls.index_of(Part::Count, vec![], false);
     }
 
-    // Usually the groups are the result already.
+    // Usually the operator's columns are the result's columns in the same order, and need no projection.
     let place = |output: &Output| match output {
         Output::Key(i) => *i,
         Output::Call(i) => keys.len() + i,
@@ -185,8 +186,9 @@ pub fn group(
     Ok(Stage { plan: Arc::new(plan), columns })
 }
 
-/// Adds columns for the images of keys whose equal values look different. Each image is computed once, and the shown
-/// value is made from it.
+/// Some keys are functions (`Trimmed`, `Span`) that give equal bits for values which are equal but look different. An
+/// aggregate then returns one of the original values. For each such key, adds a column with the original value, so that
+/// it is computed only once.
 fn with_images(
     keys: &[Computed],
     aggregates: &[Aggregation],
@@ -212,7 +214,7 @@ fn with_images(
     Ok((Arc::new(ProjectionExec::try_new(columns, input).map_err(planning)?), known))
 }
 
-/// The expression of a key's image, if it is more than a column.
+/// The argument of a key that is a call of `Trimmed` or `Span`, unless the argument is a column or a constant.
 fn image(key: &Expr) -> Option<&Expr> {
     match key {
         Expr::Call { function: Named::Trimmed | Named::Span, args, .. } => args.first(),
@@ -226,7 +228,7 @@ enum Output {
     Call(usize),
 }
 
-/// Distinct calls, in the order of their first use.
+/// The different calls that the aggregates need, in the order of their first use.
 #[derive(Default)]
 struct Calls<'a>(Vec<Call<'a>>);
 
@@ -275,12 +277,13 @@ fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, V
     Ok((of, args))
 }
 
-/// List aggregates remove equal values themselves.
+/// Wraps a function for DataFusion. For a DISTINCT call, it gets each value only once. List aggregates do not come
+/// here, because they remove equal values themselves.
 fn called(function: impl Function, call: &Call<'_>) -> AggregateUDF {
     if call.distinct { folded(Distinct(function)) } else { folded(function) }
 }
 
-/// The shape with one more call; `None` if that needs the general operator.
+/// Adds a call to the shape of [`DenseGroups`]. Returns `None` if that operator cannot compute it.
 fn with_call(mut shape: Shape, part: Part<'_>, arg: Option<Arc<dyn PhysicalExpr>>, input: &SchemaRef) -> Option<Shape> {
     let fits = match part {
         Part::Count => {
@@ -295,7 +298,7 @@ fn with_call(mut shape: Shape, part: Part<'_>, arg: Option<Arc<dyn PhysicalExpr>
     fits.then_some(shape)
 }
 
-/// The fused shape with one more call, for aggregates that are computed straight from a scan's codes.
+/// Adds a call to the shape of [`FusedGroups`]. Returns `None` if the call cannot be computed from a scan's codes.
 fn with_fused<'a>(fused: Compiler<'a>, call: &Call<'a>, arg: Option<Arc<dyn PhysicalExpr>>) -> Option<Compiler<'a>> {
     match (call.part, &call.arguments[..]) {
         (Part::Count, []) => fused.count_rows(),
@@ -342,7 +345,7 @@ fn aggregate(
     last(stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))?)
 }
 
-/// The phase that returns the groups.
+/// Wraps the last phase, which returns the groups.
 fn last(phase: AggregateExec) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
     match phase.group_expr().is_empty() {
         true => Ok(Arc::new(phase)),
@@ -350,7 +353,8 @@ fn last(phase: AggregateExec) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
     }
 }
 
-/// Groups all rows in one phase, without partial states. All rows of a group come to one place.
+/// Groups all rows in one phase, without partial states. Rows are partitioned first, so that all rows of a group are in
+/// the same partition.
 fn single_phase(
     group_by: PhysicalGroupBy,
     functions: Vec<Arc<AggregateFunctionExpr>>,

@@ -1,5 +1,5 @@
-//! Grouping by several sets of keys. The input is read for each set. If it is more than a scan, it is computed only
-//! once.
+//! Grouping by several sets of keys. The input is grouped once for each set. If the input joins or groups, and has few
+//! rows, it is computed only once; otherwise it is computed again for each set.
 
 use std::sync::Arc;
 
@@ -62,7 +62,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether rows are worth keeping. Reading a table again and filtering it costs no more than reading kept rows.
+/// Whether the rows are worth keeping for several readers. Rows of a filtered scan are not, because reading the table
+/// again costs no more.
 fn joins_or_groups(rel: &Rel) -> bool {
     match rel {
         Rel::Scan { .. } | Rel::Row => false,

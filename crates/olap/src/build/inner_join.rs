@@ -1,16 +1,17 @@
-//! A block: relations with inner joins between them, which are joined in the best order and filtered.
+//! Builds a block: relations with inner joins between them. They are joined in the best order, and filtered as early as
+//! possible.
 //!
 //! ```text
-//!            [Filter]                   what needs several relations and is no join key
-//!            HashJoin                  of two stages, the one with fewer rows as build side
+//!            [Filter]                   conditions on several relations that are not join keys
+//!            HashJoin                   the stage with fewer rows is the build side
 //!            /      \
 //!   [Filter] Scan   HashJoin
 //!                   /      \
-//!         [Filter] Scan   [Filter] what another operator gives
+//!         [Filter] Scan   [Filter] any other operator, such as an aggregate
 //! ```
 //!
-//! If conditions other than equalities compare two stages, the join looks for partners by those, too
-//! ([`crate::build::join_limits`]). If no condition compares them, each row meets each.
+//! The join also uses comparisons other than equalities to look up partners ([`crate::build::join_limits`]). If no
+//! condition compares the two sides, each row of one side is joined to each row of the other.
 //!
 //! [`optimizer::join_order`] chooses the order of the joins. Each relation is filtered at its source.
 
@@ -40,13 +41,14 @@ struct Block<'a, 'b> {
     pending: Vec<&'a Expr>,
     /// The columns that are read above the block.
     needed: &'a [ColumnId],
-    /// Whether a condition may raise an error, which must then be raised for rows without partners, too.
+    /// Whether a condition may raise an error. The error must be raised for rows without partners, too, so runtime
+    /// filters must not drop them.
     raises: bool,
-    /// Given if only the first partners of each row of the probe side are needed.
+    /// Present if only the first partners of each row of the probe side are needed.
     first: Option<Nearest<'a>>,
 }
 
-/// Partners in the order of one of their values.
+/// The first `count` partners of a row, in the order of `value`.
 #[derive(Clone, Copy)]
 pub struct Nearest<'a> {
     pub value: &'a Expr,
@@ -58,11 +60,11 @@ pub struct Nearest<'a> {
 struct Build {
     stage: Stage,
     partners: Partners,
-    /// Whether it has at most one row.
+    /// Whether the side has at most one row.
     is_row: bool,
 }
 
-/// Filters that can be applied now.
+/// Pending filters that a stage can apply, because it has all columns that they read.
 struct Ready<'a> {
     /// Filters that may raise an error.
     raising: Vec<&'a Expr>,
@@ -75,8 +77,9 @@ impl Builder<'_> {
         self.block_of(Parts::of(rel), needed, None)
     }
 
-    /// Two joined relations, if it is known that only the first partners of each row are needed. The join may return
-    /// more of them. `keys` are read from the relation whose rows are kept.
+    /// Builds a join of two relations of which only the first partners of each row are needed. The join may return more
+    /// partners. `keys` are read from the relation whose rows have partners. Returns `None` if the block is no join of
+    /// this kind.
     pub fn nearest(
         &self,
         rel: &Rel,
@@ -128,7 +131,7 @@ impl Builder<'_> {
         let raises = pending.iter().any(|condition| condition.can_raise());
         let mut block = Block { builder: self, relations, pending, needed, raises, first };
         match raises {
-            // Then a row without a partner above raises no error, and may be left out.
+            // A runtime filter of a join above could drop a row that has to raise an error, so no such filter is used.
             true => self.with_partners_of(&[], || block.assemble(&tree, &[])),
             false => block.assemble(&tree, &[]),
         }
@@ -140,7 +143,7 @@ fn equality((left, right): Pair<'_>) -> Expr {
 }
 
 impl<'a> Block<'a, '_> {
-    /// `above` are the keys of joins that the stage will be part of.
+    /// Builds the stage for a join tree. `above` are the keys of joins above, whose columns the stage must keep.
     fn assemble(&mut self, tree: &Tree<'a>, above: &[&'a Expr]) -> Result<Stage, Failure> {
         match &tree.node {
             Node::Scan(rel) => match self.relations[*rel as usize] {
@@ -164,7 +167,7 @@ impl<'a> Block<'a, '_> {
         }
     }
 
-    /// A scan. It applies those filters itself that cannot raise an error.
+    /// Builds a scan. The scan itself applies the filters that cannot raise an error.
     fn scan(&mut self, relation: u16, columns: &[ColumnId], above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
         let Ready { raising, safe } = self.ready(columns);
         let still_read = [&raising, above].concat();
@@ -223,15 +226,16 @@ impl<'a> Block<'a, '_> {
         Ok(Stage { plan, columns })
     }
 
-    /// The columns, of the given ones, that something above still reads.
+    /// Those of `columns` that are read above: by pending filters, by `still_read`, or above the block.
     fn read(&self, columns: &[ColumnId], still_read: &[&Expr]) -> Vec<ColumnId> {
         let within = self.pending.iter().chain(still_read).flat_map(|e| e.columns());
         let read: Vec<ColumnId> = within.chain(self.needed.iter().copied()).collect();
         columns.iter().copied().filter(|id| read.contains(id)).collect()
     }
 
-    /// Joins two stages. `keys` are pairs of the build side and the probe side. Pending equalities whose sides are
-    /// complete now become keys, too. `rows` is the expected number of rows after all filters that can be applied.
+    /// Joins two stages. Each key is a pair: an expression of the build side, and one of the probe side. Pending
+    /// equalities between the two sides become keys, too. `rows` is the expected number of rows after all filters that
+    /// can be applied.
     fn join(
         &mut self,
         build: Build,
@@ -310,7 +314,7 @@ pub fn may_build(build: f64, probe: f64) -> bool {
     build <= FEW_MILLIONS.max(probe * FOR_EACH)
 }
 
-/// Exchanges the sides of a join so that the wanted relation builds.
+/// Exchanges the sides of a join so that the wanted relation is the build side.
 fn turn(tree: &mut Tree<'_>, is_wanted: impl Fn(u16) -> bool) {
     if let Node::Join { build, probe, keys } = &mut tree.node
         && matches!(probe.node, Node::Scan(rel) if is_wanted(rel))
@@ -320,7 +324,7 @@ fn turn(tree: &mut Tree<'_>, is_wanted: impl Fn(u16) -> bool) {
     }
 }
 
-/// Whether there is at most one row, as for an aggregate without keys.
+/// Whether the operator returns at most one row, as an aggregate without keys does.
 fn is_row(rel: &Rel) -> bool {
     match rel {
         Rel::Row => true,
@@ -330,13 +334,13 @@ fn is_row(rel: &Rel) -> bool {
     }
 }
 
-/// A column of the build side or, behind those, of the probe side.
+/// The source of an output column. The columns of the build side are numbered first, then those of the probe side.
 fn given(at: usize, build: &Stage) -> Given {
     at.checked_sub(build.columns.len()).map_or(Given::Build(at), Given::Probe)
 }
 
 impl Builder<'_> {
-    /// The keys of build side and probe side in the same form.
+    /// Lowers the keys. Both sides of a key get the same physical type.
     pub fn join_keys(&self, keys: &[Pair<'_>], build: &Stage, probe: &Stage) -> Result<Vec<Key>, Failure> {
         let lower = |(build_key, probe_key): &Pair<'_>| {
             let (probe_type, build_type) = (self.plan.type_of(probe_key), self.plan.type_of(build_key));
@@ -349,7 +353,7 @@ impl Builder<'_> {
     }
 }
 
-/// The two sides of an equality between two stages.
+/// The two sides of an equality between two stages, the build side's first.
 pub fn compared_sides<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) -> Option<Pair<'a>> {
     comparison(filter, build, probe).filter(|(op, _)| *op == CmpOp::Eq).map(|(_, pair)| pair)
 }
@@ -360,7 +364,8 @@ pub fn comparison<'a>(filter: &'a Expr, build: &[ColumnId], probe: &[ColumnId]) 
     sides(*op, left, right, build, probe)
 }
 
-/// The two operands of a comparison, if each reads one of two stages.
+/// The operator and the operands of a comparison between two stages, turned so that the build side's operand comes
+/// first. Returns `None` if the operands do not read one stage each.
 pub fn sides<'a>(
     op: CmpOp,
     left: &'a Expr,

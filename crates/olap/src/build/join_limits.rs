@@ -1,8 +1,8 @@
-//! Joins by comparisons other than equality: a value lies between two others, or comes before another one, or periods
-//! overlap.
+//! Joins by comparisons other than equality. In examples, a value lies between two others, a value comes before
+//! another, or two periods overlap.
 //!
 //! The build side is sorted by one of the compared values, so that the partners of a row are adjacent, or nearly so
-//! ([`crate::operators::join`]). All conditions are evaluated for the rows that are found.
+//! ([`crate::operators::join`]). The join then evaluates all conditions for the rows that it has found.
 
 use plan::catalogue::Kind;
 use plan::{BoolOp, CmpOp, ColumnId, Expr, Physical, Type};
@@ -21,7 +21,7 @@ struct Candidate<'a> {
     bound: Bound,
     build: &'a Expr,
     probe: &'a Expr,
-    /// The rankings for values of the build side, and of the probe side.
+    /// How values of the build side, and of the probe side, become ranks.
     rankings: [Ranking; 2],
 }
 
@@ -38,7 +38,8 @@ impl Builder<'_> {
         let mut before = [Vec::new(), Vec::new()];
         let mut limits = Vec::new();
         for Candidate { bound, build, probe, rankings, .. } in &candidates {
-            // A row whose value raises an error may have any row as partner.
+            // A row whose value raises an error gets a rank that excludes no partner, so that the conditions raise the
+            // error.
             let (high, low) = if bound.is_lower() { (i64::MAX, i64::MIN) } else { (i64::MIN, i64::MAX) };
             let mut ranked = |at: usize, lowering: &Lowering<'_>, expr: &Expr, otherwise: i64| {
                 let arg = lowering.lower(expr)?;
@@ -55,7 +56,7 @@ impl Builder<'_> {
         Ok((limits, candidates.iter().map(|candidate| candidate.condition).collect()))
     }
 
-    /// The values of the build side that conditions limit.
+    /// The expressions of the build side that conditions limit.
     pub fn limited<'a>(&self, conditions: &[&'a Expr], build: &[ColumnId], probe: &[ColumnId]) -> Vec<&'a Expr> {
         self.candidates(conditions, build, probe).into_iter().map(|candidate| candidate.build).collect()
     }
@@ -67,8 +68,8 @@ impl Builder<'_> {
         conditions.sort_by_key(|condition| condition.can_raise());
         for condition in conditions {
             let candidate = self.candidate(condition, build, probe);
-            // A row that a later condition removes must not raise an error in an earlier one. For candidates this
-            // holds: an error in their own values, or in earlier ones, gets a rank that removes no row.
+            // A condition must not remove a row for which an earlier one has to raise an error. Candidates keep to
+            // this: an error in their own values, or in those of earlier candidates, gets a rank that removes no row.
             if candidate.is_none() && condition.can_raise() {
                 break;
             }
@@ -83,7 +84,7 @@ impl Builder<'_> {
             None => comparison(condition, build, probe)?,
         };
         let (rankings, tells_apart) = rankings(self.plan.type_of(build), self.plan.type_of(probe))?;
-        // The rank that stands for an error belongs to no other value.
+        // The rank for an error may also be the rank of a value, so a strict bound could remove the row with the error.
         let is_strict = tells_apart && !condition.can_raise();
         let bound = match op {
             CmpOp::Gt if is_strict => Bound::MoreThan,
@@ -96,8 +97,9 @@ impl Builder<'_> {
     }
 }
 
-/// The comparison of the first values in a row comparison, `x < y OR x = y AND …`. The whole implies it: if it is
-/// false, the whole is not true. It is null only for nulls, and raises no errors but those of its values.
+/// The comparison of the first values in a row comparison: `x <= y` in `x < y OR x = y AND …`. Where `x <= y` is false,
+/// the row comparison is never true. `x <= y` is null only if a value is null, and raises only the errors of the
+/// values.
 fn of_rows(condition: &Expr) -> Option<(CmpOp, &Expr, &Expr)> {
     let Expr::Bool { op: BoolOp::Or, args } = condition else { return None };
     let [Expr::Cmp { op, left, right }, others @ ..] = &args[..] else { return None };

@@ -1,5 +1,5 @@
 //! Joins other than inner joins. The side with fewer rows is put into a hash table, even if it is the side whose rows
-//! are kept.
+//! are all kept.
 //!
 //! | | left side builds | right side builds |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | mark | `LeftMark` | `RightMark` |
 //!
 //! Without an equality between the sides, partners are looked up by other comparisons ([`crate::build::join_limits`]).
-//! If there are none, all pairs are compared. That ends if the query is cancelled or, if one partner is enough, when
-//! one is found.
+//! Without any comparison, all pairs of rows are tested. The test of pairs ends when the query is cancelled. If one
+//! partner is enough, it also ends for a row when one is found.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use crate::operators::join::{self, Given};
 const FEW_ROWS: f64 = 64.0;
 
 impl Builder<'_> {
-    /// `rows` is the expected number of rows.
+    /// Builds a join other than an inner join. `rows` is the expected number of rows.
     pub fn outer_join(
         &self,
         kind: JoinKind,
@@ -120,14 +120,16 @@ impl Builder<'_> {
         let (columns, other_columns) = (left.columns(), right.columns());
         let has_key = || conditions.iter().any(|c| compared_sides(c, &columns, &other_columns).is_some());
         match kind {
-            // A join that needs only one partner stops when it is found, if it looks for partners of the probe side.
+            // If one partner is enough, the search for a row of the probe side stops at the first partner. So the right
+            // side builds, unless the left side is very small or the right side is too large.
             _ if needs_one_partner(kind) && !has_key() => rows < FEW_ROWS || !may_build(others, rows),
             _ => rows < others,
         }
     }
 
-    /// The conditions that are no keys, over the columns that they read. Those that can raise an error come last, where
-    /// the others hold. Without keys there is always a condition, so that the query can be cancelled.
+    /// The filter of a join: the conditions that are not keys, over the columns that they read. Conditions that can
+    /// raise an error come last, and are evaluated only where the others hold. A join without keys always has a filter,
+    /// because the filter notices that the query is cancelled.
     pub fn join_filter(
         &self,
         mut conditions: Vec<&Expr>,

@@ -1,6 +1,7 @@
 //! Runtime filters: the scans below a join receive the keys of its build side.
 //!
-//! A scan below several joins tests the keys of each. An operator that must see all rows is built without filters.
+//! A scan below several joins tests the keys of each. An operator that must see all rows of its input, such as an
+//! aggregate, gets no filters below it.
 
 use std::sync::Arc;
 
@@ -18,14 +19,15 @@ use crate::operators::scan::runtime_filter::{GatherKeys, JoinKeys, KeyTest};
 pub struct Partners(Vec<Partner>);
 
 struct Partner {
-    /// The place among the join's keys.
+    /// The position of the key among the join's keys.
     at: usize,
     /// The column of the probe side.
     column: ColumnId,
     keys: Arc<JoinKeys>,
 }
 
-/// The column whose values a scan tests against a join's build keys of this type, if both are integers.
+/// The column of a probe key that a scan can test against build keys of type `build`. Returns `None` if the key is not
+/// such a column, or if the keys are not stored as integers.
 pub fn asked_column(plan: &Plan, probe: &Expr, build: Type) -> Option<ColumnId> {
     let is_integer = |ty: Type| ty.kind() == Kind::Integer;
     let ty = plan.type_of(probe);
@@ -41,7 +43,7 @@ pub fn asked_column(plan: &Plan, probe: &Expr, build: Type) -> Option<ColumnId> 
 }
 
 impl Builder<'_> {
-    /// The keys of a join that are integers on both sides, and a column on the probe side.
+    /// The pairs of keys that scans can test, each with its column on the probe side.
     pub fn partners(&self, keys: &[Pair<'_>]) -> Partners {
         let partner = |(at, (build, probe)): (usize, &Pair<'_>)| {
             let column = asked_column(self.plan, probe, self.plan.type_of(build))?;
@@ -50,7 +52,7 @@ impl Builder<'_> {
         Partners(keys.iter().enumerate().filter_map(partner).collect())
     }
 
-    /// The runtime filters of the joins above, for a scan of these columns.
+    /// The runtime filters of the joins above that apply to a scan of these columns.
     pub fn key_tests(&self, columns: &[ColumnId]) -> Vec<KeyTest> {
         let test = |(id, keys): &(ColumnId, Arc<JoinKeys>)| {
             let column = columns.iter().position(|column| column == id)?;
@@ -59,7 +61,7 @@ impl Builder<'_> {
         self.partners.borrow().iter().filter_map(test).collect()
     }
 
-    /// Builds something. Joins above it may filter only these of its columns.
+    /// Calls `of`, which builds an operator. Below it, runtime filters of the joins above may test only these columns.
     pub fn with_partners_of<T>(&self, columns: &[ColumnId], of: impl FnOnce() -> T) -> T {
         let all = self.partners.take();
         self.partners.replace(all.iter().filter(|(id, _)| columns.contains(id)).cloned().collect());
@@ -68,7 +70,8 @@ impl Builder<'_> {
         result
     }
 
-    /// Builds something below one more join, which drops rows without a partner.
+    /// Calls `of`, which builds the probe side of a join. The join drops rows without a partner, so the scans below may
+    /// test its keys, too.
     pub fn below_join<T>(&self, partners: &[(ColumnId, Arc<JoinKeys>)], of: impl FnOnce() -> T) -> T {
         let known = self.partners.borrow().len();
         self.partners.borrow_mut().extend(partners.iter().cloned());
@@ -83,7 +86,7 @@ impl Partners {
         self.0.iter().map(|Partner { column, keys, .. }| (*column, keys.clone())).collect()
     }
 
-    /// The build side, which also notes the keys that a scan tests. `on` are the keys of both sides.
+    /// The build side, with an operator that collects the keys which scans have asked for. `on` are the join's keys.
     pub fn noted(self, build: Stage, on: &[Key]) -> Stage {
         let wanted = self.0.into_iter().filter(|partner| Arc::strong_count(&partner.keys) > 1);
         let noted = wanted.map(|Partner { at, keys, .. }| (on[at].0.clone(), keys)).collect::<Vec<_>>();

@@ -25,8 +25,9 @@ impl Builder<'_> {
         Stage { plan, columns: columns_read }
     }
 
-    /// A scan of the rows that pass conditions which raise no error, and that have partners in the joins above. It
-    /// returns the `kept` columns. `rows` is the number that pass the conditions, if it is known.
+    /// A scan that filters: it returns rows that meet the conditions, which raise no error, and that have partners in
+    /// the joins above. It returns the `kept` columns. `rows` is the expected number of rows that meet the conditions,
+    /// if known.
     pub fn filtered_scan(
         &self,
         relation: u16,
@@ -112,7 +113,7 @@ fn conjuncts(condition: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Whether a condition says that an operand differs from a constant, as these conditions do for the same operand.
+/// Whether `condition` has the form `x <> constant`, and the first of `conditions` has this form with the same `x`.
 fn of_one_list(conditions: &[&Expr], condition: &Expr) -> bool {
     fn compared(condition: &Expr) -> Option<&Expr> {
         match condition {
@@ -123,7 +124,7 @@ fn of_one_list(conditions: &[&Expr], condition: &Expr) -> bool {
     compared(condition).is_some_and(|left| conditions.first().and_then(|first| compared(first)) == Some(left))
 }
 
-/// The places of the columns `ids` in `columns`.
+/// The positions in `columns` of the columns `ids`.
 fn places_of(columns: &[ColumnId], ids: &[ColumnId]) -> Vec<usize> {
     (0..columns.len()).filter(|at| ids.contains(&columns[*at])).collect()
 }

@@ -13,12 +13,13 @@ use super::statistics::Sampled;
 use crate::base::error::internal;
 use crate::operators::shared::{Reader, SharedRows};
 
-/// The greatest number of rows that are kept. More rows are computed again instead.
+/// The greatest number of rows that a shared subplan keeps. A larger subplan is computed again for each reader.
 pub const MOST_ROWS: f64 = 1e6;
 /// A join's rows are kept only if they are this many times fewer than the rows of its relations.
 const SMALLER: f64 = 2.0;
 
-/// The identity of a shared subplan: an operator with equal ones elsewhere, or one that is read several times.
+/// The identity of a shared subplan: a class of equal operators in several places of the plan, or one operator that is
+/// read several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
     Class(usize),
@@ -41,8 +42,8 @@ impl<'a> Builder<'a> {
         self.shared(Which::Class(class), rel, columns, needed).map(Some)
     }
 
-    /// The rows of `rel`, computed once for all readers. `columns` are the columns that any reader needs, in each
-    /// reader's own numbering, all in the same order.
+    /// The rows of `rel`, computed once for all readers. `columns` are all columns that any reader needs. Each reader
+    /// has its own ids for them, but the same order.
     pub fn shared(
         &self,
         which: Which,

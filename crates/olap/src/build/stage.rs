@@ -1,4 +1,5 @@
-//! A stage: a physical plan, with the plan's columns that its rows have. Also operators that bring rows together.
+//! A stage: a physical plan, and the columns of the query's plan that its rows contain. Also operators that change how
+//! rows are partitioned.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use protocol::request::Failure;
 use crate::base::compact::compact;
 use crate::expr::planning;
 
-/// Rows with some of the plan's columns.
+/// A physical plan, and the ids of the columns that its rows contain.
 pub struct Stage {
     pub plan: Arc<dyn ExecutionPlan>,
     pub columns: Vec<ColumnId>,
@@ -38,7 +39,7 @@ pub fn columns_of<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Vec<ColumnId
     columns
 }
 
-/// A join that yields its thread now and then. From one input batch it can make any number of batches.
+/// Makes a join yield its thread now and then, because it can return any number of batches for one input batch.
 pub fn cooperative(join: impl ExecutionPlan + 'static) -> Arc<dyn ExecutionPlan> {
     Arc::new(CooperativeExec::new(Arc::new(join)))
 }

@@ -24,7 +24,7 @@ use crate::operators::scan::some_rows;
 
 /// The number of chunks that are sampled.
 const CHUNKS: usize = 16;
-/// The number of rows that are sampled from each.
+/// The number of rows that are sampled from each chunk.
 const ROWS: usize = 256;
 
 /// The assumed share of rows that pass a filter, or that have a partner.
@@ -40,12 +40,12 @@ pub struct Sampled<'a> {
     plan: &'a Plan,
     params: &'a [Option<Literal>],
     views: &'a [Arc<dyn TableView>],
-    /// The scan and the column behind each column of the plan.
+    /// For each column that a scan returns: the scan's index in `scans`, and the column's position in the scan.
     places: HashMap<ColumnId, (usize, usize)>,
     scans: Vec<Scan<'a>>,
-    /// A sample of each relation, once one was needed.
+    /// The sample of each relation, taken when it is first needed.
     samples: RefCell<HashMap<u16, Option<Sample>>>,
-    /// The number of distinct values in each relation's columns, once it was needed.
+    /// The number of distinct values in a column of a relation, estimated when it is first needed.
     distinct: RefCell<HashMap<(u16, usize), f64>>,
 }
 
@@ -62,7 +62,7 @@ struct Sample {
     visible: f64,
 }
 
-/// Statistics of filters only, without distributions of values. They are enough if there is only one join order.
+/// Statistics of filters only, without the numbers of distinct values. They suffice if there is only one join order.
 pub struct FiltersOnly<'a>(pub &'a Sampled<'a>);
 
 impl Statistics for FiltersOnly<'_> {
@@ -91,7 +91,8 @@ impl<'a> Sampled<'a> {
         Sampled { plan, params, views, places, scans, samples: RefCell::default(), distinct: RefCell::default() }
     }
 
-    /// The share of sampled rows that meet the conditions. A condition that raises an error yields nothing.
+    /// The share of sampled rows that meet the conditions; `None` if there is no sample, or if a condition raises an
+    /// error.
     fn share(&self, scan: &Scan<'_>, conditions: &[&Expr]) -> Option<f64> {
         self.with_sample(scan, |sample| self.passed(scan, conditions, sample))?
     }
@@ -116,7 +117,8 @@ impl<'a> Sampled<'a> {
         lowering.all(conditions).ok()?.evaluate(rows).ok()?.into_array(rows.num_rows()).ok()
     }
 
-    /// A sample of a scan's rows. Rows that the user may not see must not influence estimates.
+    /// Takes a sample of a scan's rows. It leaves out rows that the user may not see, because they must not influence
+    /// estimates.
     fn sample(&self, scan: &Scan<'_>) -> Option<Sample> {
         let rows = self.any_rows(scan)?;
         let visible_if: Vec<&Expr> = self.plan.relations[scan.relation as usize].visible_if.iter().collect();
@@ -164,7 +166,7 @@ impl<'a> Sampled<'a> {
         seen.values(self.visible_rows(scan.relation))
     }
 
-    /// The starting point of the join order.
+    /// The estimates for a relation from which the join order starts.
     pub fn relation(&self, rel: &Rel) -> Relation {
         Relation { rows: self.rows(rel), key: self.key(rel) }
     }
@@ -204,9 +206,9 @@ impl<'a> Sampled<'a> {
         }
     }
 
-    /// The row estimate of a block. If the join order's estimate is smaller than the largest relation, it is the
-    /// geometric mean of both. Joins often have more rows than expected, and the side that is taken for the smaller one
-    /// must fit into memory.
+    /// Estimates the rows of a block of joined relations. This is the join order's estimate, unless the largest
+    /// relation has more rows. Then it is the geometric mean of both numbers, because joins often yield more rows than
+    /// estimated. A join's smaller side must fit into memory, so it must not be taken for far smaller than it is.
     fn joined_rows(&self, rel: &Rel) -> Option<f64> {
         let Parts { relations, conditions, classes, owners } = Parts::of(rel);
         if !(2..=MAX_RELATIONS).contains(&relations.len()) {
@@ -218,7 +220,7 @@ impl<'a> Sampled<'a> {
         Some(if tree.rows < largest { (tree.rows.max(1.0) * largest).sqrt() } else { tree.rows })
     }
 
-    /// The number of groups, if there are keys.
+    /// The expected number of groups if the rows of `rel` are grouped by keys.
     pub fn groups(&self, rel: &Rel) -> f64 {
         (self.rows(rel) / GROUPED).max(1.0)
     }
@@ -331,7 +333,7 @@ fn extrapolated(rows: f64, values: f64, once: f64, all_rows: f64) -> f64 {
     estimate.clamp(values, all_rows.max(values))
 }
 
-/// An image of a value. Equal values have equal images, and different values nearly always different ones.
+/// A hash of a value. Equal values have equal hashes, and different values nearly always different ones.
 fn image(array: &ArrayRef, row: usize, hasher: &RandomState) -> u64 {
     fn hash(value: impl Hash, hasher: &RandomState) -> u64 {
         hasher.hash_one(value)
@@ -345,7 +347,7 @@ fn image(array: &ArrayRef, row: usize, hasher: &RandomState) -> u64 {
         DataType::Utf8View => hash(array.as_string_view().value(row), hasher),
         DataType::BinaryView => hash(array.as_binary_view().value(row), hasher),
         DataType::Boolean => hash(array.as_boolean().value(row), hasher),
-        // A view has no column of another kind.
+        // A view has no column of another type.
         _ => 0,
     }
 }
@@ -405,7 +407,8 @@ mod tests {
         let tens = || (0..1000).map(|i| i / 100).collect::<Vec<i64>>();
         let many = joined_rows(tens(), tens());
         assert!((90_000.0..110_000.0).contains(&many), "{many}");
-        // At most ten of a thousand rows are expected, but the estimate does not rely on it.
+        // By the keys, at most ten rows are expected. The estimate is the geometric mean with the larger table's
+        // thousand rows.
         let few = joined_rows((0..1000).collect(), (0..10).collect());
         assert!((50.0..500.0).contains(&few), "{few}");
     }

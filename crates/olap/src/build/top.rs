@@ -27,7 +27,7 @@ use crate::operators::order::section::Section;
 use crate::operators::order::sort::{Sort, sort_columns};
 use crate::operators::order::thinned::Thinned;
 
-/// If more rows than this are wanted for each group, all rows are sorted.
+/// The greatest number of rows for each group that a join looks up as nearest partners.
 const MOST_NEAREST: usize = 1000;
 
 const ALL: Wanted = Wanted { rows: usize::MAX, ties: false };
@@ -78,8 +78,8 @@ impl Builder<'_> {
         Ok(Stage { plan, columns })
     }
 
-    /// The rows that contain the first ones of each group, if they are joined to the groups. An example is the row
-    /// before or after each row of a table in another one.
+    /// Builds the input as a join that returns only the first partners of each group's row, where that is possible. An
+    /// example: for each row of one table, the row before it in another table.
     fn nearest_of_groups(
         &self,
         input: &Rel,
@@ -99,7 +99,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The same, if only the value of the first row is needed.
+    /// Like `nearest_of_groups`, for groups with a single extreme: only the first row of each group decides its value.
     pub fn deciding_extremes(
         &self,
         input: &Rel,
@@ -134,7 +134,7 @@ impl Builder<'_> {
         Ok(Stage { plan, columns })
     }
 
-    /// The rows of an order up to the end of the section.
+    /// The first rows of an order, up to the end of the section; without an order, all rows in one partition.
     fn first(&self, plan: Arc<dyn ExecutionPlan>, order: Vec<SortColumn>, section: Section) -> Arc<dyn ExecutionPlan> {
         if order.is_empty() {
             return one_partition(plan);
@@ -173,7 +173,7 @@ impl Builder<'_> {
     }
 }
 
-/// The rows of the section, from the rows up to its end.
+/// Skips the rows before the section. Without ties, it also ends at the section's last row.
 fn limited(plan: Arc<dyn ExecutionPlan>, section: Section) -> Arc<dyn ExecutionPlan> {
     let count = Some(section.count).filter(|count| *count < usize::MAX && !section.ties);
     match (section.offset, count) {

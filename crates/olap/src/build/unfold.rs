@@ -1,4 +1,4 @@
-//! Unfolding lists: each row comes once for each element of its list.
+//! Unfolding lists: each row is repeated for each element of its list.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Window functions. Rows are sorted by the keys of their partitions and the order, and the operator adds the columns.
+//! Window functions. Rows are sorted by the partition keys and then by the window's order. The operator `Windows` then
+//! adds the columns of the functions.
 //!
 //! ```text
 //!   partitions by hash of the keys, or one -> Sort by keys and order -> Windows
@@ -69,7 +70,7 @@ impl Builder<'_> {
     }
 }
 
-/// The calls that compute each column of a window call.
+/// Lowers a window call of the plan to the operator's `Call`s, one for each output column.
 fn lowered(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Vec<Call>, Failure> {
     let framed = framed(call, over, lowering)?;
     let frame = || framed.clone();

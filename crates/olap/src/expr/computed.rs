@@ -1,10 +1,12 @@
-//! Expressions that must not follow DataFusion's own rules, as one kind of [`PhysicalExpr`].
+//! Expressions for which DataFusion's own rules would be wrong, as one kind of [`PhysicalExpr`]: a kernel and its
+//! arguments.
 //!
 //! Functions are strict unless their row in the catalogue says otherwise: a null operand gives null, and never an
 //! error.
 //!
-//! A function of numerics takes the results of another one directly, without an array between them. Converting a
-//! numeric to its key form and back costs more than adding two numerics.
+//! If a function of numerics is an argument of another one, its results are passed on directly, without an array
+//! between them. This saves time, because converting a numeric to its stored bytes and back costs more than adding two
+//! numerics.
 
 use std::any::Any;
 use std::fmt;
@@ -49,7 +51,7 @@ pub enum Kernel {
     NegFloat,
     /// Turns -0 into 0 and every NaN into the same NaN, so that Arrow's total order is PostgreSQL's.
     CanonicalFloat,
-    /// Arithmetic on decimals of either width, which are multiplied by 10^digits first.
+    /// Arithmetic on decimals of 64 or 128 bits. Each operand is first multiplied by 10^digits.
     Decimal {
         op: ArithOp,
         digits: [u8; 2],
@@ -76,7 +78,8 @@ pub enum Kernel {
     ToDecimal128 {
         digits: u8,
     },
-    /// Like `ToDecimal128`, but null if the result does not fit: it then equals no other decimal.
+    /// Like `ToDecimal128`, but null if the result does not fit, because the value then equals no decimal on the other
+    /// side.
     DecimalJoinKey {
         digits: u8,
     },
@@ -154,12 +157,13 @@ pub fn computed(kernel: Kernel, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn Phy
     Arc::new(Computed { kernel, args })
 }
 
-/// The number of rows for which numerics are computed at a time. Outside their key form, they need more memory.
+/// The number of rows for which chained functions of numerics are computed at a time. Numerics outside of arrays need
+/// more memory, so that it is small.
 const BLOCK: usize = 512;
 
 impl Computed {
-    /// The function of numerics in an expression, if another function may take its results directly. A constant is
-    /// better computed once.
+    /// The function of numerics in an expression, if another function may take its results directly. Constants are
+    /// excluded, because they are better computed once for all rows.
     fn chained(expr: &Arc<dyn PhysicalExpr>) -> Option<(&Computed, numerics::Function)> {
         let computed = (&**expr as &dyn Any).downcast_ref::<Computed>()?;
         match computed.kernel {

@@ -53,7 +53,7 @@ fn conditional(choice: Choice, parts: impl Iterator<Item = Part>, ty: DataType) 
 }
 
 impl Conditional {
-    /// A part's values. They are meaningful only in `rows`.
+    /// The values of one part. Only the values in the selected `rows` are meaningful.
     fn part(&self, index: usize, batch: &RecordBatch, rows: &BooleanBuffer) -> Result<ColumnarValue> {
         if self.can_raise[index] && rows.count_set_bits() < batch.num_rows() {
             self.parts[index].evaluate_selection(batch, &BooleanArray::new(rows.clone(), None))
@@ -78,7 +78,7 @@ impl Conditional {
                 chosen.push((self.part(when + 1, batch, &taken)?, taken));
             }
         }
-        // If every row has its value, the last part's values need no mask.
+        // If a condition holds for every row, the values chosen last need no mask: the others are put over them.
         let last = if open.count_set_bits() > 0 { None } else { chosen.pop() };
         let mut result = match last {
             Some((value, _)) => value,

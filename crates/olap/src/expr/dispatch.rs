@@ -1,4 +1,4 @@
-//! The functions that are called by their name, with the rooms that compute them.
+//! Dispatches each named function to the module that computes it.
 
 use arrow_array::ArrayRef;
 use datafusion_common::error::{DataFusionError, Result};
@@ -14,7 +14,7 @@ use crate::functions::text::calls as texts;
 use crate::functions::time::{calendar, differences, intervals, to_char};
 use crate::functions::{arrays, documents, enums, numerics};
 
-/// The result of a function for `rows` rows. The result has type `ty`, the first operand type `operand`.
+/// Computes a function for `rows` rows. The result has type `ty`, and the first operand has type `operand`.
 pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     match function {
         Named::ToText if !matches!(operand.kind(), Kind::Integer | Kind::Decimal) => {

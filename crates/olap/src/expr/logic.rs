@@ -1,8 +1,8 @@
-//! AND and OR whose later operands are not evaluated if an earlier one has decided.
+//! AND and OR that skip their later operands for rows whose result an earlier operand has decided.
 //!
 //! PostgreSQL evaluates from left to right and stops early, so that `b <> 0 AND a / b > 1` never divides by zero.
-//! DataFusion's own operator evaluates both sides on all rows if it finds that cheaper. This one is used where that
-//! could raise an error.
+//! DataFusion's own operator evaluates both sides on all rows if it finds that cheaper. [`guarded`] replaces it where a
+//! later operand could raise an error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -59,7 +59,8 @@ impl PhysicalExpr for Guarded {
             if !undecided.has_true() {
                 break;
             }
-            // Decided rows get null or false here. That changes nothing for AND; for OR, they are true already.
+            // Decided rows get null or false for `arg`. Their result stays the same: in an AND they are false already,
+            // in an OR true.
             let value = arg.evaluate_selection(batch, &undecided)?.into_array(rows)?;
             result = match self.op {
                 BoolOp::And => and_kleene(&result, value.as_boolean())?,

@@ -1,7 +1,7 @@
 //! Lowers [`plan::Expr`] to DataFusion's physical expressions.
 //!
-//! Comparisons of integers, dates, timestamps, booleans and text are DataFusion's own, since their orders are total.
-//! Everything with overflow, scales or floats goes through [`computed`].
+//! Integers, dates, timestamps, booleans and texts are compared by DataFusion's operators, whose order of these types
+//! is PostgreSQL's. All operations with overflow, scales or floats go through [`computed`].
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct Lowering<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Option<Literal>],
     pub columns: &'a [ColumnId],
-    /// Values that were computed from these rows already, in additional columns.
+    /// Expressions that are already computed, in additional columns of the rows.
     pub known: &'a [Known],
 }
 
@@ -98,7 +98,8 @@ impl Lowering<'_> {
         Ok(if self.plan.type_of(expr).is_float() { canonical_float(key) } else { key })
     }
 
-    /// A key that is equal for values that PostgreSQL considers equal, even if they look different.
+    /// A key that is equal for values that PostgreSQL considers equal, even if they look different, such as 1.0 and
+    /// 1.00.
     pub fn image_key(&self, expr: &Expr) -> Result<Physical, Failure> {
         let (function, ty) = match self.plan.type_of(expr) {
             ty @ Type::Numeric => (Named::Trimmed, ty),
@@ -108,7 +109,8 @@ impl Lowering<'_> {
         self.lower(&Expr::Call { function, ty, args: vec![expr.clone()] })
     }
 
-    /// A key that is compared with one of type `other`. Both sides get the same physical type and scale.
+    /// The expression as a join key that is compared with a key of type `other`. Both sides get the same physical type
+    /// and scale.
     pub fn join_key(&self, expr: &Expr, other: Type) -> Result<Physical, Failure> {
         let ty = self.plan.type_of(expr);
         if ty == other || ty.kind() != Kind::Decimal {
@@ -150,7 +152,8 @@ impl Lowering<'_> {
         if left_type == right_type {
             return Ok(native(op, l, r));
         }
-        // If the column's own type can hold the constant, the comparison becomes one of plain integers.
+        // A decimal is compared with a constant. If the decimal's own type can hold the constant, plain integers are
+        // compared.
         if let Some(value) = decimal_constant(&r)
             && let Some(compared) = compared(op, &l, value, right_type.scale(), left_type)
         {
@@ -215,7 +218,7 @@ pub fn constant(value: ScalarValue) -> Physical {
     Arc::new(Constant::new(value))
 }
 
-/// `args` joined by AND or OR, as a balanced tree. Its depth is the depth of the call stack when it is evaluated.
+/// `args` joined by AND or OR, as a balanced tree, because its evaluation recurses as deeply as the tree.
 pub fn joined(op: BoolOp, mut args: Vec<Physical>) -> Physical {
     let operator = match op {
         BoolOp::And => Operator::And,
@@ -334,7 +337,7 @@ fn as_decimal(value: i128, scale: u8, ty: Type) -> Option<ScalarValue> {
     }
 }
 
-/// An error of DataFusion while the plan is built.
+/// The failure for an error that DataFusion returns while the plan is built.
 pub fn planning(error: DataFusionError) -> Failure {
     crate::base::error::failure(&error)
 }

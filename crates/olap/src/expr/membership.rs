@@ -15,11 +15,11 @@ use crate::expr::computed::is_constant;
 
 type Physical = Arc<dyn PhysicalExpr>;
 
-/// Fewer comparisons than this are as fast one by one.
+/// The least number of comparisons for which a list pays. Fewer are as fast one by one.
 const MIN_LIST: usize = 4;
 
-/// Combines adjacent `args` of `op` that compare the same operand with constants. The computations for a row, and their
-/// order, stay the same.
+/// Replaces adjacent `args` of `op` that compare the same operand with constants by one lookup in a list. For each row,
+/// the same operands are computed in the same order as before.
 pub fn with_lists(op: BoolOp, args: Vec<Physical>, schema: &Schema) -> Result<Vec<Physical>> {
     let mut joined = Vec::new();
     let mut rest = &args[..];
@@ -37,7 +37,8 @@ pub fn with_lists(op: BoolOp, args: Vec<Physical>, schema: &Schema) -> Result<Ve
             (Some(constants), Some(first)) => {
                 joined.push(in_list(first.left().clone(), constants, &(op == BoolOp::And), schema)?);
             }
-            // One of the constants raises an error, which belongs to the row that meets it.
+            // One of the constants raises an error. The comparisons stay, so that only a row that reaches this one
+            // raises it.
             _ => joined.extend_from_slice(list),
         }
         rest = behind;

@@ -20,7 +20,7 @@ use crate::functions::time::calendar::{DAY, END, FIRST, SECOND, begin, is_infini
 use crate::functions::time::interval_values::{age, number};
 use crate::functions::time::intervals::{self, between_infinities, compared_date};
 
-/// The function; `zone` is `None` for a null.
+/// The call of `function` in a time zone. `zone` is `None` if the zone is null.
 pub fn zoned(
     function: Named,
     ty: DataType,
@@ -130,8 +130,8 @@ impl Zoned {
     }
 }
 
-/// Points in time, and the zone's local times for them, in microseconds. Infinite times stay infinite; null slots hold
-/// anything.
+/// Converts points in time to a zone's local times and back, in microseconds. Infinite times stay infinite. Every input
+/// is accepted, because null slots hold arbitrary values.
 struct Times<'a> {
     clock: Clock<'a>,
 }
@@ -173,7 +173,7 @@ impl Times<'_> {
         }
         let local = self.local(instant);
         let begun = begin(field, local.div_euclid(DAY), local.rem_euclid(DAY)).unwrap_or(local);
-        // For a unit within a day, the offset stays that of the moment itself.
+        // For a unit within a day, the result keeps the zone's offset at `instant`.
         let within_a_day =
             matches!(field, Field::Hour | Field::Minute | Field::Second | Field::Milliseconds | Field::Microseconds);
         checked(if within_a_day { instant.wrapping_add(begun.wrapping_sub(local)) } else { self.instant(begun) })
