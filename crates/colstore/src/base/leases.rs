@@ -1,8 +1,8 @@
 //! Snapshots that queries hold, and the way in which queries are asked to give them up.
 //!
 //! The writer keeps old values for as long as a snapshot sees them. That may be long, for example if a cursor is not
-//! read. If memory for more old values is missing, snapshots are given up rather than tables. The snapshot beside which
-//! most was written goes first.
+//! read. If memory for more old values is missing, snapshots are given up rather than live tables. The snapshot beside
+//! which most was written goes first. Work that loses no live table, such as a load or tidying, takes no snapshot away.
 //!
 //! Revoking a lease takes nothing away. Its holder is told, and leaves by itself. Until then it continues to read its
 //! snapshot. The memory becomes free when the holder has dropped everything that belongs to the snapshot, so no reader
@@ -10,7 +10,7 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -106,6 +106,10 @@ impl Beside {
 #[derive(Debug)]
 pub struct Leases {
     lent: Mutex<Vec<Lent>>,
+    /// The views of queries whose leases were revoked. They may still keep memory.
+    leaving: Mutex<Vec<Weak<()>>>,
+    /// Whether the writer does work without which a live table is lost.
+    table_at_stake: AtomicBool,
     writer: ThreadId,
 }
 
@@ -126,7 +130,20 @@ impl Lent {
 impl Leases {
     /// An empty set of leases. Only the calling thread, the writer's, may revoke them.
     pub fn new() -> Leases {
-        Leases { lent: Mutex::default(), writer: thread::current().id() }
+        Leases {
+            lent: Mutex::default(),
+            leaving: Mutex::default(),
+            table_at_stake: AtomicBool::new(false),
+            writer: thread::current().id(),
+        }
+    }
+
+    /// Does work of the writer without which a live table is lost. Leases are revoked if memory for it is missing.
+    pub fn for_a_live_table<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.table_at_stake.store(true, Ordering::Relaxed);
+        let done = work();
+        self.table_at_stake.store(false, Ordering::Relaxed);
+        done
     }
 
     /// Adds a lease, which may be revoked as long as `views` is held.
@@ -151,32 +168,58 @@ impl Relief for Leases {
     /// Gives up leases until there is enough memory. Only the writer does so: a reader without memory gives up its own
     /// snapshot.
     fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool {
-        if thread::current().id() != self.writer {
+        if thread::current().id() != self.writer || !self.table_at_stake.load(Ordering::Relaxed) {
             return false;
         }
         let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline
-            && let Some(lent) = self.dearest()
-        {
-            lent.lease.revoke();
-            if comes(&lent.views, deadline.min(Instant::now() + PATIENCE_WITH_ONE), is_enough) {
-                return true;
+        let mut leaving = self.leaving.lock();
+        // Holders that were told earlier may still be on their way.
+        let mut next = Instant::now() + PATIENCE_WITH_ONE;
+        loop {
+            match wait(&leaving, deadline.min(next), is_enough) {
+                Waited::Enough => return true,
+                Waited::AllGone => leaving.clear(),
+                Waited::Late => leaving.retain(|views| views.strong_count() > 0),
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            match self.dearest() {
+                Some(lent) => {
+                    lent.lease.revoke();
+                    leaving.push(lent.views);
+                    next = Instant::now() + PATIENCE_WITH_ONE;
+                }
+                None if leaving.is_empty() => return false,
+                None => next = deadline,
             }
         }
-        false
     }
 }
 
-/// Waits until there is enough memory, or until no more can come from these views.
-fn comes(views: &Weak<()>, deadline: Instant, is_enough: &dyn Fn() -> bool) -> bool {
+enum Waited {
+    Enough,
+    /// No more memory can come from the views.
+    AllGone,
+    Late,
+}
+
+/// Waits until there is enough memory, until these views are gone, or until the deadline.
+fn wait(views: &[Weak<()>], deadline: Instant, is_enough: &dyn Fn() -> bool) -> Waited {
     let mut gone = None;
     loop {
         if is_enough() {
-            return true;
+            return Waited::Enough;
         }
         let now = Instant::now();
-        if views.strong_count() == 0 && now - *gone.get_or_insert(now) >= LINGER || now >= deadline {
-            return false;
+        if views.iter().all(|views| views.strong_count() == 0) {
+            // Nobody was asked: there is nothing to wait for.
+            if views.is_empty() || now - *gone.get_or_insert(now) >= LINGER {
+                return Waited::AllGone;
+            }
+        }
+        if now >= deadline {
+            return Waited::Late;
         }
         thread::sleep(PAUSE);
     }

@@ -126,7 +126,7 @@ impl Store {
     fn apply_some(&mut self, relid: u32, snapshot: &Snapshot) -> bool {
         let now_ms = self.clock.millis();
         let Some(table) = self.tables.get_mut(&relid) else { return false };
-        let applied = table.apply_some(snapshot, now_ms);
+        let applied = self.leases.for_a_live_table(|| table.apply_some(snapshot, now_ms));
         table.note_in(&mut self.agenda);
         self.forks.settle();
         match applied {
@@ -161,7 +161,7 @@ impl Store {
     fn discard_oldest(&mut self, relid: u32) {
         self.visits += 1;
         let Some(table) = self.tables.get_mut(&relid) else { return };
-        let result = table.discard_oldest();
+        let result = self.leases.for_a_live_table(|| table.discard_oldest());
         table.note_in(&mut self.agenda);
         self.break_on_fault(relid, result);
     }

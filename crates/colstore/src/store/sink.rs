@@ -35,7 +35,7 @@ impl Sink for Store {
     }
 
     fn has_room(&self, bytes: usize) -> bool {
-        self.pool.make_room(bytes as u64)
+        self.leases.for_a_live_table(|| self.pool.make_room(bytes as u64))
     }
 
     fn give_up(&mut self, relid: u32, transaction_bytes: usize) {
@@ -46,7 +46,11 @@ impl Sink for Store {
         let mut counted = Some(time);
         for TableChanges { relid, messages } in changes {
             let Some(table) = self.tables.get_mut(&relid).filter(|table| !table.is_broken()) else { continue };
-            let result = table.enqueue(PendingTransaction { xid, counted: counted.take(), messages: messages.into() });
+            let transaction = PendingTransaction { xid, counted: counted.take(), messages: messages.into() };
+            let result = match table.live() {
+                Ok(_) => self.leases.for_a_live_table(|| table.enqueue(transaction)),
+                Err(_) => table.enqueue(transaction),
+            };
             table.note_in(&mut self.agenda);
             self.break_on_fault(relid, result.map_err(Fault::from));
         }
@@ -81,6 +85,7 @@ impl Sink for Store {
 
     fn retire(&mut self, relid: u32) {
         if let Some(table) = self.tables.remove(&relid) {
+            table.count_left_rows();
             table.leave(&mut self.agenda);
         }
     }

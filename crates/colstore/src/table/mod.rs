@@ -148,8 +148,16 @@ impl Table {
 
     /// Gives up the table with everything that it holds.
     pub fn break_down(&mut self) {
+        self.count_left_rows();
         self.state = State::Broken;
         self.backlog = Backlog::new(&self.pool);
+    }
+
+    /// Counts the rows of a table that is about to go as written: from then on only snapshots keep them.
+    pub fn count_left_rows(&self) {
+        if let State::Live(live) = &self.state {
+            self.written.add(live.rows.bytes());
+        }
     }
 
     /// Adds a committed transaction to the backlog.

@@ -1,6 +1,7 @@
 //! Undo is bounded in bytes and in time, the floor follows it, slots are used again, and texts are compacted.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -301,4 +302,41 @@ fn who_is_told_late_leaves_at_once() {
         move || *told.lock() = true
     });
     assert!(*told.lock());
+}
+
+#[test]
+fn a_load_without_room_takes_no_snapshot_away() {
+    let (one, two) = (simple(1), simple(2));
+    let mut rig = Rig::new(Limits { memory_bytes: 1 << 20, undo_bytes: 10_000, ..LIMITS });
+    rig.load(&one, &(0..1000).map(|key| simple_row(key, 0, "")).collect::<Vec<_>>());
+    let (lease, _view) = hold(&mut rig, &one);
+    change_number(&mut rig, 1, 1);
+    rig.gate();
+    let request = rig.watch(&two);
+    rig.store.load_begin(&request).unwrap();
+    let row = |key| rig::encode_row(&two, &simple_row(key, 0, &format!("text number {key}")));
+    let rows: Vec<u8> = (0..50_000).flat_map(row).collect();
+    assert!(matches!(rig.store.load_rows(2, 1, &rows), Err(Refusal::OutOfMemory { .. })));
+    assert!(!lease.is_revoked());
+}
+
+#[test]
+fn the_writer_waits_for_a_holder_that_leaves_late() {
+    let layout = simple(1);
+    let mut rig = Rig::new(Limits { memory_bytes: 1 << 20, undo_bytes: 10_000, ..LIMITS });
+    rig.load(&layout, &(0..1000).map(|key| simple_row(key, 0, "")).collect::<Vec<_>>());
+    let (lease, now) = (Arc::<Lease>::default(), rig.now());
+    let served = rig.store.bind(&now, &[rig::request(&layout, &[0])], Some(lease.clone())).unwrap().settle().unwrap();
+    let held = Arc::new(Mutex::new(Some(served)));
+    let leaves = held.clone();
+    lease.when_revoked(move || {
+        thread::spawn(move || {
+            // Longer than one holder is waited for before the next one is told.
+            thread::sleep(Duration::from_millis(2500));
+            drop(leaves.lock().take());
+        });
+    });
+    // Everything that the table has is kept by the snapshot alone.
+    rig.store.retire(1);
+    assert!(rig.store.has_room((1 << 20) - 1) && lease.is_revoked() && held.lock().is_none());
 }

@@ -14,7 +14,8 @@ impl Runtime {
     /// Reserves `bytes`, or returns the failure of a query without memory.
     pub fn reserve(&self, bytes: usize) -> Result<Reservation, Failure> {
         let reservation = MemoryConsumer::new("result").register(&self.environment.memory_pool);
-        reservation.try_grow(bytes).map_err(|e| error::failure(&e))?;
+        // The pool adds without a check, and no limit is near half of the numbers.
+        reservation.try_grow(bytes.min(usize::MAX / 2)).map_err(|e| error::failure(&e))?;
         Ok(Reservation(reservation))
     }
 }

@@ -184,7 +184,7 @@ impl Regions {
     fn write(&mut self, place: Place, within: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let class = self.classes[self.lengths.class(place.bits)].as_mut().expect("a run has a region");
         let offset = self.lengths.offset(place) + within;
-        relieved(&self.pool, || Ok(class.region.write(offset, bytes)?))
+        relieved(&self.pool, bytes.len(), || Ok(class.region.write(offset, bytes)?))
     }
 
     /// A copy of a run.
@@ -249,7 +249,7 @@ impl Class {
     fn append(&mut self, place_bytes: usize, pool: &Pool) -> Result<usize, OutOfMemory> {
         let count = self.region.len() / place_bytes;
         reserve(&mut self.free, count + 1, pool)?;
-        relieved(pool, || Ok(self.region.grow((count + 1) * place_bytes)?))?;
+        relieved(pool, place_bytes, || Ok(self.region.grow((count + 1) * place_bytes)?))?;
         Ok(count)
     }
 }
@@ -260,10 +260,15 @@ impl Debug for Regions {
     }
 }
 
-/// Tries once more if there was no room and relief has made some.
-fn relieved<T>(pool: &Pool, mut attempt: impl FnMut() -> Result<T, OutOfMemory>) -> Result<T, OutOfMemory> {
+/// Tries once more if there was no room and relief has made some. A mechanism may take the bytes in pieces, so room is
+/// made for all of them.
+fn relieved<T>(
+    pool: &Pool,
+    bytes: usize,
+    mut attempt: impl FnMut() -> Result<T, OutOfMemory>,
+) -> Result<T, OutOfMemory> {
     match attempt() {
-        Err(OutOfMemory::Limit { wanted, .. }) if pool.make_room(wanted) => attempt(),
+        Err(OutOfMemory::Limit { wanted, .. }) if pool.make_room(wanted.max(bytes as u64)) => attempt(),
         result => result,
     }
 }
