@@ -4,7 +4,6 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
-use plan::catalogue::Spread;
 use plan::{Plan, Type};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -25,8 +24,8 @@ pub struct ScanSpec {
     pub plan: Plan,
     /// The way in which the value of each parameter is made.
     pub sources: Vec<Source>,
-    /// The way in which each column of the scan is made from columns of the engine's result.
-    pub columns: Vec<ResultColumn>,
+    /// The conversion of each column of the engine's result into a column of the scan.
+    pub columns: Vec<Conversion>,
     /// The functions that the query calls. Its user must have the permission to execute them.
     pub functions: Vec<u32>,
     /// The names in the query of the rows that the backend computes, one for each such relation of the plan.
@@ -58,28 +57,12 @@ pub enum Source {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResultColumn {
-    /// The position in the engine's result. An average and a variance use this column and the next.
-    pub at: u16,
-    pub conversion: Conversion,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Conversion {
     Plain(Type),
     /// A value that the engine keeps without knowing its type, in this form.
     Kept(Form),
     /// A char(n), which is padded to this many characters.
     Padded(u32),
-    /// A decimal sum and a count, which PostgreSQL divides.
-    Average {
-        scale: u8,
-    },
-    /// The result of `Agg::Spread` over numbers of this scale, from which PostgreSQL computes the final value.
-    Spread {
-        of: Spread,
-        scale: u8,
-    },
 }
 
 /// The planner's message to the node that chooses between the two sides.

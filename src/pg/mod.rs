@@ -7,7 +7,7 @@
 //! - `relation`, `primary_key`, `descriptor`, `rows`, `rights`: tables, their rows, and who may read them
 //! - `types`, `tuple`: values of all types, in and out; rows for the change stream
 //! - `zone`: time zones and intervals
-//! - `tree`, `walk`, `make`, `numeric`: nodes of parser and planner, and numerics
+//! - `tree`, `walk`, `make`: nodes of parser and planner
 //! - `statement`, `planning`: statements of ours, and plans by way of all hooks
 //! - `place`, `child`, `scan_node`, `explain`, `tuple_store`: custom scans
 //! - `delivery`, `run`: rows on their way to the client
@@ -35,7 +35,6 @@ pub mod explain;
 pub mod hooks;
 pub mod make;
 pub mod memory;
-pub mod numeric;
 pub mod place;
 pub mod planning;
 pub mod primary_key;

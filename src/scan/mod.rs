@@ -16,7 +16,6 @@ mod foretell;
 mod outline;
 mod result;
 mod sent;
-mod spread;
 mod trouble;
 
 use crate::pg::run::deliver_rows_of;

@@ -15,10 +15,10 @@ use crate::pg::delivery::Delivery;
 use crate::pg::place::Place;
 use crate::pg::session;
 use crate::pg::tuple_store::TupleStore;
-use crate::spec::ResultColumn;
+use crate::spec::Conversion;
 
 pub struct EngineResult {
-    columns: Vec<ResultColumn>,
+    columns: Vec<Conversion>,
     pub conversation: Conversation,
     batch: Batch,
     /// The whole result, or its beginning, if it had to be fetched ahead.
@@ -38,7 +38,7 @@ enum Kept {
 }
 
 impl EngineResult {
-    pub fn new(columns: Vec<ResultColumn>, conversation: Conversation) -> EngineResult {
+    pub fn new(columns: Vec<Conversion>, conversation: Conversation) -> EngineResult {
         EngineResult { columns, conversation, batch: Batch::default(), kept: None, handed_out: false, rows: 0 }
     }
 

@@ -34,6 +34,7 @@ files![
     aggregates_float,
     aggregates_pairs,
     aggregates_spread,
+    averages,
     lists,
     value_lists,
     range_joins,

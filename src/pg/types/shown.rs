@@ -3,8 +3,8 @@
 use pgrx::prelude::*;
 use plan::{Image, Literal, Type, float_order, text_order};
 
+use super::Arena;
 use crate::pg::catalog;
-use crate::pg::numeric::Numeric;
 
 /// The number of characters that show the first half of a uuid's bytes.
 const UUID_HALF: usize = 18;
@@ -90,6 +90,16 @@ fn image_text(image: Image, number: i128) -> String {
     unsafe { output(function, pg_sys::Datum::from(bytes.as_ptr())) }
 }
 
+/// The digits of a numeric with this content, which has no header.
+fn numeric_text(bytes: &[u8]) -> String {
+    let mut arena = Arena::default();
+    match arena.push(bytes, 0) {
+        // SAFETY: the arena begins with the numeric.
+        Ok(_) => unsafe { output(pg_sys::F_NUMERIC_OUT, pg_sys::Datum::from(arena.start())) },
+        Err(_) => String::new(),
+    }
+}
+
 /// PostgreSQL's text of a literal that is neither a number, nor a text, nor a truth value.
 pub fn shown(ty: Type, literal: &Literal) -> String {
     // SAFETY: an output function of the type that the callers below have a value of.
@@ -106,7 +116,7 @@ pub fn shown(ty: Type, literal: &Literal) -> String {
             format!("'{}'", of_datum(pg_sys::F_ENUM_OUT, pg_sys::Oid::from(*label as u32).into()))
         }
         (Type::Uuid, Literal::Decimal(uuid)) => format!("'{}'::uuid", image_text(Image::Uuid, *uuid)),
-        (Type::Opaque, Literal::Bytes(bytes)) => Numeric::of_bytes(bytes).text(),
+        (Type::Opaque, Literal::Bytes(bytes)) => numeric_text(bytes),
         (_, Literal::Bytes(bytes)) => {
             format!("'\\x{}'::bytea", hexadecimal(&bytes[..bytes.len().min(100)]))
         }

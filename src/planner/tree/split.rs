@@ -73,11 +73,11 @@ pub fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid
         Arranged::Sorted => without_order(tree, &mut upper),
         Arranged::Limited => upper.limitOffset = std::ptr::null_mut(),
     }
-    let (output, result_columns) = level.columns.returned();
+    let (output, conversions) = level.columns.returned(&mut translator)?;
     let Finished { plan, params, sources, sent, names } = translator.finish(level.rel, output)?;
     let sent_names = sent.iter().map(|sent| sent.name.clone()).collect();
     let functions = functions.into_iter().map(|function| function.to_u32()).collect();
-    let spec = ScanSpec { plan, sources, columns: result_columns, functions, sent: sent_names, names };
+    let spec = ScanSpec { plan, sources, columns: conversions, functions, sent: sent_names, names };
     Ok(Split { spec, sent, params, upper: make::placed(upper), columns })
 }
 
@@ -125,7 +125,7 @@ fn fits_into_memory(relations: &[Relation]) -> bool {
 
 /// Makes the engine drop the groups that HAVING excludes, as far as it can compute the condition.
 fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, level: &mut Opened<'a>) {
-    let columns = level.columns.read_by_engine(translator);
+    let columns = level.columns.read_by_engine();
     translator.enter(Scope::above(query, columns));
     let mut left = Vec::new();
     for conjunct in level.quals.into_iter().flat_map(Node::conjuncts) {

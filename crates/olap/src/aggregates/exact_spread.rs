@@ -1,26 +1,29 @@
-//! The raw spread of integers and decimals, exactly: N·Σx² − (Σx)². Variance and standard deviation are made from it.
-//!
-//! The result is wider than any number of a plan, and travels as text. PostgreSQL divides it and takes the root, so
-//! that the digits are PostgreSQL's.
+//! The raw spread of integers and decimals, exactly: N·Σx² − (Σx)². The result is a numeric.
+//! [`crate::functions::numerics`] computes variance and standard deviation from it.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Decimal256Type, Int64Type};
-use arrow_array::{Array, ArrayRef, Decimal128Array, Decimal256Array, Int64Array, StringViewArray};
+use arrow_array::{Array, ArrayRef, Decimal128Array, Decimal256Array, Int64Array};
 use arrow_buffer::i256;
 use arrow_schema::DataType;
-use datafusion_common::error::Result;
+use datafusion_common::error::{DataFusionError, Result};
+use numeric::Numeric;
 
 use crate::aggregates::fold::{Accumulating, Fold, Function, Over, Rows, State};
 use crate::aggregates::sum::{Summand, too_wide};
 use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::operand::for_number;
+use crate::functions::numerics::Collected;
 
 const RAW_WIDE: DataType = DataType::Decimal256(76, 0);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ExactSpread;
+pub struct ExactSpread {
+    /// The scale of the values.
+    pub scale: u8,
+}
 
 impl Function for ExactSpread {
     fn name(&self) -> &'static str {
@@ -28,7 +31,7 @@ impl Function for ExactSpread {
     }
 
     fn result_type(&self, _: &[DataType]) -> DataType {
-        DataType::Utf8View
+        DataType::BinaryView
     }
 
     fn state_types(&self, _: &DataType) -> Vec<(&'static str, DataType)> {
@@ -36,7 +39,7 @@ impl Function for ExactSpread {
     }
 
     fn accumulating(&self, result: DataType) -> Result<Box<dyn Accumulating>> {
-        Ok(Box::new(Over::new(ExactSpread, result)))
+        Ok(Box::new(Over::new(self.clone(), result)))
     }
 }
 
@@ -64,7 +67,11 @@ impl Fold for ExactSpread {
     }
 
     fn results(&self, moments: Vec<Moments>, _: &DataType) -> Result<ArrayRef> {
-        Ok(Arc::new(moments.iter().map(Moments::result).collect::<Result<StringViewArray>>()?))
+        let mut out = Collected::with_capacity(moments.len());
+        for moments in &moments {
+            out.push(moments.result(self.scale)?.as_ref());
+        }
+        Ok(out.finish())
     }
 
     fn partial(&self, moments: Vec<Moments>, _: &DataType) -> Result<Vec<ArrayRef>> {
@@ -130,14 +137,25 @@ impl Moments {
         Ok(())
     }
 
-    /// The result; `None` if there were no values.
-    pub fn result(&self) -> Result<Option<String>> {
+    /// The raw spread of values with `scale` decimal places; `None` if there were no values.
+    pub fn result(&self, scale: u8) -> Result<Option<Numeric>> {
         if self.count == 0 {
             return Ok(None);
         }
         let (count, sum) = (i256::from_i128(self.count.into()), i256::from_i128(self.sum));
         let of_squares = count.checked_mul(self.squares()?);
         let difference = of_squares.zip(sum.checked_mul(sum)).and_then(|(a, b)| a.checked_sub(b));
-        Ok(Some(difference.ok_or_else(too_wide)?.to_string()))
+        numeric(difference.ok_or_else(too_wide)?, 2 * scale).map(Some)
     }
+}
+
+/// A number that is not negative, with so many decimal places.
+fn numeric(number: i256, scale: u8) -> Result<Numeric> {
+    if let Some(number) = number.to_i128() {
+        return Ok(Numeric::from_decimal(number, scale));
+    }
+    let digits = format!("{number:0>width$}", width = scale as usize + 1);
+    let (whole, behind) = digits.split_at(digits.len() - scale as usize);
+    let text = if behind.is_empty() { whole.to_owned() } else { format!("{whole}.{behind}") };
+    text.parse().map_err(|_| DataFusionError::Internal(format!("{text} is no numeric")))
 }

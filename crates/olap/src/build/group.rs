@@ -66,7 +66,8 @@ enum Part<'a> {
     InLocale(Extreme, &'static Locale),
     Float(FloatAgg),
     Bits(BitAgg),
-    Spread,
+    /// The raw spread of values of this scale.
+    Spread(u8),
     Pair(PairAgg),
     Listed(&'a Listed),
 }
@@ -127,8 +128,8 @@ pub fn group(
             }
             Agg::Float(float, _) => call(Part::Float(*float)),
             Agg::Bits(bits, _) => call(Part::Bits(*bits)),
-            Agg::Spread(_) => {
-                call(Part::Spread);
+            Agg::Spread(arg) => {
+                call(Part::Spread(plan.type_of(arg).scale()));
                 call(Part::Count);
             }
             Agg::Pair(pair, _) => call(Part::Pair(*pair)),
@@ -263,7 +264,7 @@ fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, V
         Part::Float(FloatAgg::Avg) => called(FloatTotal::Avg, call),
         Part::Float(FloatAgg::Spread(spread)) => called(FloatSpread(spread), call),
         Part::Bits(bits) => called(Bits(bits), call),
-        Part::Spread => called(ExactSpread, call),
+        Part::Spread(scale) => called(ExactSpread { scale }, call),
         Part::Pair(pair) => called(FloatPairs(pair), call),
         Part::Listed(listed) => {
             let (list, args) = ListOf::lowered(listed, call.distinct, lowering)?;
@@ -293,7 +294,7 @@ fn with_call(mut shape: Shape, part: Part<'_>, arg: Option<Arc<dyn PhysicalExpr>
         Part::Sum(_) => shape.sum(arg?, input),
         Part::Extreme(_) | Part::InLocale(..) => false,
         Part::NumericSum | Part::IntervalSum | Part::Float(_) | Part::Bits(_) => false,
-        Part::Spread | Part::Pair(_) | Part::Listed(_) => false,
+        Part::Spread(_) | Part::Pair(_) | Part::Listed(_) => false,
     };
     fits.then_some(shape)
 }

@@ -117,7 +117,10 @@ fn lowered(call: &WindowCall, over: &Over, lowering: &Lowering<'_>) -> Result<Ve
                 total(arg, if narrow { Total::Integers { narrow } } else { sum_of(arg) })?
             }
             Agg::Avg(arg) => return Ok(vec![total(arg, sum_of(arg))?, count(arg)?]),
-            Agg::Spread(arg) => return Ok(vec![total(arg, Total::Spread)?, count(arg)?]),
+            Agg::Spread(arg) => {
+                let scale = lowering.plan.type_of(arg).scale();
+                return Ok(vec![total(arg, Total::Spread { scale })?, count(arg)?]);
+            }
             Agg::Float(of, arg) => total(arg, Total::Floats(*of))?,
             Agg::Bits(of, arg) => total(arg, Total::Bits(*of))?,
             Agg::Min(arg) => extreme(arg, None, Extreme::Min)?,

@@ -9,7 +9,6 @@ use plan::{Named, Type};
 use crate::functions::convert::{read, written};
 use crate::functions::greatest::{extreme_in_locale, extreme_of};
 use crate::functions::numbers::maths;
-use crate::functions::numerics::spread;
 use crate::functions::text::calls as texts;
 use crate::functions::time::{calendar, differences, intervals, to_char};
 use crate::functions::{arrays, documents, enums, numerics};
@@ -30,7 +29,6 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         Named::ToNumeric => numerics::from_floats(operand == Type::Float32, args, rows),
         Named::FromStored => numerics::from_stored(args, rows),
         Named::ToText => numerics::written(args, rows),
-        Named::Spread(of) => spread::finished(of, args, rows),
         Named::Greatest => extreme_of(Extreme::Max, None, args, rows),
         Named::Least => extreme_of(Extreme::Min, None, args, rows),
         Named::GreatestIn => extreme_in_locale(Extreme::Max, args, rows),
@@ -165,7 +163,13 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::ToTextIn
         | Named::ReadTimestampIn
         | Named::AgeIn => Err(DataFusionError::Internal(format!("{function:?} without its zone"))),
-        Named::ToStored | Named::Trimmed | Named::ShownWith | Named::Fitted | Named::WholeQuotient => {
+        Named::ToStored
+        | Named::Trimmed
+        | Named::ShownWith
+        | Named::ShownAverage
+        | Named::Spread(_)
+        | Named::Fitted
+        | Named::WholeQuotient => {
             Err(DataFusionError::Internal(format!("{function:?} of something else than numerics")))
         }
     }

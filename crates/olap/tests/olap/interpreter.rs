@@ -393,7 +393,7 @@ impl Interpreter<'_> {
                 out.push(value);
             }
             Agg::Spread(_) => {
-                out.push(spread(&values)?.map(Literal::Text));
+                out.push(spread(&values, self.plan.type_of(arg).scale())?);
                 out.push(count);
             }
             Agg::Bits(bits, _) => out.push(values.into_iter().reduce(|a, b| combined(*bits, a, b))),

@@ -33,9 +33,9 @@ pub enum Agg {
     Float(FloatAgg, Expr),
     /// An aggregate of truth values or bits. It has the argument's type, and is null if there are no rows.
     Bits(BitAgg, Expr),
-    /// The raw spread of integers or decimals, in two columns: N·Σx² − (Σx)², and N as Int64. The first is text, since
-    /// it is wider than any number here; its scale is twice the argument's. It is null if there are no rows, and an
-    /// error beyond 256 bits. PostgreSQL computes variance and standard deviation from both.
+    /// The raw spread of integers or decimals, in two columns: N·Σx² − (Σx)² as a numeric whose scale is twice the
+    /// argument's, and N as Int64. The first is null if there are no rows, and an error beyond 256 bits.
+    /// [`crate::Named::Spread`] computes variance and standard deviation from both.
     Spread(Expr),
     /// An aggregate of pairs (y, x) of floats, over the rows in which both are not null. Each is bounded, as for
     /// [`Agg::Float`]. It is never computed over distinct pairs.
@@ -180,7 +180,7 @@ impl Aggregate {
             Aggregate::Float(FloatAgg::Spread(Spread::StddevPop)) => of_floats("stddev_pop"),
             Aggregate::Float(FloatAgg::Spread(Spread::StddevSamp)) => of_floats("stddev_samp"),
             Aggregate::Spread => {
-                AggregateRow { counts: &[1], ..row("spread", SCALED, &[Rule::Is(Type::Text), BIGINT], TOO_WIDE) }
+                AggregateRow { counts: &[1], ..row("spread", SCALED, &[Rule::Is(Type::Numeric), BIGINT], TOO_WIDE) }
             }
             Aggregate::Pair(PairAgg::Corr) => of_floats("corr"),
             Aggregate::Pair(PairAgg::CovarPop) => of_floats("covar_pop"),

@@ -65,7 +65,7 @@ impl Words<'_> {
             (BitXor, [left, right]) => self.infix(left, " # ", right, text),
             (ShiftLeft, [left, right]) => self.infix(left, " << ", right, text),
             (ShiftRight, [left, right]) => self.infix(left, " >> ", right, text),
-            (Average, [left, right]) => self.infix(left, " / ", right, text),
+            (Average | ShownAverage, [left, right]) => self.infix(left, " / ", right, text),
             (
                 Round | Trunc,
                 [value, Expr::Literal { ty: ty @ (Type::Decimal64 { .. } | Type::Decimal128 { .. }), .. }],

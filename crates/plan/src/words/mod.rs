@@ -363,7 +363,7 @@ impl<'a> Words<'a> {
         let name = match agg {
             Agg::CountStar => return text.push("count(*)"),
             Agg::Listed(listed) => return self.write_listed(listed, agg.aggregate().row().name, distinct, text),
-            // PostgreSQL computes variance and standard deviation from it.
+            // Only variance and standard deviation read it.
             Agg::Spread(_) => "variance",
             Agg::InLocale(..) => agg.aggregate().row().name.trim_end_matches(" in a locale"),
             agg => agg.aggregate().row().name,

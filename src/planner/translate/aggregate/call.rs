@@ -4,6 +4,7 @@ use pgrx::prelude::*;
 use plan::catalogue::{Aggregate, Extreme};
 use plan::{Agg, Expr, Literal, SortKey, Type};
 
+use super::value::Value;
 use crate::pg::catalog;
 use crate::pg::tree::Node;
 use crate::planner::translate::columns::{Distinct, conversion, plain};
@@ -21,18 +22,14 @@ const NORMAL_AGGREGATE: u8 = b'n';
 /// The engine's computation for an aggregate.
 pub enum Translated {
     Column(Agg, Distinct, Conversion),
-    /// A sum of numerics or, with a count, their average. The result has as many digits as the value with most digits.
+    /// An aggregate whose value, a numeric or an interval, is computed from its columns.
+    Finished(Agg, Distinct, Value),
+    /// A sum of decimals that show different numbers of digits, or their average. The sum has as many digits as the
+    /// value with most digits.
     Scaled {
-        sum: Agg,
-        ty: Type,
-        scale: Agg,
-        count: Option<Agg>,
-    },
-    /// The average of numerics, or of intervals.
-    Average {
-        ty: Type,
-        sum: Agg,
-        count: Agg,
+        value: Expr,
+        digits: Expr,
+        averaged: bool,
     },
 }
 
@@ -81,9 +78,9 @@ impl<'a> Translator<'a> {
                 return Err(Why::NumericDigits.of("DISTINCT of numeric values of different scales"));
             }
             (Scale::Varies(scale), Aggregate::Sum | Aggregate::Avg) => {
-                let scale = where_true(filter.as_ref(), scale.clone(), Type::Int32);
+                let digits = where_true(filter.as_ref(), scale.clone(), Type::Int32);
                 let value = where_true(filter.as_ref(), typed.expr, typed.ty);
-                return Ok(scaled(aggregate, value, typed.ty, scale));
+                return Ok(Translated::Scaled { value, digits, averaged: aggregate == Aggregate::Avg });
             }
             _ => return Err(Why::NumericDigits.of("aggregate of a numeric whose digits are not known")),
         }
@@ -94,8 +91,8 @@ impl<'a> Translator<'a> {
             });
         }
         if has_images(typed.ty) && aggregate == Aggregate::Avg {
-            let (ty, value) = (typed.ty, where_true(filter.as_ref(), typed.expr, typed.ty));
-            return Ok(Translated::Average { ty, sum: Agg::Sum(value.clone()), count: Agg::Count(value) });
+            let value = where_true(filter.as_ref(), typed.expr, typed.ty);
+            return Ok(Translated::Finished(Agg::Avg(value), Distinct(false), Value::Average(typed.ty)));
         }
         if is_extreme && typed.ty == Type::Enum {
             let value = exact(where_true(filter.as_ref(), typed.expr, typed.ty), typed.ty);
@@ -119,10 +116,7 @@ impl<'a> Translator<'a> {
         if !aggregate.row().takes(typed.ty) {
             return Err(unknown(aggref));
         }
-        let conversion = match operators::spread(aggref.aggfnoid) {
-            Some((of, false)) => Conversion::Spread { of, scale: typed.ty.scale() },
-            _ => result(self, aggregate, typed.ty, argument)?,
-        };
+        let of = typed.ty;
         let (value, ty) = match distinct {
             true => (comparable(&typed), comparable_type(typed.ty)),
             false => (typed.expr, typed.ty),
@@ -138,7 +132,12 @@ impl<'a> Translator<'a> {
         let agg = agg.ok_or_else(|| unknown(aggref))?;
         // DISTINCT makes no difference to an extreme in a locale's order.
         let once = distinct && !matches!(agg, Agg::InLocale(..));
-        Ok(Translated::Column(agg, Distinct(once), conversion))
+        let once = Distinct(once);
+        Ok(match (aggregate, operators::spread(aggref.aggfnoid)) {
+            (Aggregate::Avg, _) => Translated::Finished(agg, once, Value::Average(of)),
+            (_, Some((spread, false))) => Translated::Finished(agg, once, Value::Spread(spread)),
+            _ => Translated::Column(agg, once, result(self, aggregate, of, argument)?),
+        })
     }
 
     /// Checks ORDER BY in an aggregate. It does not change an exact result, but it can raise an error.
@@ -199,13 +198,6 @@ pub fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
     }
 }
 
-/// An aggregate of numerics of different scales.
-fn scaled(aggregate: Aggregate, value: Expr, ty: Type, scale: Expr) -> Translated {
-    let count = (aggregate == Aggregate::Avg).then(|| Agg::Count(value.clone()));
-    let ty = Type::Decimal128 { scale: ty.scale() };
-    Translated::Scaled { sum: Agg::Sum(value), ty, scale: Agg::Max(scale), count }
-}
-
 fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
     if aggref.aggkind as u8 != NORMAL_AGGREGATE {
         return Err(Why::Aggregate.of("ordered aggregate"));
@@ -247,7 +239,7 @@ pub fn unknown(aggref: &pg_sys::Aggref) -> Reason {
     Why::Aggregate.of(format!("aggregate {}", catalog::function_name(aggref.aggfnoid)))
 }
 
-/// The conversion of the engine's result into the aggregate's.
+/// The conversion of an aggregate's only column into PostgreSQL's result.
 fn result<'a>(
     translator: &Translator<'a>,
     aggregate: Aggregate,
@@ -255,17 +247,8 @@ fn result<'a>(
     node: Node<'a>,
 ) -> Attempt<Conversion> {
     match aggregate {
-        Aggregate::Avg => Ok(Conversion::Average { scale: argument.scale() }),
         Aggregate::Min | Aggregate::Max => conversion(translator, argument, node),
-        Aggregate::CountStar
-        | Aggregate::Count
-        | Aggregate::Sum
-        | Aggregate::Float(_)
-        | Aggregate::Bits(_)
-        | Aggregate::Spread
-        | Aggregate::Pair(_)
-        | Aggregate::InLocale(_)
-        | Aggregate::Listed(_) => {
+        _ => {
             let mut output = aggregate.row().output_types(argument);
             output.next().map(plain).ok_or_else(|| Why::Aggregate.of("aggregate without a result"))
         }

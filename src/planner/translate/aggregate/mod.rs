@@ -2,11 +2,13 @@
 //!
 //! - `call`: the engine's computation for an aggregate, and the conversion of its result
 //! - `listed`: aggregates over a group's values in an order
+//! - `value`: the value that is computed from an aggregate's columns
 //! - `window_function`: window functions in the engine's plan; `range_frame`: frames of a range of values
 
 mod call;
 pub mod listed;
 pub mod range_frame;
+pub mod value;
 pub mod window_function;
 
 pub use call::{Translated, check_row_order, may_show_row_order};

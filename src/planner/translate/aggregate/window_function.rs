@@ -1,47 +1,16 @@
 //! Window functions in the engine's plan, and their values, computed from the engine's columns.
 
 use pgrx::prelude::*;
-use plan::catalogue::{Kind, Spread};
-use plan::{Agg, ArithOp, ColumnId, Expr, Type, WindowFunction};
+use plan::catalogue::Kind;
+use plan::{Agg, Expr, Type, WindowFunction};
 
 use super::call::{Translated, check_row_order, where_true};
+use super::value::Value;
 use crate::pg::catalog::function_name;
 use crate::pg::make;
 use crate::pg::tree::Node;
-use crate::planner::translate::columns;
-use crate::planner::translate::{Scale, Translator, Typed, exact};
+use crate::planner::translate::{Scale, Translator, Typed};
 use crate::planner::words::reason::{Attempt, Reason, Why};
-use crate::spec::Conversion;
-
-/// The way in which the columns of a function in the plan become its value.
-pub enum Value {
-    /// The only column is the value.
-    Column(Type, Scale),
-    /// The value is a sum of this type, divided by a count.
-    Average(Type),
-    /// See [`Agg::Spread`]; `scale` belongs to the argument.
-    Spread { of: Spread, scale: u8 },
-}
-
-impl Value {
-    pub fn of(self, columns: &[ColumnId]) -> Attempt<Typed> {
-        let column = |id: ColumnId| Box::new(Expr::column(id));
-        match (self, columns) {
-            (Value::Column(ty, scale), &[id]) => Ok(Typed { expr: Expr::column(id), ty, scale }),
-            (Value::Average(ty @ Type::Interval), &[sum, count]) => {
-                let right = Box::new(Expr::Cast { to: Type::Float64, arg: column(count) });
-                Ok(exact(Expr::Arith { op: ArithOp::Div, ty, left: column(sum), right }, ty))
-            }
-            (Value::Average(ty @ Type::Numeric), &[sum, count]) => {
-                let right = Box::new(Expr::Cast { to: ty, arg: column(count) });
-                Ok(exact(Expr::Arith { op: ArithOp::Div, ty, left: column(sum), right }, ty))
-            }
-            (Value::Average(_), &[sum, count]) => Ok(columns::average(sum, count)),
-            (Value::Spread { of, scale }, &[difference, count]) => Ok(columns::spread(of, scale, difference, count)),
-            _ => Err(Why::WindowFunction.of("window function of an unknown form")),
-        }
-    }
-}
 
 impl<'a> Translator<'a> {
     pub fn window_function(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Value)> {
@@ -144,23 +113,17 @@ impl<'a> Translator<'a> {
             return self.sum_of_reals(func);
         }
         let (agg, value) = match self.aggregate(aggref, Vec::new())? {
-            Translated::Column(agg, distinct, conversion) if !distinct.0 => {
-                let argument = agg.argument().map_or(Type::Int64, |argument| self.type_of(argument));
+            Translated::Column(agg, distinct, _) if !distinct.0 => {
                 let ty = self.result_types(&agg).first().copied().ok_or_else(|| unknown(func))?;
-                let value = match (&agg, conversion) {
-                    (Agg::Avg(_), _) => Value::Average(argument),
-                    (Agg::Spread(_), Conversion::Spread { of, scale }) => Value::Spread { of, scale },
-                    _ => Value::Column(ty, Scale::OfType),
-                };
-                (agg, value)
+                (agg, Value::Column(ty, Scale::OfType))
             }
-            Translated::Average { ty, sum: Agg::Sum(value), .. } => (Agg::Avg(value), Value::Average(ty)),
-            Translated::Scaled { sum: Agg::Sum(value), scale: Agg::Max(digits), count, .. } => {
+            Translated::Finished(agg, distinct, value) if !distinct.0 => (agg, value),
+            Translated::Scaled { value, digits, averaged } => {
                 let ty = self.type_of(&value);
                 let numeric = self.numeric(Typed { expr: value, ty, scale: Scale::Varies(digits) })?.expr;
-                match count {
-                    None => (Agg::Sum(numeric), Value::Column(Type::Numeric, Scale::OfType)),
-                    Some(_) => (Agg::Avg(numeric), Value::Average(Type::Numeric)),
+                match averaged {
+                    false => (Agg::Sum(numeric), Value::Column(Type::Numeric, Scale::OfType)),
+                    true => (Agg::Avg(numeric), Value::Average(Type::Numeric)),
                 }
             }
             _ => return Err(unknown(func)),

@@ -223,7 +223,7 @@ impl<'a> Translator<'a> {
         if rows_change || query.limitCount.is_null() && query.sortClause.is_null() {
             return Arranged::Not;
         }
-        let columns = opened.columns.read_by_engine(self);
+        let columns = opened.columns.read_by_engine();
         self.enter(Scope::above(query, columns));
         let waiting = self.pending.len();
         let targets = Targets::of(opened.targets);

@@ -15,8 +15,9 @@ use super::grouping_sets::{Sets, reads_keys_alone};
 use super::ordered::Targets;
 use crate::pg::tree::Node;
 use crate::pg::{make, walk};
+use crate::planner::translate::aggregate::value::average;
 use crate::planner::translate::aggregate::{self, Translated};
-use crate::planner::translate::columns::{Columns, Computed, Distinct, conversion, plain};
+use crate::planner::translate::columns::{Column, Columns, Distinct, conversion, plain};
 use crate::planner::translate::expr::compare::{require_known_equality, require_own_equality};
 use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_images};
 use crate::planner::translate::scope::Scope;
@@ -126,7 +127,7 @@ pub fn level_or_sent<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Que
 /// Translates a subquery completely.
 pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
     let opened = open_level(translator, query, purpose)?;
-    let columns = opened.columns.read_by_engine(translator);
+    let columns = opened.columns.read_by_engine();
     translator.enter(Scope::above(query, columns));
     let level = closed(translator, opened, query, purpose);
     translator.scopes.pop();
@@ -266,15 +267,15 @@ impl<'a, 't> Reader<'a, 't> {
             return Ok(rel);
         }
         let keys = self.columns.keys();
-        let key = key_of(&keys, &self.shown);
+        let key = key_of(keys, &self.shown);
         for Pending { rel, conditions, .. } in &mut self.above_groups {
             conditions.iter_mut().for_each(|c| c.replace(&key));
             rel.visit_mut(&mut |rel| rel.expressions_mut().into_iter().for_each(|e| e.replace(&key)));
         }
-        let aggregates = self.columns.aggregates();
+        let (keys, aggregates) = (keys.to_vec(), self.columns.aggregates().to_vec());
         let groups = match &self.sets {
-            None => Rel::Aggregate { input: Box::new(rel), keys: keys.clone(), aggregates },
-            Some(sets) => sets.groups(rel, keys.clone(), aggregates),
+            None => Rel::Aggregate { input: Box::new(rel), keys, aggregates },
+            Some(sets) => sets.groups(rel, keys, aggregates),
         };
         self.translator.pending.append(&mut self.above_groups);
         Ok(self.translator.with_pending(groups, self.waiting))
@@ -304,7 +305,8 @@ impl<'a, 't> Reader<'a, 't> {
                 continue;
             }
             let conversion = conversion(self.translator, typed.ty, simple)?;
-            self.columns.add(self.translator, node, simple, Computed::Key(typed), conversion)?;
+            let key = self.columns.key(self.translator, typed)?;
+            self.columns.add(tree, node, Column::of(simple, key, conversion));
             self.keys.push(node);
         }
         let is_column = |key: &Node<'_>| key.cast::<pg_sys::Var>().is_some();
@@ -321,24 +323,15 @@ impl<'a, 't> Reader<'a, 't> {
     /// Adds a key whose equal values may look different. Each group shows the value of one of its rows.
     fn key_of_images(&mut self, clause: u32, node: Node<'a>, simple: Node<'a>, typed: Typed) -> Attempt<()> {
         let ty = typed.ty;
-        let key = exact(comparable(&typed), comparable_type(ty));
-        self.columns.add_hidden_key(self.translator, key)?;
+        self.columns.key(self.translator, exact(comparable(&typed), comparable_type(ty)))?;
         let of_rows = typed.expr.clone();
-        let any = Agg::Max(typed.expr);
-        let any = match &self.sets {
-            None => Computed::Aggregate(any, Distinct(false)),
-            Some(sets) => {
-                let any = self.columns.add_hidden_aggregate(self.translator, simple.sql_type(), ty, any)?;
-                Computed::Value(exact(sets.where_set_has(clause, Expr::column(any), ty), ty))
-            }
+        let any = self.columns.single(self.translator, Agg::Max(typed.expr), Distinct(false))?;
+        let of_group = match &self.sets {
+            None => any,
+            Some(sets) => exact(sets.where_set_has(clause, any.expr, ty), ty),
         };
-        let of_group = match &any {
-            Computed::Value(typed) => Some(typed.expr.clone()),
-            _ => None,
-        };
-        self.columns.add(self.translator, node, simple, any, plain(ty))?;
-        let of_group = of_group.or_else(|| self.columns.last_id().map(Expr::column));
-        self.shown.extend(of_group.map(|of_group| (of_rows, of_group)));
+        self.shown.push((of_rows, of_group.expr.clone()));
+        self.columns.add(self.translator.tree, node, Column::of(simple, of_group, plain(ty)));
         self.keys.push(node);
         Ok(())
     }
@@ -380,19 +373,9 @@ impl<'a, 't> Reader<'a, 't> {
                 true => self.translator.order_of_rows(self.query)?,
                 false => Vec::new(),
             };
-            let added = match self.translator.aggregate(aggref, arrival)? {
-                Translated::Column(agg, distinct, conversion) => {
-                    let computed = Computed::Aggregate(agg, distinct);
-                    self.columns.add(self.translator, node, simple, computed, conversion)
-                }
-                Translated::Average { ty, sum, count } => {
-                    self.columns.add_average(self.translator, node, ty, (sum, count))
-                }
-                Translated::Scaled { sum, ty, scale, count } => {
-                    self.columns.add_scaled(self.translator, node, (sum, ty), scale, count)
-                }
-            };
-            return added.map(Some);
+            let translated = self.translator.aggregate(aggref, arrival)?;
+            let column = self.aggregated(simple, translated)?;
+            return Ok(Some(self.columns.add(self.translator.tree, node, column)));
         }
         if let Some(var) = node.cast::<pg_sys::Var>() {
             if var.varlevelsup > 0 {
@@ -405,18 +388,18 @@ impl<'a, 't> Reader<'a, 't> {
             let typed = self.translator.expression(node)?;
             // PostgreSQL may show other digits than those that a subquery returns here.
             if !typed.has_exact_scale() && (self.grouped || self.purpose.is_query()) {
-                return self.columns_of_digits(node, typed, self.grouped).map(Some);
+                return self.column_of_digits(node, typed, self.grouped).map(Some);
             }
             let conversion = conversion(self.translator, typed.ty, node)?;
-            let computed = if self.grouped { Computed::Key(typed) } else { Computed::Value(typed) };
-            return self.columns.add(self.translator, node, node, computed, conversion).map(Some);
+            let value = if self.grouped { self.columns.key(self.translator, typed)? } else { typed };
+            return Ok(Some(self.columns.add(self.translator.tree, node, Column::of(node, value, conversion))));
         }
         match node.tag() {
             pg_sys::NodeTag::T_GroupingFunc if self.grouped => {
                 let sets = self.sets.as_ref().ok_or_else(|| Why::Grouping.of("GROUPING without grouping sets"))?;
                 let typed = sets.grouping(self.translator.tree, node)?;
                 let conversion = conversion(self.translator, typed.ty, node)?;
-                self.columns.add(self.translator, node, node, Computed::Value(typed), conversion).map(Some)
+                Ok(Some(self.columns.add(self.translator.tree, node, Column::of(node, typed, conversion))))
             }
             pg_sys::NodeTag::T_SubLink => self.subquery(node).map(Some),
             _ => Ok(None),
@@ -451,7 +434,7 @@ impl<'a, 't> Reader<'a, 't> {
         let waiting = self.translator.pending.len();
         let mut typed = match about_groups {
             Some(link) => {
-                let groups = self.columns.read_by_engine(self.translator);
+                let groups = self.columns.read_by_engine();
                 self.translator.subquery_value_of_groups(link, &groups)?
             }
             None => self.translator.expression(node)?,
@@ -460,17 +443,17 @@ impl<'a, 't> Reader<'a, 't> {
             self.above_groups.extend(self.translator.pending.split_off(waiting));
             let (keys, all) = (self.columns.keys(), typed);
             let grouped = |mut expr: Expr| {
-                expr.replace(&key_of(&keys, &self.shown));
+                expr.replace(&key_of(keys, &self.shown));
                 expr
             };
             let scale = all.scale.named(|expr, _| Ok(grouped(expr)))?;
             typed = Typed { expr: grouped(all.expr), ty: all.ty, scale };
         }
         if !typed.has_exact_scale() {
-            return self.columns_of_digits(node, typed, false);
+            return self.column_of_digits(node, typed, false);
         }
         let conversion = conversion(self.translator, typed.ty, node)?;
-        self.columns.add(self.translator, node, node, Computed::Value(typed), conversion)
+        Ok(self.columns.add(self.translator.tree, node, Column::of(node, typed, conversion)))
     }
 
     /// A subquery with which an aggregate is compared, prepared for translation: the comparison then reads the groups'
@@ -483,19 +466,47 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(Some(tree.placed(pg_sys::SubLink { testexpr, ..*link })))
     }
 
-    /// The columns for a numeric that shows fewer digits than its type has. They are the value and its number of
-    /// digits, or one numeric in the engine's own form.
-    fn columns_of_digits(&mut self, node: Node<'a>, typed: Typed, is_key: bool) -> Attempt<*mut pg_sys::Node> {
-        match typed.scale.clone() {
-            Scale::Varies(digits) if !self.grouped && self.purpose.is_query() => {
-                self.columns.add_varying(self.translator, node, typed, exact(digits, Type::Int32))
-            }
-            _ => {
-                let typed = self.translator.numeric(typed)?;
-                let computed = if is_key { Computed::Key(typed) } else { Computed::Value(typed) };
-                self.columns.add(self.translator, node, node, computed, plain(Type::Numeric))
-            }
+    /// A column for a numeric that shows fewer digits than its type has.
+    fn column_of_digits(&mut self, node: Node<'a>, mut typed: Typed, is_key: bool) -> Attempt<*mut pg_sys::Node> {
+        // The others are shown where they are returned.
+        let is_shown_later = matches!(typed.scale, Scale::Varies(_)) && !self.grouped && self.purpose.is_query();
+        if !is_shown_later {
+            typed = self.translator.numeric(typed)?;
         }
+        if is_key {
+            typed = self.columns.key(self.translator, typed)?;
+        }
+        Ok(self.columns.add(self.translator.tree, node, Column::of(node, typed, plain(Type::Numeric))))
+    }
+
+    /// The column of an aggregate, which is computed of one column of the groups or several.
+    fn aggregated(&mut self, simple: Node<'a>, translated: Translated) -> Attempt<Column> {
+        let (columns, translator, all) = (&mut self.columns, &mut *self.translator, Distinct(false));
+        let (name, value, conversion) = match translated {
+            Translated::Column(agg, distinct, conversion) => {
+                (agg.aggregate().row().name, columns.single(translator, agg, distinct)?, conversion)
+            }
+            Translated::Finished(agg, distinct, value) => {
+                let name = agg.aggregate().row().name;
+                let value = value.of(&columns.aggregate(translator, agg, distinct)?)?;
+                let shown = if value.ty == Type::Interval { Type::Interval } else { Type::Numeric };
+                (name, value, plain(shown))
+            }
+            Translated::Scaled { value, digits, averaged } => {
+                let sum = columns.single(translator, Agg::Sum(value.clone()), all)?;
+                let digits = columns.single(translator, Agg::Max(digits), all)?;
+                let sum = Typed { scale: Scale::Varies(digits.expr), ..sum };
+                let value = match averaged {
+                    false => sum,
+                    true => {
+                        let count = columns.single(translator, Agg::Count(value), all)?;
+                        average(Type::Numeric, translator.numeric(sum)?.expr, count.expr)
+                    }
+                };
+                (if averaged { "avg" } else { "sum" }, value, plain(Type::Numeric))
+            }
+        };
+        Ok(Column { name, ..Column::of(simple, value, conversion) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Functions whose results are numerics.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int32Type};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_expr::ColumnarValue;
@@ -9,7 +9,7 @@ use numeric::Numeric;
 use plan::{ArithOp, Named, Type};
 use protocol::request::FailureKind;
 
-use super::{Collected, Given, Outcome, Output, Values, failure, wide};
+use super::{Collected, Given, Outcome, Output, Values, failure, spread, wide};
 use crate::base::error::QueryError;
 use crate::base::operand::for_number;
 
@@ -25,6 +25,10 @@ pub enum Function {
     ShownWith {
         scale: u8,
     },
+    /// The quotient of a sum and a count. The sum is a decimal of this scale, or a numeric.
+    Average {
+        scale: Option<u8>,
+    },
     Named(Named),
 }
 
@@ -32,6 +36,9 @@ impl Function {
     pub fn named(function: Named, operand: Type) -> Option<Function> {
         match function {
             Named::ShownWith => Some(Function::ShownWith { scale: operand.scale() }),
+            Named::ShownAverage => {
+                Some(Function::Average { scale: (operand != Type::Numeric).then_some(operand.scale()) })
+            }
             _ if operand != Type::Numeric => None,
             Named::Abs
             | Named::Sign
@@ -42,6 +49,7 @@ impl Function {
             | Named::Trunc
             | Named::Fitted
             | Named::WholeQuotient
+            | Named::Spread(_)
             | Named::Sqrt
             | Named::Exp
             | Named::Ln
@@ -63,6 +71,8 @@ pub fn compute(function: Function, args: &[Given], rows: usize, out: &mut impl O
         Function::Negated => each(args, rows, out, |value| Ok(value.neg())),
         Function::OfNumbers { scale } => of_numbers(scale, &args[0], rows, out),
         Function::ShownWith { scale } => shown_with(scale, args, rows, out),
+        Function::Average { scale } => averages(scale, args, rows, out),
+        Function::Named(Named::Spread(of)) => spread::finished(of, args, rows, out),
         Function::Named(Named::Abs) => each(args, rows, out, |value| Ok(value.abs())),
         Function::Named(Named::Sign) => each(args, rows, out, |value| Ok(value.sign())),
         Function::Named(Named::Ceil) => each(args, rows, out, |value| value.ceil().checked().map_err(failure)),
@@ -153,6 +163,25 @@ fn shown_with(scale: u8, args: &[Given], rows: usize, out: &mut impl Output) -> 
     for (row, number) in numbers.into_iter().enumerate() {
         let value = number.filter(|_| shown.is_valid(row));
         out.put(value.map(|number| Numeric::from_decimal(number, scale).round(shown.value(row))));
+    }
+    Ok(())
+}
+
+/// Computes averages. A sum is null where there is nothing to count.
+fn averages(scale: Option<u8>, args: &[Given], rows: usize, out: &mut impl Output) -> Result<()> {
+    let counts = args[1].to_array(rows)?;
+    let counts = counts.as_primitive::<Int64Type>().values();
+    let average = |sum: &Numeric, row: usize| sum.div(&Numeric::from_i64(counts[row])).map_err(failure);
+    let Some(scale) = scale else {
+        let sums = Values::of(&args[0])?;
+        for row in 0..rows {
+            out.put(sums.get(row)?.map(|sum| average(&sum, row)).transpose()?);
+        }
+        return Ok(());
+    };
+    let sums = args[0].to_array(rows)?;
+    for (row, sum) in for_number!(sums.data_type(), T => Ok(wide::<T>(&sums)))?.into_iter().enumerate() {
+        out.put(sum.map(|sum| average(&Numeric::from_decimal(sum, scale), row)).transpose()?);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 mod giving;
 mod leaving;
-pub mod spread;
+mod spread;
 
 use std::borrow::Cow;
 use std::sync::Arc;

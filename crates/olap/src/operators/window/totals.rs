@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type};
-use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, Int32Array, Int64Array, StringViewArray};
+use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, Int32Array, Int64Array};
 use arrow_buffer::NullBuffer;
 use datafusion_common::error::Result;
 use plan::FailureKind;
@@ -47,8 +47,10 @@ pub enum Total {
     },
     Numerics,
     Intervals,
-    /// See [`plan::Agg::Spread`].
-    Spread,
+    /// See [`plan::Agg::Spread`]; `scale` is the values'.
+    Spread {
+        scale: u8,
+    },
     Reals,
     Floats(FloatAgg),
     Bits(BitAgg),
@@ -66,7 +68,7 @@ impl Total {
             Total::Integers { narrow } => integers(values, frames, narrow),
             Total::Numerics => numerics(values, frames),
             Total::Intervals => intervals(values, frames),
-            Total::Spread => spread(values, frames),
+            Total::Spread { scale } => spread(values, frames, scale),
             Total::Reals => {
                 let sums = fold(frames, floats(values), with_real, cancellation)?;
                 Ok(Arc::new(Float64Array::from(sums)))
@@ -177,11 +179,12 @@ fn intervals(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<A
     Ok(Arc::new(sums.collect::<Result<Decimal128Array>>()?.with_data_type(RAW_DECIMAL)))
 }
 
-fn spread(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<ArrayRef> {
+fn spread(values: &ArrayRef, frames: impl Iterator<Item = Frame>, scale: u8) -> Result<ArrayRef> {
     for_number!(values.data_type(), T => {
         let values = values.as_primitive::<T>();
-        let (mut moments, mut sliding) = (Moments::default(), Sliding::default());
-        let texts = frames.map(|frame| {
+        let (mut moments, mut sliding, mut out) =
+            (Moments::default(), Sliding::default(), Collected::with_capacity(0));
+        for frame in frames {
             sliding.to(frame, |row, enters| {
                 if values.is_null(row) {
                     return Ok(());
@@ -189,9 +192,9 @@ fn spread(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<Arra
                 let value = <T as Summand>::widen(values.value(row));
                 if enters { moments.add(value) } else { moments.remove(value) }
             })?;
-            moments.result()
-        });
-        Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
+            out.push(moments.result(scale)?.as_ref());
+        }
+        Ok(out.finish())
     })
 }
 
@@ -380,10 +383,12 @@ mod tests {
     #[test]
     fn squares_are_taken_back() {
         let values: ArrayRef = Arc::new(Decimal128Array::from(vec![Some(3), None, Some(1 << 90), Some(5)]));
-        let spreads = of(Total::Spread, values, vec![[0..4, 4..4, 4..4], [3..4, 4..4, 4..4], [0..2, 3..3, 3..4]]);
-        let spreads = spreads.as_string_view();
-        // 2 · (9 + 25) − 8²
-        assert_eq!((spreads.value(1), spreads.value(2)), ("0", "4"));
+        let frames = vec![[0..4, 4..4, 4..4], [3..4, 4..4, 4..4], [0..2, 3..3, 3..4]];
+        let spreads = of(Total::Spread { scale: 1 }, values, frames);
+        let spreads = spreads.as_binary_view().iter().map(|key| decoded(key.unwrap()).unwrap().to_string());
+        // 3 · (3² + 2¹⁸⁰ + 5²) − (3 + 2⁹⁰ + 5)²; 0; 2 · (3² + 5²) − 8²
+        let expected = ["30649910817317777167166940344935777386713938459812168.06", "0.00", "0.04"];
+        assert!(spreads.eq(expected));
     }
 
     #[test]

@@ -191,7 +191,7 @@ pub(super) fn exact_sum(values: &[Literal]) -> Result<Option<i128>, Raised> {
 }
 
 /// The number of values times the sum of their squares, less the square of their sum.
-pub(super) fn spread(values: &[Literal]) -> Result<Option<String>, Raised> {
+pub(super) fn spread(values: &[Literal], scale: u8) -> Result<Option<Literal>, Raised> {
     let numbers: Vec<i256> = values.iter().map(|value| i256::from_i128(decimal(value).unwrap())).collect();
     let (mut sum, mut squares) = (i256::ZERO, i256::ZERO);
     for number in &numbers {
@@ -200,8 +200,9 @@ pub(super) fn spread(values: &[Literal]) -> Result<Option<String>, Raised> {
     }
     let count = i256::from_i128(numbers.len() as i128);
     let difference = count.checked_mul(squares).zip(sum.checked_mul(sum)).and_then(|(a, b)| a.checked_sub(b));
-    let text = difference.ok_or(Raised)?.to_string();
-    Ok((!values.is_empty()).then_some(text))
+    let digits = difference.ok_or(Raised)?.to_string();
+    let shown: numeric::Numeric = format!("{digits}e-{}", 2 * scale).parse().unwrap();
+    Ok((!values.is_empty()).then(|| numerics::literal(&shown.round((2 * scale).into()))))
 }
 
 pub(super) fn combined(bits: BitAgg, a: Literal, b: Literal) -> Literal {

@@ -122,9 +122,11 @@ pub enum Named {
     ToBool,
     /// The number of rows in a subquery that is used as a value; an error if there are several.
     OnlyRow,
-    /// The quotient of a sum and a count, to the digit to which PostgreSQL rounds.
+    /// The quotient of a sum and a count, to the digit to which PostgreSQL rounds, for comparisons.
     Average,
-    /// Variance or standard deviation from the columns of [`crate::Agg::Spread`], and twice the scale of its argument.
+    /// The quotient of a sum and a count as PostgreSQL shows it.
+    ShownAverage,
+    /// Variance or standard deviation from the two columns of [`crate::Agg::Spread`].
     Spread(Spread),
     /// A numeric from PostgreSQL's stored form; the next one is the reverse.
     FromStored,

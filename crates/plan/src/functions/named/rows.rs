@@ -65,7 +65,7 @@ const MICROS: Rule = Rule::Is(Type::Decimal64 { scale: 6 });
 
 const OUT_OF_RANGE: &[FailureKind] =
     &[FailureKind::SmallintOutOfRange, FailureKind::IntegerOutOfRange, FailureKind::BigintOutOfRange];
-const SUMS: &[Takes] = &[Takes::Only(Type::Text), Takes::Only(Type::Int64), Takes::Only(Type::Int32)];
+const NUMERIC_AND_COUNT: &[Takes] = &[Takes::Any(Kind::Numeric), Takes::Only(Type::Int64)];
 const QUOTIENT: &[Takes] = &[Takes::Any(Kind::Decimal), Takes::Only(Type::Int64)];
 const AVERAGE: Rule = Rule::Is(Type::Decimal128 { scale: AVERAGE_SCALE });
 const TOO_WIDE: &[FailureKind] = &[FailureKind::DecimalTooWide];
@@ -263,12 +263,14 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(ToInt64, "decimal to bigint", &[Any(Decimal)], Rule::Is(Type::Int64), OUT_OF_RANGE),
         named(OnlyRow, "only row of bigint", &[Only(Type::Int64)], Rule::Same, SEVERAL),
         named(Average, "average(decimal, bigint)", QUOTIENT, AVERAGE, TOO_WIDE),
+        named(ShownAverage, "decimal by bigint", QUOTIENT, TO_NUMERIC, &[]),
+        named(ShownAverage, "numeric by bigint", NUMERIC_AND_COUNT, TO_NUMERIC, &[]),
         named(ToFloat, "decimal to float", DECIMAL, Rule::Is(Type::Float64), &[]),
         named(ToBool, "integer to bool", &[Only(Type::Int32)], BOOL, &[]),
-        named(Spread(VarPop), "var_pop of exact sums", SUMS, TO_NUMERIC, &[]),
-        named(Spread(VarSamp), "var_samp of exact sums", SUMS, TO_NUMERIC, &[]),
-        named(Spread(StddevPop), "stddev_pop of exact sums", SUMS, TO_NUMERIC, &[]),
-        named(Spread(StddevSamp), "stddev_samp of exact sums", SUMS, TO_NUMERIC, &[]),
+        named(Spread(VarPop), "var_pop of exact sums", NUMERIC_AND_COUNT, TO_NUMERIC, &[]),
+        named(Spread(VarSamp), "var_samp of exact sums", NUMERIC_AND_COUNT, TO_NUMERIC, &[]),
+        named(Spread(StddevPop), "stddev_pop of exact sums", NUMERIC_AND_COUNT, TO_NUMERIC, &[]),
+        named(Spread(StddevSamp), "stddev_samp of exact sums", NUMERIC_AND_COUNT, TO_NUMERIC, &[]),
         named(Extract(Field::Millennium), "extract(millennium from date)", DATE, WHOLE, INFINITE),
         named(Extract(Field::Century), "extract(century from date)", DATE, WHOLE, INFINITE),
         named(Extract(Field::Decade), "extract(decade from date)", DATE, WHOLE, INFINITE),
