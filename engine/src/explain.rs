@@ -29,7 +29,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::
     }
     match query::bind(peer, shared, &request.query, Instant::now(), &Arc::default(), None)? {
         Err(refusal) => peer.refuse(&refusal),
-        Ok(bound) => match outline(shared, request, bound.tables) {
+        Ok(tables) => match outline(shared, request, tables.views) {
             Ok(plan) => peer.send(Kind::Plan, &plan),
             Err(failure) => peer.send(Kind::Failed, &failure),
         },

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use colstore::{Forked, Lease, Served, TableRequest, TableView};
+use colstore::{Forked, Lease, Served, TableRequest, TableView, Undone};
 use futures::StreamExt;
 use futures::future::{Either, select};
 use olap::{Cancellation, JoinOrder, Manner, Reservation, Running, Runtime};
@@ -45,7 +45,7 @@ use crate::peer::{Gone, Peer};
 use crate::room::{self, LongRows};
 use crate::shared::Shared;
 use crate::stats::Outcome;
-use crate::writer::{Bound, Command, Fork, ServeRequest, Tables};
+use crate::writer::{Command, Fork, ServeReply, ServeRequest, Taken};
 
 /// How long the first rows wait for the end of the result.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -67,31 +67,29 @@ struct Piece {
     _memory: Option<Reservation>,
 }
 
-/// Tables as a query's snapshot sees them: views, or a child that has them.
-pub struct Snapshotted {
-    pub tables: Vec<Arc<dyn TableView>>,
+/// The tables of a query as its snapshot sees them: views, or a child that has them.
+pub struct QueryTables {
+    pub views: Vec<Arc<dyn TableView>>,
     child: Option<Arc<Forked>>,
     scanned_rows: u64,
-    undone_transactions: u64,
-    undone_changes: u64,
+    undone: Undone,
     waited: Duration,
     snapshot: Duration,
 }
 
-impl Snapshotted {
+impl QueryTables {
     /// Takes back the changes that the snapshot does not see, unless that was done before.
-    fn of(Bound { tables, waited, snapshot }: Bound) -> Result<Snapshotted, Refusal> {
+    fn of(ServeReply { taken, waited, snapshot }: ServeReply) -> Result<QueryTables, Refusal> {
         let start = Instant::now();
-        Ok(match tables {
-            Tables::Columns(bound) => {
-                let Served { tables, undone_transactions, undone_changes } = bound.settle()?;
-                let scanned_rows = tables.iter().map(|table| table.row_count()).sum();
+        Ok(match taken {
+            Taken::Snapshots(snapshots) => {
+                let Served { tables: views, undone } = Served::settled(snapshots)?;
+                let scanned_rows = views.iter().map(|view| view.row_count()).sum();
                 let snapshot = snapshot + start.elapsed();
-                Snapshotted { tables, child: None, scanned_rows, undone_transactions, undone_changes, waited, snapshot }
+                QueryTables { views, child: None, scanned_rows, undone, waited, snapshot }
             }
-            Tables::Child { child, scanned_rows, undone_transactions, undone_changes } => {
-                let (tables, child) = (Vec::new(), Some(child));
-                Snapshotted { tables, child, scanned_rows, undone_transactions, undone_changes, waited, snapshot }
+            Taken::Child { child, scanned_rows, undone } => {
+                QueryTables { views: Vec::new(), child: Some(child), scanned_rows, undone, waited, snapshot }
             }
         })
     }
@@ -150,16 +148,16 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
         Err(Unplanned::Failed(failure)) => return Ok(End::Failed(failure)),
     };
     let lease = Arc::<Lease>::default();
-    let bound = match bind(peer, shared, &request, arrived, &lease, task.as_ref().map(Task::fork))? {
-        Ok(bound) => bound,
+    let tables = match bind(peer, shared, &request, arrived, &lease, task.as_ref().map(Task::fork))? {
+        Ok(tables) => tables,
         Err(refusal) => return Ok(End::Refused(refusal)),
     };
     let ready = Ready {
         mechanism: task.as_ref().map_or(shared.mechanism, |_| shared.snapshots_by()).into(),
-        waited_us: micros(bound.waited),
-        snapshot_us: micros(bound.snapshot),
-        undone_transactions: bound.undone_transactions,
-        undone_changes: bound.undone_changes,
+        waited_us: micros(tables.waited),
+        snapshot_us: micros(tables.snapshot),
+        undone_transactions: tables.undone.transactions,
+        undone_changes: tables.undone.changes,
     };
     peer.send(Kind::Ready, &ready)?;
     let start = Instant::now();
@@ -174,10 +172,10 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
         Ok(room) => room,
         Err(failure) => return Ok(End::Failed(failure)),
     };
-    let scanned_rows = bound.scanned_rows;
+    let scanned_rows = tables.scanned_rows;
     let QueryRequest { mut plan, params, observed, random_joins, disk_bytes, .. } = request;
     let mut forked = None;
-    if let (Some(task), Some(child)) = (task, bound.child) {
+    if let (Some(task), Some(child)) = (task, tables.child) {
         match task.answer(peer, shared, child, scanned_rows)? {
             Ok((rest, told)) => (plan, sent, forked) = (rest.plan, Sent::of(vec![rest.groups]), Some(told)),
             Err(failure) => return Ok(End::Failed(failure)),
@@ -189,7 +187,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
     let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
     let cancellation = Cancellation::default();
     let manner = Manner { observed, order: join_order(random_joins), disk_bytes };
-    let work = Work { plan, params, tables: bound.tables, sent, manner };
+    let work = Work { plan, params, tables: tables.views, sent, manner };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);
     lease.when_revoked({
@@ -251,7 +249,7 @@ pub fn bind(
     arrived: Instant,
     lease: &Arc<Lease>,
     fork: Option<Fork>,
-) -> Result<Result<Snapshotted, Refusal>, Gone> {
+) -> Result<Result<QueryTables, Refusal>, Gone> {
     let tables = match tables(request) {
         Ok(tables) => tables,
         Err(what) => return Ok(Err(Refusal::Protocol { what: what.into() })),
@@ -268,8 +266,8 @@ pub fn bind(
         reply,
     }));
     // Without an answer, the writer is gone, and the process will end soon.
-    let bound = peer.attend(answer)?.map_err(|_| Gone)?;
-    Ok(bound.and_then(Snapshotted::of))
+    let reply = peer.attend(answer)?.map_err(|_| Gone)?;
+    Ok(reply.and_then(QueryTables::of))
 }
 
 /// Passes the result on to the client as it comes, except for its end, which is returned.

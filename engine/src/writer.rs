@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use colstore::{Forked, Lease, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableRequest};
+use colstore::{
+    Forked, Lease, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableRequest, TableSnapshot, Undone,
+};
 use olap::Work;
 use protocol::Snapshot;
 use protocol::control::{Settings, ToWorker};
@@ -49,7 +51,7 @@ pub struct ServeRequest {
     /// Given if a child is wanted, and not views.
     pub fork: Option<Fork>,
     /// Closed if the asking thread is gone.
-    pub reply: oneshot::Sender<Result<Bound, Refusal>>,
+    pub reply: oneshot::Sender<Result<ServeReply, Refusal>>,
 }
 
 /// A request to the writer to fork.
@@ -58,11 +60,22 @@ pub struct Fork {
     pub reply_bytes: usize,
 }
 
-/// A query bound to its column snapshot.
-pub struct Bound {
-    pub tables: Tables,
+/// The answer to a request.
+pub struct ServeReply {
+    pub taken: Taken,
     pub waited: Duration,
     pub snapshot: Duration,
+}
+
+/// The tables of a query.
+pub enum Taken {
+    Snapshots(Vec<TableSnapshot>),
+    /// A child process that has the tables as S sees them.
+    Child {
+        child: Arc<Forked>,
+        scanned_rows: u64,
+        undone: Undone,
+    },
 }
 
 pub struct WriterStatus {
@@ -252,15 +265,7 @@ impl Writer {
     }
 }
 
-/// The tables of a bound query.
-pub enum Tables {
-    /// Views from which invisible changes were not taken back yet.
-    Columns(colstore::Bound),
-    /// A child process that has the tables.
-    Child { child: Arc<Forked>, scanned_rows: u64, undone_transactions: u64, undone_changes: u64 },
-}
-
-/// Binds a query to its tables. Bound views that are dropped before this returns do not hold up the writer. A child
+/// Binds a query to its tables. Views that are dropped before this returns do not hold up the writer. A child
 /// must find the tables as S sees them, so changes that S does not see are taken back before the fork.
 fn bind(
     store: &mut Store,
@@ -269,19 +274,19 @@ fn bind(
     lease: Arc<Lease>,
     fork: Option<Fork>,
     arrived: Instant,
-) -> Result<Bound, Refusal> {
+) -> Result<ServeReply, Refusal> {
     let start = Instant::now();
     let waited = start.duration_since(arrived);
-    let bound = store.bind(snapshot, tables, Some(lease))?;
-    let tables = match fork {
-        None => Tables::Columns(bound),
+    let snapshots = store.bind(snapshot, tables, Some(lease))?;
+    let taken = match fork {
+        None => Taken::Snapshots(snapshots),
         Some(Fork { mut work, reply_bytes }) => {
-            let Served { tables, undone_transactions, undone_changes } = bound.settle()?;
+            let Served { tables, undone } = Served::settled(snapshots)?;
             let scanned_rows = tables.iter().map(|table| table.row_count()).sum();
             tables.iter().try_for_each(|table| work.read(&**table))?;
             let child = store.fork(*work, reply_bytes)?;
-            Tables::Child { child, scanned_rows, undone_transactions, undone_changes }
+            Taken::Child { child, scanned_rows, undone }
         }
     };
-    Ok(Bound { tables, waited, snapshot: start.elapsed() })
+    Ok(ServeReply { taken, waited, snapshot: start.elapsed() })
 }

@@ -157,7 +157,7 @@ fn main() {
             let start = Instant::now();
             let served = store.serve(&Snapshot::new(xid, vec![]), &request).expect("served");
             let time = start.elapsed().as_secs_f64() * 1e6;
-            println!("{name}: serve with {} changes to take back: {time:.0} us", served.undone_changes);
+            println!("{name}: serve with {} changes to take back: {time:.0} us", served.undone.changes);
             xid += count;
         }
     }

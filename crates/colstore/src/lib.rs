@@ -37,5 +37,6 @@ pub use cells::codes::select::Distinct;
 pub use read::survey::Survey;
 pub use read::view::{Chunk, ChunkRows, TableView};
 pub use snapmem::{Errand, Mechanism, OutOfMemory};
-pub use store::{Bound, Forked, Limits, NoAnswer, Served, Sink, Store, StoreStatus};
+pub use store::{Forked, Limits, NoAnswer, Served, Sink, Store, StoreStatus};
 pub use table::request::{TableChanges, TableRequest};
+pub use table::serve::{TableSnapshot, Undone};

@@ -27,7 +27,7 @@ use crate::rows::Fault;
 use crate::table::Table;
 use crate::table::agenda::Agenda;
 use crate::table::request::TableRequest;
-use crate::table::serve::BoundTable;
+use crate::table::serve::{TableSnapshot, Undone};
 
 /// All mirrored tables of a database. One thread owns it; views may go to any thread.
 #[derive(Debug)]
@@ -58,30 +58,24 @@ pub struct Limits {
     pub undo_seconds: u64,
 }
 
-/// The tables of a request, before anything has been taken back for S.
-#[derive(Debug)]
-pub struct Bound(Vec<BoundTable>);
+/// The tables of a request, all as S sees them.
+#[derive(Debug, Default)]
+pub struct Served {
+    pub tables: Vec<Arc<dyn TableView>>,
+    pub undone: Undone,
+}
 
-impl Bound {
+impl Served {
     /// Takes back the changes that S does not see. It runs in the requesting thread, which may be any thread.
-    pub fn settle(self) -> Result<Served, Refusal> {
-        let mut served = Served { tables: Vec::new(), undone_transactions: 0, undone_changes: 0 };
-        for table in self.0 {
-            let past = table.settle()?;
-            served.tables.push(Arc::new(past.view));
-            served.undone_transactions += past.undone_transactions;
-            served.undone_changes += past.undone_changes;
+    pub fn settled(tables: Vec<TableSnapshot>) -> Result<Served, Refusal> {
+        let mut served = Served::default();
+        for table in tables {
+            let (view, undone) = table.settle()?;
+            served.tables.push(Arc::new(view));
+            served.undone += undone;
         }
         Ok(served)
     }
-}
-
-/// The tables of a request, all as S sees them.
-#[derive(Debug)]
-pub struct Served {
-    pub tables: Vec<Arc<dyn TableView>>,
-    pub undone_transactions: u64,
-    pub undone_changes: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -214,21 +208,22 @@ impl Store {
         Err(refusal)
     }
 
-    /// Binds the tables of a request. The caller has made sure that the stream's position is at or beyond the request's
-    /// L. The caller may hold the tables until its lease is revoked; without a lease, for as long as it likes.
+    /// Takes snapshots of the tables of a request, before anything is taken back for S. The caller has made sure that
+    /// the stream's position is at or beyond the request's L. The caller may hold the tables until its lease is
+    /// revoked; without a lease, for as long as it likes.
     pub fn bind(
         &mut self,
         snapshot: &Snapshot,
         tables: &[TableRequest],
         lease: Option<Arc<Lease>>,
-    ) -> Result<Bound, Refusal> {
+    ) -> Result<Vec<TableSnapshot>, Refusal> {
         for request in tables {
             let relid = request.relid;
             self.tables.get(&relid).ok_or(Refusal::NotMirrored { relid })?.check(request, snapshot)?;
         }
         let s = Arc::new(snapshot.clone());
         let hold = Hold { _counted: self.alive.clone(), of_query: Arc::default() };
-        let (mut bound, mut beside) = (Bound(Vec::with_capacity(tables.len())), Vec::new());
+        let (mut snapshots, mut beside) = (Vec::with_capacity(tables.len()), Vec::new());
         for request in tables {
             while self.apply_some(request.relid, snapshot) {}
             let relid = request.relid;
@@ -236,17 +231,17 @@ impl Store {
             let table_of_request = table.bind(request, &s, &hold);
             beside.push(table.written.beside());
             table.note_in(&mut self.agenda);
-            bound.0.push(table_of_request?);
+            snapshots.push(table_of_request?);
         }
         if let Some(lease) = lease {
             self.leases.lend(lease, &hold.of_query, beside);
         }
-        Ok(bound)
+        Ok(snapshots)
     }
 
-    /// [`Store::bind`] and [`Bound::settle`] together.
+    /// [`Store::bind`] and [`Served::settled`] together.
     pub fn serve(&mut self, snapshot: &Snapshot, tables: &[TableRequest]) -> Result<Served, Refusal> {
-        self.bind(snapshot, tables, None)?.settle()
+        Served::settled(self.bind(snapshot, tables, None)?)
     }
 
     /// A table's columns as they are now, to be surveyed in another thread.

@@ -1,7 +1,7 @@
 //! A table exactly as a snapshot S sees it.
 //!
 //! The writer takes the snapshot of the columns, and returns it with the changes that have to be taken back. The
-//! requesting thread takes them back ([`Bound::settle`]), so that old snapshots do not hold the writer up.
+//! requesting thread takes them back ([`TableSnapshot::settle`]), so that old snapshots do not hold the writer up.
 //!
 //! The columns contain all applied changes. In a private snapshot of the requested columns, every applied change that S
 //! does not see is taken back, newest first. Inserted rows are masked out, deleted rows are shown again, and old values
@@ -12,6 +12,7 @@
 //! since the mirror may have chosen another one of several equal rows. Such a snapshot is refused.
 
 use std::collections::HashSet;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use plan::Identity;
@@ -32,28 +33,39 @@ use crate::table::{Live, Table};
 
 /// The columns of a table as they were at the request, with the changes that S may not see.
 #[derive(Debug)]
-pub struct BoundTable {
-    past: Past,
-    /// The undo entries, newest first.
-    undo: Vec<Entry>,
-    s: Arc<Snapshot>,
-    /// Whether equal rows are interchangeable (REPLICA IDENTITY FULL).
-    full: bool,
+pub struct TableSnapshot {
     relid: u32,
+    s: Arc<Snapshot>,
+    columns: Vec<ColumnSnapshot>,
+    /// For each position in the layout, the place in `columns`.
+    wanted: Vec<Option<usize>>,
+    /// The places of the requested columns in `columns`.
+    order: Vec<usize>,
     /// The requested columns.
     attnums: Vec<i16>,
-    /// The places of the requested columns in the snapshot.
-    order: Vec<usize>,
     key: Option<Vec<usize>>,
+    live: ExtentsSnapshot,
+    live_counts: Vec<u32>,
     slots: usize,
+    /// The undo entries, newest first.
+    undo: Vec<Entry>,
+    /// Whether equal rows are interchangeable (REPLICA IDENTITY FULL).
+    full: bool,
     hold: Hold,
 }
 
-/// A view, with figures about the changes that had to be taken back for it.
-pub struct ServedTable {
-    pub view: ColumnsView,
-    pub undone_transactions: u64,
-    pub undone_changes: u64,
+/// The number of transactions and changes that were taken back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    pub transactions: u64,
+    pub changes: u64,
+}
+
+impl AddAssign for Undone {
+    fn add_assign(&mut self, other: Undone) {
+        self.transactions += other.transactions;
+        self.changes += other.changes;
+    }
 }
 
 impl Table {
@@ -81,37 +93,108 @@ impl Table {
     }
 
     /// Takes the snapshot. Everything that S sees must have been applied before.
-    pub fn bind(&mut self, request: &TableRequest, s: &Arc<Snapshot>, hold: &Hold) -> Result<BoundTable, Refusal> {
+    pub fn bind(&mut self, request: &TableRequest, s: &Arc<Snapshot>, hold: &Hold) -> Result<TableSnapshot, Refusal> {
         let positions = self.positions(request)?;
         let (relid, full, width) = (self.layout.relid, self.layout.identity == Identity::Full, self.types.len());
         let attnums = positions.iter().map(|&position| self.layout.columns[position].attnum).collect();
         let key = key(&self.layout.identity, &positions);
-        let live = self.live_mut()?;
-        let past = Past::new(&mut live.rows, &positions, width).map_err(out_of_memory)?;
+        let table = self.live_mut()?;
+        let (columns, wanted) = columns(&mut table.rows, &positions, width).map_err(out_of_memory)?;
+        let order = positions.iter().filter_map(|&position| wanted[position]).collect();
+        let live_counts = table.rows.live_counts.clone();
+        let live = table.rows.live.snapshot().map_err(out_of_memory)?;
         // If equal rows are interchangeable, the entries that S sees are needed, too.
-        let undo = live.undo.recent(s).filter(|entry| full || !s.sees(entry.xid)).cloned().collect();
-        let order = positions.iter().filter_map(|&position| past.wanted[position]).collect();
-        let (slots, s, hold) = (live.rows.slots as usize, s.clone(), hold.clone());
+        let undo = table.undo.recent(s).filter(|entry| full || !s.sees(entry.xid)).cloned().collect();
+        let (slots, s, hold) = (table.rows.slots as usize, s.clone(), hold.clone());
         self.is_read(&positions);
-        Ok(BoundTable { past, undo, s, full, relid, attnums, order, key, slots, hold })
+        Ok(TableSnapshot { relid, s, columns, wanted, order, attnums, key, live, live_counts, slots, undo, full, hold })
     }
 }
 
-impl BoundTable {
+/// Snapshots of the columns at these positions, and where each of the layout's `width` columns is among them.
+fn columns(
+    rows: &mut Rows,
+    positions: &[usize],
+    width: usize,
+) -> Result<(Vec<ColumnSnapshot>, Vec<Option<usize>>), OutOfMemory> {
+    let mut columns = Vec::with_capacity(positions.len());
+    let mut wanted = vec![None; width];
+    for &position in positions {
+        // A column may be requested twice.
+        if wanted[position].is_none() {
+            wanted[position] = Some(columns.len());
+            columns.push(rows.columns[position].snapshot()?);
+        }
+    }
+    Ok((columns, wanted))
+}
+
+impl TableSnapshot {
     /// Takes back the changes that S does not see.
-    pub fn settle(self) -> Result<ServedTable, Refusal> {
-        let BoundTable { mut past, undo, s, full, relid, attnums, order, key, slots, hold } = self;
-        if full && inverts_slots(&undo, &s) {
-            return Err(Refusal::SnapshotTooOld { relid });
+    pub fn settle(mut self) -> Result<(ColumnsView, Undone), Refusal> {
+        let undo = std::mem::take(&mut self.undo);
+        if self.full && inverts_slots(&undo, &self.s) {
+            return Err(Refusal::SnapshotTooOld { relid: self.relid });
         }
-        past.take_back(&undo, &s).map_err(out_of_memory)?;
-        let unholdable = order.iter().position(|&index| past.columns[index].has_unholdable());
+        let undone = self.take_back(&undo).map_err(out_of_memory)?;
+        let unholdable = self.order.iter().position(|&index| self.columns[index].has_unholdable());
         if let Some(column) = unholdable {
-            return Err(Refusal::Unholdable { relid, attnum: attnums[column] });
+            return Err(Refusal::Unholdable { relid: self.relid, attnum: self.attnums[column] });
         }
-        let Past { columns, live, live_counts, undone_transactions, undone_changes, .. } = past;
-        let view = ColumnsView::new(columns, order, key, live, live_counts, slots, hold);
-        Ok(ServedTable { view, undone_transactions, undone_changes })
+        let TableSnapshot { columns, order, key, live, live_counts, slots, hold, .. } = self;
+        Ok((ColumnsView::new(columns, order, key, live, live_counts, slots, hold), undone))
+    }
+
+    fn take_back(&mut self, undo: &[Entry]) -> Result<Undone, OutOfMemory> {
+        let (mut undone, mut last) = (Undone::default(), None);
+        for entry in undo {
+            if self.s.sees(entry.xid) {
+                continue;
+            }
+            if last.replace(entry.xid) != Some(entry.xid) {
+                undone.transactions += 1;
+            }
+            for op in entry.ops_newest_first() {
+                undone.changes += 1;
+                self.take_back_one(op)?;
+            }
+        }
+        Ok(undone)
+    }
+
+    fn take_back_one(&mut self, op: Op<'_>) -> Result<(), OutOfMemory> {
+        match op {
+            Op::Insert { slot } => {
+                self.show(slot, false)?;
+                for column in &mut self.columns {
+                    column.patch_unholdable(slot, false)?;
+                }
+            }
+            Op::Delete { slot, unholdable } => {
+                self.show(slot, true)?;
+                for position in unholdable.as_chunks::<2>().0 {
+                    if let Some(index) = self.wanted[u16::from_le_bytes(*position) as usize] {
+                        self.columns[index].patch_unholdable(slot, true)?;
+                    }
+                }
+            }
+            Op::Update { slot, old } => {
+                for (position, cell) in old {
+                    if let Some(index) = self.wanted[position] {
+                        self.columns[index].patch(slot, cell)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, slot: u32, live: bool) -> Result<(), OutOfMemory> {
+        if bitmap::patch(&mut self.live, slot, live)? {
+            let count = &mut self.live_counts[split(slot).0];
+            *count = if live { *count + 1 } else { *count - 1 };
+        }
+        Ok(())
     }
 }
 
@@ -161,82 +244,4 @@ fn inverts_slots(undo: &[Entry], s: &Snapshot) -> bool {
         }
         slots.any(|slot| seen.contains(&slot))
     })
-}
-
-/// A private snapshot from which changes are being taken back.
-#[derive(Debug)]
-struct Past {
-    columns: Vec<ColumnSnapshot>,
-    /// For each position in the layout, the place in `columns`.
-    wanted: Vec<Option<usize>>,
-    live: ExtentsSnapshot,
-    live_counts: Vec<u32>,
-    undone_transactions: u64,
-    undone_changes: u64,
-}
-
-impl Past {
-    fn new(rows: &mut Rows, positions: &[usize], width: usize) -> Result<Past, OutOfMemory> {
-        let mut columns = Vec::with_capacity(positions.len());
-        let mut wanted = vec![None; width];
-        for &position in positions {
-            // A column may be requested twice.
-            if wanted[position].is_none() {
-                wanted[position] = Some(columns.len());
-                columns.push(rows.columns[position].snapshot()?);
-            }
-        }
-        let live_counts = rows.live_counts.clone();
-        let live = rows.live.snapshot()?;
-        Ok(Past { columns, wanted, live, live_counts, undone_transactions: 0, undone_changes: 0 })
-    }
-
-    fn take_back(&mut self, undo: &[Entry], s: &Snapshot) -> Result<(), OutOfMemory> {
-        let mut last = None;
-        for entry in undo.iter().filter(|entry| !s.sees(entry.xid)) {
-            if last.replace(entry.xid) != Some(entry.xid) {
-                self.undone_transactions += 1;
-            }
-            for op in entry.ops_newest_first() {
-                self.undone_changes += 1;
-                self.take_back_one(op)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn take_back_one(&mut self, op: Op<'_>) -> Result<(), OutOfMemory> {
-        match op {
-            Op::Insert { slot } => {
-                self.show(slot, false)?;
-                for column in &mut self.columns {
-                    column.patch_unholdable(slot, false)?;
-                }
-            }
-            Op::Delete { slot, unholdable } => {
-                self.show(slot, true)?;
-                for position in unholdable.as_chunks::<2>().0 {
-                    if let Some(index) = self.wanted[u16::from_le_bytes(*position) as usize] {
-                        self.columns[index].patch_unholdable(slot, true)?;
-                    }
-                }
-            }
-            Op::Update { slot, old } => {
-                for (position, cell) in old {
-                    if let Some(index) = self.wanted[position] {
-                        self.columns[index].patch(slot, cell)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn show(&mut self, slot: u32, live: bool) -> Result<(), OutOfMemory> {
-        if bitmap::patch(&mut self.live, slot, live)? {
-            let count = &mut self.live_counts[split(slot).0];
-            *count = if live { *count + 1 } else { *count - 1 };
-        }
-        Ok(())
-    }
 }

@@ -228,7 +228,7 @@ fn a_million_equal_rows_are_no_burden() {
 fn hold(rig: &mut Rig, layout: &TableLayout) -> (Arc<Lease>, Arc<Mutex<Option<Served>>>) {
     let (lease, now) = (Arc::<Lease>::default(), rig.now());
     let request = rig::request(layout, &[0, 1, 2]);
-    let served = rig.store.bind(&now, &[request], Some(lease.clone())).unwrap().settle().unwrap();
+    let served = Served::settled(rig.store.bind(&now, &[request], Some(lease.clone())).unwrap()).unwrap();
     let held = Arc::new(Mutex::new(Some(served)));
     let leaves = held.clone();
     lease.when_revoked(move || drop(leaves.lock().take()));
@@ -326,7 +326,8 @@ fn the_writer_waits_for_a_holder_that_leaves_late() {
     let mut rig = Rig::new(Limits { memory_bytes: 1 << 20, undo_bytes: 10_000, ..LIMITS });
     rig.load(&layout, &(0..1000).map(|key| simple_row(key, 0, "")).collect::<Vec<_>>());
     let (lease, now) = (Arc::<Lease>::default(), rig.now());
-    let served = rig.store.bind(&now, &[rig::request(&layout, &[0])], Some(lease.clone())).unwrap().settle().unwrap();
+    let served =
+        Served::settled(rig.store.bind(&now, &[rig::request(&layout, &[0])], Some(lease.clone())).unwrap()).unwrap();
     let held = Arc::new(Mutex::new(Some(served)));
     let leaves = held.clone();
     lease.when_revoked(move || {

@@ -165,7 +165,7 @@ fn run(seed: u64, steps: usize, mechanism: Mechanism) -> Outcome {
                 match capture.store.serve(&s, &requests) {
                     Ok(served) => {
                         outcome.served += 1;
-                        outcome.undone += served.undone_changes;
+                        outcome.undone += served.undone.changes;
                         for ((&table, columns), view) in tables.iter().zip(columns).zip(&served.tables) {
                             let view = Kept { view: view.clone(), s: s.clone(), table, columns };
                             view.check(&pg);

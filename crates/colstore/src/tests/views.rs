@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use plan::{Identity, Type};
 
 use super::rig::{self, LIMITS, Rig, Row, Val, simple, simple_row};
-use crate::{CHUNK_ROWS, Limits, Sink};
+use crate::{CHUNK_ROWS, Limits, Served, Sink, Undone};
 
 fn many_rows(count: i64) -> Vec<Row> {
     (0..count).map(|key| simple_row(key, key % 100, &format!("the text of row {key}"))).collect()
@@ -191,7 +191,7 @@ fn columns_come_in_the_order_asked_for() {
     let now = rig.now();
     rig.serve(&layout, &now).unwrap();
     let served = rig.store.serve(&before, &[rig::request(&layout, &[2, 0, 2, 1]), rig::request(&layout, &[])]).unwrap();
-    assert_eq!((served.undone_transactions, served.undone_changes), (2, 2));
+    assert_eq!(served.undone, Undone { transactions: 2, changes: 2 });
     let text = || Val::Text("three".into());
     assert_eq!(rig::rows_of(&served.tables[0]), [vec![text(), Val::Int(1), text(), Val::Int(2)]]);
     assert_eq!(served.tables[0].types(), [Type::Text, Type::Int64, Type::Text, Type::Int32]);
@@ -288,11 +288,11 @@ fn what_is_taken_back_later_is_what_was_there_before() {
     let mut now = rows.clone();
     (0..200).for_each(|step| change(&mut rig, &mut now, step));
     let columns: Vec<usize> = (0..layout.columns.len()).collect();
-    let bound = rig.store.bind(&before, &[rig::request(&layout, &columns)], None).unwrap();
+    let snapshots = rig.store.bind(&before, &[rig::request(&layout, &columns)], None).unwrap();
     (200..5000).for_each(|step| change(&mut rig, &mut now, step));
     assert!(rig.serve(&layout, &before).is_err(), "the undo is gone");
-    let served = bound.settle().unwrap();
-    assert_eq!((served.undone_transactions, served.undone_changes), (200, 600));
+    let served = Served::settled(snapshots).unwrap();
+    assert_eq!(served.undone, Undone { transactions: 200, changes: 600 });
     let mut rows = rows;
     rows.sort();
     assert_eq!(rig::rows_of(&served.tables[0]), rows);

@@ -13,12 +13,12 @@ use super::inner_join::{comparison, sides};
 use super::stage::Stage;
 use crate::expr::Lowering;
 use crate::functions::numbers::decimals;
-use crate::operators::join::{Bound, Limit, Ranked, Ranking};
+use crate::operators::join::{Inequality, Limit, Ranked, Ranking};
 
 /// A condition by which partners can be looked up.
 struct Candidate<'a> {
     condition: &'a Expr,
-    bound: Bound,
+    bound: Inequality,
     build: &'a Expr,
     probe: &'a Expr,
     /// How values of the build side, and of the probe side, become ranks.
@@ -87,10 +87,10 @@ impl Builder<'_> {
         // The rank for an error may also be the rank of a value, so a strict bound could remove the row with the error.
         let is_strict = tells_apart && !condition.can_raise();
         let bound = match op {
-            CmpOp::Gt if is_strict => Bound::MoreThan,
-            CmpOp::Lt if is_strict => Bound::LessThan,
-            CmpOp::Gt | CmpOp::Ge => Bound::AtLeast,
-            CmpOp::Lt | CmpOp::Le => Bound::AtMost,
+            CmpOp::Gt if is_strict => Inequality::MoreThan,
+            CmpOp::Lt if is_strict => Inequality::LessThan,
+            CmpOp::Gt | CmpOp::Ge => Inequality::AtLeast,
+            CmpOp::Lt | CmpOp::Le => Inequality::AtMost,
             CmpOp::Eq | CmpOp::Ne => return None,
         };
         Some(Candidate { condition, bound, build, probe, rankings })

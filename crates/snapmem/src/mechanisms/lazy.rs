@@ -28,14 +28,14 @@ use crate::memory::run::Run;
 
 /// A region whose snapshots are made when they are first read, or when the region is about to change.
 pub struct LazyRegion {
-    place: Place,
+    held: Held,
     pool: Pool,
     /// The number of living declared snapshots.
     live: Arc<AtomicU64>,
 }
 
 /// The place of the region.
-enum Place {
+enum Held {
     /// The region is here: it may have changed since the last declaration.
     Here(Box<dyn Region>),
     /// The region is in the point: it has not changed since the last declaration.
@@ -77,47 +77,47 @@ impl State {
 
 impl LazyRegion {
     pub fn new(region: Box<dyn Region>, pool: &Pool) -> LazyRegion {
-        LazyRegion { place: Place::Here(region), pool: pool.clone(), live: Arc::default() }
+        LazyRegion { held: Held::Here(region), pool: pool.clone(), live: Arc::default() }
     }
 
     /// The region for reading.
     fn look<T>(&self, at: impl FnOnce(&dyn Region) -> T) -> T {
-        match &self.place {
-            Place::Here(region) => at(&**region),
-            Place::Declared(point) => at(point.0.lock().region()),
+        match &self.held {
+            Held::Here(region) => at(&**region),
+            Held::Declared(point) => at(point.0.lock().region()),
         }
     }
 
     /// The region for writing. A snapshot that was declared before is made first.
     #[inline]
     fn change(&mut self) -> Result<&mut dyn Region, Error> {
-        if let Place::Declared(point) = &self.place {
+        if let Held::Declared(point) = &self.held {
             let mut state = point.0.lock();
             if state.declared > 0 {
                 state.make()?;
             }
             let region = state.region.take().expect("it lies here until the writer takes it");
             drop(state);
-            self.place = Place::Here(region);
+            self.held = Held::Here(region);
         }
-        match &mut self.place {
-            Place::Here(region) => Ok(&mut **region),
-            Place::Declared(_) => unreachable!("the region has just been taken out"),
+        match &mut self.held {
+            Held::Here(region) => Ok(&mut **region),
+            Held::Declared(_) => unreachable!("the region has just been taken out"),
         }
     }
 
     /// The point of the present moment.
     fn declare(&mut self) -> &Arc<Point> {
-        if let Place::Here(_) = self.place {
+        if let Held::Here(_) = self.held {
             let state = State { region: None, made: None, declared: 0, abandoned: false };
             let point = Arc::new(Point(Mutex::new(state)));
-            if let Place::Here(region) = std::mem::replace(&mut self.place, Place::Declared(point.clone())) {
+            if let Held::Here(region) = std::mem::replace(&mut self.held, Held::Declared(point.clone())) {
                 point.0.lock().region = Some(region);
             }
         }
-        match &self.place {
-            Place::Declared(point) => point,
-            Place::Here(_) => unreachable!("the region has just been put into a point"),
+        match &self.held {
+            Held::Declared(point) => point,
+            Held::Here(_) => unreachable!("the region has just been put into a point"),
         }
     }
 }
@@ -163,7 +163,7 @@ impl Region for LazyRegion {
 
 impl Drop for LazyRegion {
     fn drop(&mut self) {
-        if let Place::Declared(point) = &self.place {
+        if let Held::Declared(point) = &self.held {
             let mut state = point.0.lock();
             state.abandoned = true;
             let needless = if state.made.is_some() { state.region.take() } else { None };

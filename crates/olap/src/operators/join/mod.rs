@@ -54,4 +54,4 @@ mod words;
 pub use self::exec::JoinExec;
 pub use self::plan::{Join, Limit};
 pub use self::ranks::{Ranked, Ranking};
-pub use self::shape::{Bound, First, Given, Key};
+pub use self::shape::{First, Given, Inequality, Key};

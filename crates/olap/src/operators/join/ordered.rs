@@ -13,7 +13,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array};
 
-use super::shape::Bound;
+use super::shape::Inequality;
 use super::table::Table;
 use super::words::Packing;
 
@@ -26,7 +26,7 @@ pub struct Ordered {
     /// The start of each group, and the end of the last one.
     pub starts: Vec<u32>,
     /// For each limit, the running extreme that grows with the rows of a group.
-    pub limits: Vec<(Bound, Vec<i64>)>,
+    pub limits: Vec<(Inequality, Vec<i64>)>,
 }
 
 impl Ordered {
@@ -56,8 +56,8 @@ impl Ordered {
                 }
                 let rank = ranks.value(at);
                 let less = grown[*from as usize..*to as usize].partition_point(|grown| match bound {
-                    Bound::AtLeast | Bound::LessThan => *grown < rank,
-                    Bound::MoreThan | Bound::AtMost => *grown <= rank,
+                    Inequality::AtLeast | Inequality::LessThan => *grown < rank,
+                    Inequality::MoreThan | Inequality::AtMost => *grown <= rank,
                 });
                 match bound.is_lower() {
                     true => *from += less as u32,

@@ -9,7 +9,7 @@ use datafusion_common::error::Result;
 use super::built::{Built, Finder};
 use super::layout::places_kept;
 use super::ordered::Ordered;
-use super::shape::{Bound, Shape};
+use super::shape::{Inequality, Shape};
 use super::table::Table;
 use super::words::{NONE, Packing};
 
@@ -38,7 +38,8 @@ pub fn in_order(shape: &Shape, rows: usize, mut columns: Vec<ArrayRef>, packing:
         sort(&mut known, &words, ranks.values());
     }
     let (groups, starts) = grouped(&known, &words, &packing);
-    let growing = |(bound, ranks): (&Bound, &&Int64Array)| (*bound, growing(*bound, &known, &starts, ranks.values()));
+    let growing =
+        |(bound, ranks): (&Inequality, &&Int64Array)| (*bound, growing(*bound, &known, &starts, ranks.values()));
     let limits = shape.bounds.iter().zip(&ranks).map(growing).collect();
     let ordered = Finder::Ordered(Ordered { packing, groups, starts, limits });
 
@@ -68,7 +69,7 @@ fn grouped(rows: &[u32], words: &[u64], packing: &Packing) -> (Table, Vec<u32>) 
 }
 
 /// The limit by whose ranks rows are sorted. If there are two limits between which values lie, it is one of these.
-fn key_of(bounds: &[Bound], ranks: &[&Int64Array]) -> usize {
+fn key_of(bounds: &[Inequality], ranks: &[&Int64Array]) -> usize {
     let is_other_end = |at: usize, other: usize| {
         bounds[at].is_lower() != bounds[other].is_lower() && ranks[at].values() == ranks[other].values()
     };
@@ -87,7 +88,7 @@ fn sort(rows: &mut [u32], words: &[u64], ranks: &[i64]) {
 }
 
 /// A limit's ranks in the order of the rows. Within a group, each is the greatest so far, or the least from there on.
-fn growing(bound: Bound, rows: &[u32], starts: &[u32], ranks: &[i64]) -> Vec<i64> {
+fn growing(bound: Inequality, rows: &[u32], starts: &[u32], ranks: &[i64]) -> Vec<i64> {
     let mut grown: Vec<i64> = rows.iter().map(|row| ranks[*row as usize]).collect();
     for group in starts.windows(2) {
         let group = &mut grown[group[0] as usize..group[1] as usize];
@@ -124,16 +125,16 @@ mod tests {
     use crate::operators::join::layout::Layout;
     use crate::operators::join::shape::Given;
 
-    const ALL: [Bound; 4] = [Bound::AtLeast, Bound::MoreThan, Bound::AtMost, Bound::LessThan];
+    const ALL: [Inequality; 4] = [Inequality::AtLeast, Inequality::MoreThan, Inequality::AtMost, Inequality::LessThan];
 
     type Numbers = Vec<Option<i64>>;
 
-    fn holds(bound: Bound, build: i64, probe: i64) -> bool {
+    fn holds(bound: Inequality, build: i64, probe: i64) -> bool {
         match bound {
-            Bound::AtLeast => build >= probe,
-            Bound::MoreThan => build > probe,
-            Bound::AtMost => build <= probe,
-            Bound::LessThan => build < probe,
+            Inequality::AtLeast => build >= probe,
+            Inequality::MoreThan => build > probe,
+            Inequality::AtMost => build <= probe,
+            Inequality::LessThan => build < probe,
         }
     }
 
@@ -145,7 +146,7 @@ mod tests {
     }
 
     /// A join whose sides have a column for each limit, and then one for each key.
-    fn shape(kind: JoinType, bounds: &[Bound], keys: usize) -> Shape {
+    fn shape(kind: JoinType, bounds: &[Inequality], keys: usize) -> Shape {
         let all = bounds.len() + keys;
         let schema =
             Schema::new((0..all).map(|at| Field::new(format!("c{at}"), DataType::Int64, true)).collect::<Vec<_>>());
@@ -185,7 +186,7 @@ mod tests {
     fn no_partner_is_left_out() {
         for (seed, limits) in (1..).zip([1, 2, 3].into_iter().cycle().take(120)) {
             let keys = seed as usize / 3 % 2;
-            let bounds: Vec<Bound> =
+            let bounds: Vec<Inequality> =
                 (0..limits).map(|at| ALL[(seed as usize * 7 + at * (1 + seed as usize)) % 4]).collect();
             let shape = shape(JoinType::Inner, &bounds, keys);
             let rows = if keys == 0 { [0, 1, 40, 200][seed as usize % 4] } else { 500 };
@@ -216,7 +217,7 @@ mod tests {
     fn between_two_values_of_a_row_that_do_not_overlap_is_one_candidate() {
         // Periods: the build side's lower value and higher value, in the other order; the probe side has the same value
         // for both.
-        let periods = shape(JoinType::Inner, &[Bound::AtMost, Bound::AtLeast], 0);
+        let periods = shape(JoinType::Inner, &[Inequality::AtMost, Inequality::AtLeast], 0);
         let lower: Numbers = (0..100).map(|row| Some(row * 37 % 100 * 10)).collect();
         let higher = lower.iter().map(|low| Some((*low)? + 9)).collect();
         let (build, found) = built(&periods, &[lower, higher]);
@@ -228,7 +229,7 @@ mod tests {
             assert_eq!(range.collect::<Vec<_>>(), Vec::from_iter(expected), "{value}");
         }
         // A value of the build side lies between two of the probe side.
-        let between = shape(JoinType::Inner, &[Bound::AtLeast, Bound::LessThan], 0);
+        let between = shape(JoinType::Inner, &[Inequality::AtLeast, Inequality::LessThan], 0);
         let same: Numbers = (0..100).map(|row| Some(row * 37 % 100)).collect();
         let (_, found) = built(&between, &[same.clone(), same]);
         let probe = [vec![Some(10), Some(98), Some(5), None], vec![Some(20), Some(1000), Some(5), Some(7)]];
@@ -240,14 +241,14 @@ mod tests {
         for (kind, kept) in
             [(JoinType::Inner, 2), (JoinType::Left, 3), (JoinType::LeftSemi, 2), (JoinType::LeftAnti, 3)]
         {
-            let (build, _) = built(&shape(kind, &[Bound::AtLeast], 0), &[vec![Some(7), None, Some(3)]]);
+            let (build, _) = built(&shape(kind, &[Inequality::AtLeast], 0), &[vec![Some(7), None, Some(3)]]);
             assert_eq!(build[0], [Some(3), Some(7), None][..kept], "{kind:?}");
         }
     }
 
     #[test]
     fn few_rows_of_each_key_are_not_sorted() {
-        let shape = shape(JoinType::Inner, &[Bound::AtLeast], 1);
+        let shape = shape(JoinType::Inner, &[Inequality::AtLeast], 1);
         let keyed = |keys: i64| [numbers(5, 2000, 50), (0..2000).map(|row| Some(row % keys)).collect()];
         let is_sorted = |keys| matches!(built(&shape, &keyed(keys)).1.finder, Finder::Ordered(_));
         assert_eq!([10, 2000, 1000].map(is_sorted), [true, false, false]);

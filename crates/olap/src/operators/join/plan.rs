@@ -11,7 +11,7 @@ use datafusion_physical_plan::joins::utils::JoinFilter;
 use super::exec::JoinExec;
 use super::layout::Layout;
 use super::ranks::Ranked;
-use super::shape::{Bound, First, Given, Key, Residual, Shape};
+use super::shape::{First, Given, Inequality, Key, Residual, Shape};
 
 /// A join, whose left side is the build side.
 pub struct Join {
@@ -32,7 +32,7 @@ pub struct Join {
 
 /// A bound on the rank of a partner's value, given the rank of the row's own value.
 pub struct Limit {
-    pub bound: Bound,
+    pub bound: Inequality,
     pub build: Ranked,
     pub probe: Ranked,
 }

@@ -22,7 +22,7 @@ pub struct Shape {
     pub build: Layout,
     pub probe: Layout,
     /// Limits of partners' values by their ranks. The other conditions contain them, too.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<Inequality>,
     /// Given if only the first partners are needed.
     pub first: Option<First>,
     pub residual: Option<Residual>,
@@ -32,25 +32,25 @@ pub struct Shape {
 
 /// The relation of a build side's value to the probe side's: a lower or an upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum Inequality {
     AtLeast,
     MoreThan,
     AtMost,
     LessThan,
 }
 
-impl Bound {
+impl Inequality {
     /// Whether the probe side's value is the lower one.
     pub fn is_lower(self) -> bool {
-        matches!(self, Bound::AtLeast | Bound::MoreThan)
+        matches!(self, Inequality::AtLeast | Inequality::MoreThan)
     }
 
     pub fn operator(self) -> &'static str {
         match self {
-            Bound::AtLeast => ">=",
-            Bound::MoreThan => ">",
-            Bound::AtMost => "<=",
-            Bound::LessThan => "<",
+            Inequality::AtLeast => ">=",
+            Inequality::MoreThan => ">",
+            Inequality::AtMost => "<=",
+            Inequality::LessThan => "<",
         }
     }
 }

@@ -17,7 +17,7 @@ const FIRST: usize = 8;
 const PARTS: usize = 32;
 
 pub struct Heads {
-    parts: [AtomicPtr<Place>; PARTS],
+    parts: [AtomicPtr<Head>; PARTS],
     /// Held shared while walking from a newest version to older ones, and exclusively while versions in between are
     /// removed.
     walks: RwLock<()>,
@@ -25,13 +25,13 @@ pub struct Heads {
 
 /// A frame's newest version, and its birth. The birth is stored here, too, because a version that a snapshot does not
 /// see may be freed before a reader looks at it.
-pub struct Place {
+pub struct Head {
     version: AtomicPtr<Version>,
     /// Stored before `version` and loaded after it, so that a reader of a version never sees an earlier birth.
     birth: AtomicU64,
 }
 
-impl Place {
+impl Head {
     /// The newest version and its birth. If a successor has just come, the birth may be the successor's. A snapshot
     /// from that birth on sees the version.
     #[inline]
@@ -65,7 +65,7 @@ impl Heads {
     }
 
     fn layout(len: usize) -> Layout {
-        Layout::array::<Place>(len).expect("a table that fits in memory")
+        Layout::array::<Head>(len).expect("a table that fits in memory")
     }
 
     /// For the writer: makes sure that there is a place for `index`.
@@ -85,7 +85,7 @@ impl Heads {
 
     /// The place of `index`, which must exist.
     #[inline]
-    pub fn at(&self, index: usize) -> &Place {
+    pub fn at(&self, index: usize) -> &Head {
         let (part, place, len) = Heads::locate(index);
         let start = self.parts[part].load(Ordering::Acquire);
         assert!(!start.is_null() && place < len);
