@@ -9,3 +9,4 @@ pub mod keys;
 pub mod operand;
 pub mod pieces;
 pub mod unordered;
+pub mod visit;

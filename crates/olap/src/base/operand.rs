@@ -19,28 +19,34 @@ use protocol::request::FailureKind;
 use crate::base::arrow_form::RAW_DECIMAL;
 use crate::base::error::QueryError;
 
+/// Runs `$body` with `$T` as the Arrow type of an array of one of the given forms.
+macro_rules! for_types {
+    ($data_type:expr, $T:ident => $body:expr, [$($form:pat => $Type:ident),*], $other:pat => $otherwise:expr) => {
+        match $data_type {
+            $($form => {
+                type $T = arrow_array::types::$Type;
+                $body
+            })*
+            $other => $otherwise,
+        }
+    };
+}
+pub(crate) use for_types;
+
 /// Runs `$body`, which returns a `Result`, with `$T` as the Arrow type of an array of integers or decimals.
 macro_rules! for_number {
     ($data_type:expr, $T:ident => $body:expr) => {
-        match $data_type {
-            arrow_schema::DataType::Int16 => {
-                type $T = arrow_array::types::Int16Type;
-                $body
-            }
-            arrow_schema::DataType::Int32 => {
-                type $T = arrow_array::types::Int32Type;
-                $body
-            }
-            arrow_schema::DataType::Int64 => {
-                type $T = arrow_array::types::Int64Type;
-                $body
-            }
-            arrow_schema::DataType::Decimal128(..) => {
-                type $T = arrow_array::types::Decimal128Type;
-                $body
-            }
-            other => Err(datafusion_common::error::DataFusionError::Internal(format!("{other} is no number"))),
-        }
+        $crate::base::operand::for_types!(
+            $data_type,
+            $T => $body,
+            [
+                arrow_schema::DataType::Int16 => Int16Type,
+                arrow_schema::DataType::Int32 => Int32Type,
+                arrow_schema::DataType::Int64 => Int64Type,
+                arrow_schema::DataType::Decimal128(..) => Decimal128Type
+            ],
+            other => Err(datafusion_common::error::DataFusionError::Internal(format!("{other} is no number")))
+        )
     };
 }
 pub(crate) use for_number;
@@ -49,29 +55,18 @@ pub(crate) use for_number;
 /// texts and bytes.
 macro_rules! for_slots {
     ($data_type:expr, $T:ident => $body:expr) => {
-        match $data_type {
-            arrow_schema::DataType::Int16 => {
-                type $T = arrow_array::types::Int16Type;
-                $body
-            }
-            arrow_schema::DataType::Int32 => {
-                type $T = arrow_array::types::Int32Type;
-                $body
-            }
-            arrow_schema::DataType::Int64 => {
-                type $T = arrow_array::types::Int64Type;
-                $body
-            }
-            arrow_schema::DataType::Float64 => {
-                type $T = arrow_array::types::Float64Type;
-                $body
-            }
-            arrow_schema::DataType::Decimal128(..) => {
-                type $T = arrow_array::types::Decimal128Type;
-                $body
-            }
+        $crate::base::operand::for_types!(
+            $data_type,
+            $T => $body,
+            [
+                arrow_schema::DataType::Int16 => Int16Type,
+                arrow_schema::DataType::Int32 => Int32Type,
+                arrow_schema::DataType::Int64 => Int64Type,
+                arrow_schema::DataType::Float64 => Float64Type,
+                arrow_schema::DataType::Decimal128(..) => Decimal128Type
+            ],
             _ => {}
-        }
+        )
     };
 }
 pub(crate) use for_slots;

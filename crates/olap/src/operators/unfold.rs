@@ -22,6 +22,7 @@ use plan::{List, Type};
 use protocol::request::FailureKind;
 
 use crate::base::error::QueryError;
+use crate::base::visit::visit_each;
 use crate::functions::arrays::{Values, elements};
 use crate::functions::documents;
 
@@ -77,11 +78,7 @@ impl ExecutionPlan for Unfolded {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut recursion = TreeNodeRecursion::Continue;
-        for argument in &self.lists.arguments {
-            recursion = recursion.visit_sibling(|| f(argument))?;
-        }
-        Ok(recursion)
+        visit_each(&self.lists.arguments, f)
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {

@@ -15,6 +15,7 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exec
 use futures::TryStreamExt;
 
 use crate::base::keys::{Keys, OwnedKey, SortColumn};
+use crate::base::visit::visit_each;
 use crate::operators::order::section::Section;
 
 #[derive(Debug)]
@@ -93,11 +94,7 @@ impl ExecutionPlan for FirstOfGroups {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut recursion = TreeNodeRecursion::Continue;
-        for column in self.keys.iter().chain(self.order.iter()) {
-            recursion = recursion.visit_sibling(|| f(&column.expr))?;
-        }
-        Ok(recursion)
+        visit_each(self.keys.iter().chain(self.order.iter()).map(|column| &column.expr), f)
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {

@@ -18,6 +18,7 @@ use protocol::request::Failure;
 
 use crate::base::error::known_locale;
 use crate::base::keys::SortColumn;
+use crate::base::visit::visit_each;
 use crate::expr::{Lowering, planning};
 use crate::operators::order::runs::Wanted;
 use crate::operators::order::sorter::Sorter;
@@ -71,11 +72,7 @@ impl ExecutionPlan for Sort {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut recursion = TreeNodeRecursion::Continue;
-        for column in self.columns.iter() {
-            recursion = recursion.visit_sibling(|| f(&column.expr))?;
-        }
-        Ok(recursion)
+        visit_each(self.columns.iter().map(|column| &column.expr), f)
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {

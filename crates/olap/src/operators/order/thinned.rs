@@ -24,6 +24,7 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exec
 use futures::{TryStreamExt, stream};
 
 use crate::base::keys::{KeyRows, Keys, OwnedKey, SortColumn};
+use crate::base::visit::visit_each;
 use crate::operators::order::runs::{Runs, Wanted};
 use crate::spill::{Means, Room};
 
@@ -216,11 +217,7 @@ impl ExecutionPlan for Thinned {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut recursion = TreeNodeRecursion::Continue;
-        for column in self.keys.iter().chain(self.order.iter()) {
-            recursion = recursion.visit_sibling(|| f(&column.expr))?;
-        }
-        Ok(recursion)
+        visit_each(self.keys.iter().chain(self.order.iter()).map(|column| &column.expr), f)
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {

@@ -21,6 +21,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::base::cancellation::Cancellation;
 use crate::base::keys::{Keys, OwnedKey, SortColumn};
+use crate::base::visit::visit_each;
 use crate::operators::window::frames::Layout;
 use crate::operators::window::windowed::Call;
 
@@ -147,12 +148,8 @@ impl ExecutionPlan for Windows {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut recursion = TreeNodeRecursion::Continue;
         let keys = self.partition.iter().chain(self.order.iter()).map(|column| &column.expr);
-        for expr in keys.chain(self.calls.iter().flat_map(Call::expressions)) {
-            recursion = recursion.visit_sibling(|| f(expr))?;
-        }
-        Ok(recursion)
+        visit_each(keys.chain(self.calls.iter().flat_map(Call::expressions)), f)
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
