@@ -118,6 +118,15 @@ pub fn group(mut plan: Plan, keys: Vec<Expr>, aggregates: Vec<Agg>) -> Plan {
     Plan { output: root.columns().into_iter().map(Expr::column).collect(), root, ..plan }
 }
 
+/// `SELECT count(DISTINCT column) FROM accounts`
+pub fn distinct(relid: u32, col: u16) -> Plan {
+    let mut plan = aggregate(relid, Vec::new(), Vec::new(), vec![Agg::Count(column(col))]);
+    if let Rel::Aggregate { aggregates, .. } = &mut plan.root {
+        aggregates.iter_mut().for_each(|aggregation| aggregation.distinct = true);
+    }
+    plan
+}
+
 /// `SELECT count(*), min(n), max(n)` over numbers that are sent along.
 pub fn of_sent() -> Plan {
     let relation = Relation { source: Source::Sent, columns: vec![Type::Int64], visible_if: Vec::new() };

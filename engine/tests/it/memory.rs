@@ -1,12 +1,15 @@
-//! Memory that queries free returns to the system soon.
+//! Memory of queries: they take no more than they may, and what they free returns to the system soon.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use plan::Agg;
+use plan::{Agg, Plan};
 use protocol::control::Settings;
+use protocol::request::{Failure, FailureKind};
 
-use crate::accounts::{self, NAME, account, column};
-use crate::client::{Client, request};
+use crate::accounts::{self, ID, NAME, account, column};
+use crate::client::{Answer, Client, request};
 use crate::worker::{PATIENCE, Worker};
 
 #[test]
@@ -33,5 +36,50 @@ fn memory_that_queries_leave_is_given_back() {
     while beside(&mut stays) > AT_REST {
         assert!(start.elapsed() < PATIENCE, "{} bytes beside the mirror, {busy} before", beside(&mut stays));
         std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// The answer of the engine, and by how much its memory grows meanwhile.
+fn growth(worker: &mut Worker, plan: Plan) -> (Option<i64>, u64) {
+    let question = request(plan, worker.now());
+    let (mut client, ended) = (worker.client(), AtomicBool::new(false));
+    let before = worker.private_bytes();
+    thread::scope(|scope| {
+        let sampling = scope.spawn(|| {
+            let mut most = before;
+            while !ended.load(Ordering::Relaxed) {
+                most = most.max(worker.private_bytes());
+                thread::sleep(Duration::from_millis(1));
+            }
+            most - before
+        });
+        let answer = client.query(&question);
+        ended.store(true, Ordering::Relaxed);
+        let told = match answer {
+            Answer::Rows(rows) => Some(rows.ints(0)[0]),
+            Answer::Failed(Failure { kind: FailureKind::OutOfMemory, .. }) => None,
+            other => panic!("{other:?}"),
+        };
+        (told, sampling.join().unwrap())
+    })
+}
+
+#[test]
+fn no_query_takes_more_than_its_memory() {
+    const ROWS: i64 = 1_200_000;
+    const LIMIT: u64 = 64 << 20;
+    /// Chunks on their way, stacks, and pages that the allocator keeps.
+    const BESIDE: u64 = 24 << 20;
+    let mut worker = Worker::start(&Settings { query_memory_bytes: LIMIT, ..Settings::default() });
+    worker.mirror(1, 1, (0..ROWS).map(account));
+    for (what, plan, answer) in [
+        ("distinct numbers", accounts::distinct(1, ID), Some(ROWS)),
+        ("distinct texts", accounts::distinct(1, NAME), None),
+    ] {
+        let (told, grown) = growth(&mut worker, plan);
+        assert_eq!(told, answer, "{what}");
+        assert!(grown < LIMIT + BESIDE, "{what} take {} MB", grown >> 20);
+        // The allocator keeps pages for some seconds.
+        thread::sleep(Duration::from_secs(6));
     }
 }

@@ -13,4 +13,5 @@ pub mod fold;
 pub mod interval_sum;
 pub mod listed;
 pub mod numeric_sum;
+mod seen;
 pub mod sum;
