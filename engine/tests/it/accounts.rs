@@ -1,8 +1,8 @@
 //! The table that all tests use: `accounts (id bigint primary key, branch bigint, balance bigint, name text)`.
 
 use plan::{
-    Agg, Aggregation, CmpOp, ColumnId, Computed, Expr, Identity, JoinKind, Literal, MirrorColumn, Plan, Rel, Relation,
-    RelationColumn, Source, TableLayout, Type,
+    Agg, Aggregation, CmpOp, ColumnId, Computed, Expr, Frame, Identity, JoinKind, Literal, MirrorColumn, Over, Plan,
+    Rel, Relation, RelationColumn, SortKey, Source, TableLayout, Type, WindowCall, WindowFunction,
 };
 use protocol::change::{StreamMessage, Value, write_value};
 
@@ -125,6 +125,17 @@ pub fn distinct(relid: u32, col: u16) -> Plan {
         aggregates.iter_mut().for_each(|aggregation| aggregation.distinct = true);
     }
     plan
+}
+
+/// `SELECT max(f) FROM (SELECT function OVER (ORDER BY id) AS f FROM accounts) s`, the function's type being bigint.
+pub fn windowed(relid: u32, function: WindowFunction) -> Plan {
+    let mut plan = over(relid, Vec::new());
+    let made = ColumnId(plan.columns.len() as u16);
+    plan.columns.push(Type::Int64);
+    let call = WindowCall { columns: vec![made], function, frame: Frame::ALL, reach: None };
+    let order = Over { order: vec![SortKey::ascending(column(ID))], ..Over::default() };
+    plan.root = Rel::Window { input: Box::new(plan.root), over: Box::new(order), calls: vec![call] };
+    group(plan, Vec::new(), vec![Agg::Max(Expr::column(made))])
 }
 
 /// `SELECT count(*), min(n), max(n)` over numbers that are sent along.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plan::{Agg, Plan};
+use plan::{Agg, Plan, WindowFunction};
 use protocol::control::Settings;
 use protocol::request::{Failure, FailureKind};
 
@@ -75,6 +75,8 @@ fn no_query_takes_more_than_its_memory() {
     for (what, plan, answer) in [
         ("distinct numbers", accounts::distinct(1, ID), Some(ROWS)),
         ("distinct texts", accounts::distinct(1, NAME), None),
+        ("numbers of rows", accounts::windowed(1, WindowFunction::RowNumber), Some(ROWS)),
+        ("ranks", accounts::windowed(1, WindowFunction::Rank), Some(ROWS)),
     ] {
         let (told, grown) = growth(&mut worker, plan);
         assert_eq!(told, answer, "{what}");

@@ -1,6 +1,7 @@
 //! The operator that adds the columns of window functions to sorted rows.
 //!
-//! All rows of a partition are computed together, and small partitions together with others.
+//! All rows of a partition are computed together, and small partitions together with others. Numbers of rows alone
+//! are given as the rows come.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exec
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::base::cancellation::Cancellation;
-use crate::base::keys::{Keys, OwnedKey, SortColumn};
+use crate::base::keys::{Keys, SortColumn};
 use crate::base::visit::visit_each;
-use crate::operators::window::frames::Layout;
-use crate::operators::window::windowed::Call;
+use crate::operators::window::frames::{Borders, Layout, Starts};
+use crate::operators::window::numbers::Numbers;
+use crate::operators::window::windowed::{Call, VIEW};
 
 #[derive(Debug)]
 pub struct Windows {
@@ -66,68 +68,73 @@ impl Windows {
 struct Collector {
     input_schema: SchemaRef,
     schema: SchemaRef,
-    partition: Keys,
-    order: Keys,
+    borders: Borders,
     calls: Arc<[Call]>,
     cancellation: Cancellation,
     waiting: Vec<RecordBatch>,
+    starts: Vec<Starts>,
     rows: usize,
-    /// The key of the last row's partition.
-    last: Option<OwnedKey>,
     enough: usize,
     reservation: MemoryReservation,
 }
 
+/// Rows with the columns of the calls, and their memory.
+struct Complete {
+    batch: RecordBatch,
+    memory: MemoryReservation,
+}
+
 impl Collector {
     /// Adds a batch, and returns the partitions that are complete now.
-    fn push(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
-        let keys = self.partition.of(&batch)?;
+    fn push(&mut self, batch: RecordBatch) -> Result<Option<Complete>> {
+        let starts = self.borders.of(&batch)?;
         let rows = batch.num_rows();
         // The last partition that begins in this batch is not complete.
-        let begins = |at: &usize| match (at, &self.last) {
-            (0, None) => true,
-            (0, Some(last)) => last.key() != keys.row(0),
-            (at, _) => keys.row(*at) != keys.row(at - 1),
-        };
-        let start = if self.rows + rows < self.enough { None } else { (0..rows).rev().find(begins) };
-        if rows > 0 {
-            self.last = Some(keys.row(rows - 1).owned());
-        }
+        let start = if self.rows + rows < self.enough { None } else { starts.partitions.set_indices().last() };
         let Some(start) = start else {
-            self.wait(batch)?;
+            self.wait(batch, starts)?;
             return Ok(None);
         };
-        self.wait(batch.slice(0, start))?;
+        self.wait(batch.slice(0, start), starts.slice(0, start))?;
         let complete = self.complete()?;
-        self.wait(batch.slice(start, rows - start))?;
+        self.wait(batch.slice(start, rows - start), starts.slice(start, rows - start))?;
         Ok(complete)
     }
 
-    fn wait(&mut self, batch: RecordBatch) -> Result<()> {
+    fn wait(&mut self, batch: RecordBatch, starts: Starts) -> Result<()> {
         self.reservation.try_grow(batch.get_array_memory_size())?;
         self.rows += batch.num_rows();
         self.waiting.push(batch);
+        self.starts.push(starts);
         Ok(())
     }
 
     /// All collected rows, with the columns of the calls.
-    fn complete(&mut self) -> Result<Option<RecordBatch>> {
+    fn complete(&mut self) -> Result<Option<Complete>> {
         if self.rows == 0 {
             return Ok(None);
         }
-        // The memory is for a second copy, keys, places in partitions and frames, and the results.
-        self.reservation.try_grow(self.reservation.size() + self.rows * (64 + 48 * self.calls.len()))?;
-        let batch = concat_batches(&self.input_schema, &self.waiting)?;
-        self.waiting.clear();
-        self.rows = 0;
-        let layout = Layout::new(&batch, &self.partition, &self.order)?;
+        let memory = self.reservation.take();
+        let rows = std::mem::take(&mut self.rows);
+        memory.try_grow(memory.size())?;
+        let batch = concat_batches(&self.input_schema, &std::mem::take(&mut self.waiting))?;
+        let layout_bytes = Layout::bytes(rows);
+        let mut bytes = batch.get_array_memory_size();
+        memory.try_resize(bytes + layout_bytes)?;
+        let layout = Layout::new(&std::mem::take(&mut self.starts));
         let mut columns = batch.columns().to_vec();
         for call in self.calls.iter() {
-            columns.push(call.evaluate(&batch, &layout, &self.cancellation)?);
+            memory.try_resize(bytes + layout_bytes + rows * call.bytes_of_row())?;
+            let column = call.evaluate(&batch, &layout, &self.cancellation)?;
+            bytes += if call.shares_values() { rows * VIEW } else { column.get_array_memory_size() };
+            memory.try_resize(bytes + layout_bytes)?;
+            columns.push(column);
         }
-        self.reservation.free();
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?))
+        drop(layout);
+        memory.try_resize(bytes)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+        Ok(Some(Complete { batch, memory }))
     }
 }
 
@@ -161,20 +168,27 @@ impl ExecutionPlan for Windows {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (schema, input_schema) = (self.schema(), self.input.schema());
         let batch_size = context.session_config().batch_size();
+        let keys = |columns: &Arc<[SortColumn]>| Keys::new(columns.clone(), &input_schema);
+        let borders = Borders::new(keys(&self.partition)?, keys(&self.order)?);
+        let input = self.input.execute(partition, context.clone())?;
+        if let Some(mut numbers) = Numbers::new(&self.calls, schema.clone()) {
+            let mut borders = borders;
+            let numbered = input.map(move |batch| batch.and_then(|batch| numbers.with(&batch, &borders.of(&batch)?)));
+            return Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, numbered))));
+        }
         let mut collector = Collector {
-            partition: Keys::new(self.partition.clone(), &input_schema)?,
-            order: Keys::new(self.order.clone(), &input_schema)?,
+            borders,
             input_schema,
             schema: schema.clone(),
             calls: self.calls.clone(),
             cancellation: self.cancellation.clone(),
             waiting: Vec::new(),
+            starts: Vec::new(),
             rows: 0,
-            last: None,
             enough: batch_size,
             reservation: MemoryConsumer::new("Windows").register(context.memory_pool()),
         };
-        let input = self.input.execute(partition, context)?.map(|batch| batch.map(Some));
+        let input = input.map(|batch| batch.map(Some));
         let end = stream::once(std::future::ready(Ok::<_, DataFusionError>(None)));
         let complete = input.chain(end).try_filter_map(move |batch| {
             std::future::ready(match batch {
@@ -182,9 +196,13 @@ impl ExecutionPlan for Windows {
                 None => collector.complete(),
             })
         });
-        let slices = complete.map_ok(move |batch| {
+        let slices = complete.map_ok(move |Complete { batch, memory }| {
             let starts = (0..batch.num_rows()).step_by(batch_size);
-            let slice = move |start: usize| Ok(batch.slice(start, batch_size.min(batch.num_rows() - start)));
+            // The memory is given back when the last slice was.
+            let slice = move |start: usize| {
+                let slice = batch.slice(start, batch_size.min(batch.num_rows() - start));
+                Ok((slice, &memory).0)
+            };
             stream::iter(starts.map(slice))
         });
         let batches = slices.try_flatten().boxed();

@@ -3,16 +3,63 @@
 use std::ops::Range;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::BooleanBuffer;
 use datafusion_common::error::Result;
 use plan::{Bound, Exclude, Frame, Unit};
 
-use crate::base::keys::{KeyRows, Keys};
+use crate::base::keys::{KeyRows, Keys, OwnedKey};
 
 /// For each row, the first row of its frame and the row after its end, if edges determine them.
 #[derive(Default)]
 pub struct Edges {
     pub starts: Vec<usize>,
     pub ends: Vec<usize>,
+}
+
+/// First rows of partitions, and of groups of peers, in a batch of sorted rows.
+#[derive(Clone)]
+pub struct Starts {
+    pub partitions: BooleanBuffer,
+    pub groups: BooleanBuffer,
+}
+
+impl Starts {
+    pub fn slice(&self, start: usize, rows: usize) -> Starts {
+        Starts { partitions: self.partitions.slice(start, rows), groups: self.groups.slice(start, rows) }
+    }
+}
+
+/// Finds them, batch by batch, so that there are never keys of more than one.
+pub struct Borders {
+    partition: Keys,
+    order: Keys,
+    /// Partition and place of the last row.
+    last: Option<(OwnedKey, OwnedKey)>,
+}
+
+impl Borders {
+    pub fn new(partition: Keys, order: Keys) -> Borders {
+        Borders { partition, order, last: None }
+    }
+
+    /// Those of the rows that follow.
+    pub fn of(&mut self, batch: &RecordBatch) -> Result<Starts> {
+        let (keys, places) = (self.partition.of(batch)?, self.order.of(batch)?);
+        let differ = |keys: &KeyRows, at: usize, last: Option<&OwnedKey>| match (at.checked_sub(1), last) {
+            (Some(before), _) => keys.row(at) != keys.row(before),
+            (None, Some(last)) => keys.row(at) != last.key(),
+            (None, None) => true,
+        };
+        let rows = batch.num_rows();
+        let last = self.last.as_ref();
+        let partitions = BooleanBuffer::collect_bool(rows, |at| differ(&keys, at, last.map(|(key, _)| key)));
+        let is_first = |at: usize| partitions.value(at) || differ(&places, at, last.map(|(_, place)| place));
+        let groups = BooleanBuffer::collect_bool(rows, is_first);
+        if let Some(end) = rows.checked_sub(1) {
+            self.last = Some((keys.row(end).owned(), places.row(end).owned()));
+        }
+        Ok(Starts { partitions, groups })
+    }
 }
 
 /// Whole partitions, one after the other.
@@ -27,23 +74,37 @@ pub struct Layout {
 }
 
 impl Layout {
-    pub fn new(batch: &RecordBatch, partition: &Keys, order: &Keys) -> Result<Layout> {
-        let (keys, places) = (partition.of(batch)?, order.of(batch)?);
-        let mut layout = Layout { partitions: vec![], groups: vec![], partition: Vec::new(), group: Vec::new() };
-        for at in 0..batch.num_rows() {
-            let new = at == 0 || !alike(&keys, at);
-            if new {
-                layout.partitions.push(at);
+    /// The layout of rows whose first one begins a partition.
+    pub fn new(starts: &[Starts]) -> Layout {
+        let count = |of: fn(&Starts) -> &BooleanBuffer| starts.iter().map(|some| of(some).count_set_bits()).sum();
+        let rows = starts.iter().map(|some| some.groups.len()).sum();
+        let [partitions, groups]: [usize; 2] = [count(|some| &some.partitions), count(|some| &some.groups)];
+        let mut layout = Layout {
+            partitions: Vec::with_capacity(partitions + 1),
+            groups: Vec::with_capacity(groups + 1),
+            partition: Vec::with_capacity(rows),
+            group: Vec::with_capacity(rows),
+        };
+        for some in starts {
+            for (partition, group) in some.partitions.iter().zip(&some.groups) {
+                if partition {
+                    layout.partitions.push(layout.rows());
+                }
+                if group {
+                    layout.groups.push(layout.rows());
+                }
+                layout.partition.push(layout.partitions.len() as u32 - 1);
+                layout.group.push(layout.groups.len() as u32 - 1);
             }
-            if new || !alike(&places, at) {
-                layout.groups.push(at);
-            }
-            layout.partition.push(layout.partitions.len() as u32 - 1);
-            layout.group.push(layout.groups.len() as u32 - 1);
         }
-        layout.partitions.push(batch.num_rows());
-        layout.groups.push(batch.num_rows());
-        Ok(layout)
+        layout.partitions.push(rows);
+        layout.groups.push(rows);
+        layout
+    }
+
+    /// The most bytes that one of so many rows takes.
+    pub fn bytes(rows: usize) -> usize {
+        2 * (rows + 1) * (size_of::<usize>() + size_of::<u32>())
     }
 
     pub fn rows(&self) -> usize {
@@ -143,11 +204,6 @@ impl Layout {
             Exclude::Ties => without(peers, row..row + 1),
         }
     }
-}
-
-/// Whether a row has the same key as the one before it.
-fn alike(keys: &KeyRows, at: usize) -> bool {
-    keys.row(at) == keys.row(at - 1)
 }
 
 fn size(n: u64) -> usize {

@@ -3,6 +3,7 @@
 pub mod edges;
 pub mod exec;
 pub mod frames;
+mod numbers;
 pub mod totals;
 pub mod tree;
 pub mod windowed;

@@ -96,7 +96,8 @@ impl Total {
 
 /// The number of values that are not null before each row, and in total.
 pub fn counts_before(values: &ArrayRef) -> Vec<i128> {
-    let mut counts = vec![0];
+    let mut counts = Vec::with_capacity(values.len() + 1);
+    counts.push(0);
     counts.extend((0..values.len()).scan(0, |count, row| {
         *count += i128::from(values.is_valid(row));
         Some(*count)
@@ -122,7 +123,8 @@ fn integers(values: &ArrayRef, frames: impl Iterator<Item = Frame>, narrow: bool
 /// The sum of the values before each row, and of all values.
 fn sums_before(values: &ArrayRef) -> Result<Vec<i128>> {
     for_number!(values.data_type(), T => {
-        let (mut sum, mut sums) = (0i128, vec![0]);
+        let (mut sum, mut sums) = (0i128, Vec::with_capacity(values.len() + 1));
+        sums.push(0);
         for value in values.as_primitive::<T>().iter() {
             if let Some(value) = value {
                 sum = sum.checked_add(<T as Summand>::widen(value)).ok_or_else(too_wide)?;

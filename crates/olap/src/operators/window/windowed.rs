@@ -22,6 +22,13 @@ use crate::operators::window::frames::Layout;
 use crate::operators::window::totals::{Total, counts_before, over};
 use crate::operators::window::tree::Tree;
 
+/// Bytes of the longest value of a fixed length: a wide number, or where a text is.
+pub const VIEW: usize = 16;
+/// Bytes of a row's number.
+const PLACE: usize = 8;
+/// Bytes of such a value as a key, with its place among others.
+const KEY: usize = 28;
+
 /// A window function with its lowered arguments. Each adds one column.
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -86,6 +93,26 @@ impl Call {
             Call::Total { arg, frame, .. } => [arg].into_iter().chain(frame.expressions()).collect(),
             Call::Extreme { arg, key, frame, .. } => [arg, key].into_iter().chain(frame.expressions()).collect(),
         }
+    }
+
+    /// About the most memory that a row takes while the column is made, with its value: arguments, sums and places of
+    /// values, and edges of its frame with their keys.
+    pub fn bytes_of_row(&self) -> usize {
+        let of_frame = |framed: &Framed| if framed.reach.is_some() { 2 * PLACE + 3 * (VIEW + KEY) } else { 0 };
+        match self {
+            Call::RowNumber | Call::Rank | Call::DenseRank | Call::PercentRank | Call::CumeDist => VIEW,
+            Call::Ntile(_) => 2 * VIEW,
+            Call::Shifted { .. } => 4 * VIEW + 2 * PLACE,
+            Call::Nth { frame, .. } => 3 * VIEW + 2 * PLACE + of_frame(frame),
+            Call::Count { frame, .. } => 3 * VIEW + of_frame(frame),
+            Call::Total { frame, .. } => 6 * VIEW + of_frame(frame),
+            Call::Extreme { frame, .. } => 3 * VIEW + KEY + 4 * PLACE + of_frame(frame),
+        }
+    }
+
+    /// Whether the column's texts are those of a column that it is made of.
+    pub fn shares_values(&self) -> bool {
+        matches!(self, Call::Shifted { .. } | Call::Nth { .. } | Call::Extreme { .. })
     }
 
     pub fn evaluate(&self, batch: &RecordBatch, layout: &Layout, cancellation: &Cancellation) -> Result<ArrayRef> {
