@@ -3,16 +3,16 @@
 //! ```text
 //!   stream --> backlog --apply--> rows (columns, index) + undo          one of each per table
 //!                                   |                      |
-//!                                   +-- snapshot, taken back to S --> view
+//!                                   +-- snapshot, with changes after S undone --> view
 //! ```
 //!
 //! | room, the upper ones first | job |
 //! |---|---|
 //! | `store` | all mirrored tables of a database; forked children |
-//! | `table` | one table's life from watch to retire; serving it as S sees it |
-//! | `rows` | slots, key index, undo; transactions that wait and their changes |
+//! | `table` | one table's life, from its first change to its removal; serving it as S sees it |
+//! | `rows` | slots, key index, undo; transactions that wait to be applied |
 //! | `read` | a snapshot as Arrow arrays; statistics about columns |
-//! | `cells` | the cells of a column, which are written in place while snapshots keep the old values |
+//! | `cells` | the cells of a column, overwritten in place while snapshots keep the old values |
 //! | `base` | the ground floor, which serves all other rooms |
 //!
 //! A room knows only those below it. `rows` and `read` are on the same floor, above `cells`.

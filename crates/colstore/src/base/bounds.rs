@@ -1,6 +1,7 @@
-//! Zone maps: the least and the greatest value of each chunk. Readers read them while the writer goes on. Bounds that a
-//! reader holds only become wider, and so are valid for every snapshot that was taken with them. Tighter bounds are a
-//! new version for later snapshots.
+//! Zone maps: the least and the greatest value of each chunk. Readers read them while the writer goes on.
+//!
+//! Bounds that a reader holds only become wider, so they stay valid for every snapshot that was taken with them.
+//! Tighter bounds are stored in a new copy, which only later snapshots get.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -8,14 +9,14 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 /// The number of chunks whose bounds are allocated together.
 const SEGMENT: usize = 64;
 
-/// The least and the greatest value of each chunk, as two atomics of the same type. The ends of the 64-bit range also
-/// stand for all values beyond them.
+/// The least and the greatest value of each chunk of a segment. A value outside of the range of `i64` is stored as the
+/// nearest end of that range.
 type Segment = [[AtomicI64; 2]; SEGMENT];
 
 #[derive(Clone, Debug)]
 pub struct Bounds {
     segments: Arc<RwLock<Vec<Arc<Segment>>>>,
-    /// The number of low bits that are cut off each value.
+    /// The number of low bits that are cut off each value, because 128-bit values are stored in 64 bits.
     unseen: u32,
 }
 
@@ -37,7 +38,7 @@ impl Bounds {
         self.segments.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For the writer: sets the new bounds before a value beyond the old ones is written.
+    /// Sets wider bounds. The writer calls this before it writes a value outside of the old bounds.
     pub fn widen(&self, chunk: usize, low: i128, high: i128) {
         let clamped = |value: i128| (value >> self.unseen).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let segments = self.segments();
@@ -46,8 +47,9 @@ impl Bounds {
         own_high.store(clamped(high), Ordering::Relaxed);
     }
 
-    /// For the writer: sets tighter bounds. Holders of the old bounds keep them, and do not see later extensions of
-    /// this chunk and of some others. That is correct, because everything that they see was written before.
+    /// Sets tighter bounds, in a copy of the chunk's segment; only the writer calls this. Snapshots that hold the old
+    /// segment do not see later changes to the bounds of its chunks. They need none, because they do not see values
+    /// written later either.
     pub fn tighten(&mut self, chunk: usize, low: i128, high: i128) {
         let mut segments = self.segments().clone();
         let segment = &mut segments[chunk / SEGMENT];
@@ -57,10 +59,11 @@ impl Bounds {
         self.widen(chunk, low, high);
     }
 
-    /// The bounds of a chunk as a snapshot sees it; the first is greater than the second if there is no value.
+    /// The bounds of a chunk as a snapshot sees them; the first is greater than the second if there is no value.
     pub fn of(&self, chunk: usize) -> (i128, i128) {
         let segments = self.segments();
-        // The holder of a snapshot got it after its values had been written.
+        // Relaxed loads suffice: the snapshot was handed to its holder after its values and their bounds had been
+        // written.
         let [low, high] = &segments[chunk / SEGMENT][chunk % SEGMENT];
         let low = match low.load(Ordering::Relaxed) {
             i64::MIN => i128::MIN,

@@ -1,4 +1,5 @@
-//! A claim on the pool's memory that changes in steps, so that a transaction usually does not touch the pool.
+//! A claim on the pool's memory, which is raised and lowered in large steps, so that most transactions do not touch the
+//! pool's shared counter.
 
 use snapmem::{Charge, OutOfMemory, Pool};
 
@@ -16,7 +17,7 @@ impl Claim {
         Claim { bytes: 0, charge: pool.charge() }
     }
 
-    /// The bytes that are really used.
+    /// The bytes in use. The pool is charged for at least that many.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -33,12 +34,13 @@ impl Claim {
         self.bytes -= bytes;
         let keep = if self.bytes == 0 { 0 } else { self.bytes + self.step() };
         if keep == 0 || self.bytes + 4 * self.step() < self.charge.bytes() {
-            // Reducing a claim cannot fail.
+            // The result can be ignored, because reducing a claim cannot fail.
             let _ = self.charge.set(keep);
         }
     }
 
-    /// The size of a step. It is small for tables that change little, because there are many of them.
+    /// The size of a step. It is small for tables that change little, because there are many of them, and each holds up
+    /// to a step too much.
     fn step(&self) -> u64 {
         self.bytes.clamp(SMALLEST_STEP, LARGEST_STEP)
     }

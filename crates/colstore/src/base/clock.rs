@@ -11,7 +11,7 @@ const MAX_DELAYS: usize = 4096;
 #[derive(Debug)]
 pub struct Clock {
     start: Instant,
-    /// An offset with which tests can age things without waiting.
+    /// Time added to the clock by tests, so that things age without waiting.
     ahead: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Clock {
 #[derive(Debug, Default)]
 pub struct Delays {
     micros: Vec<u64>,
-    /// The place of the next delay, once all places are used.
+    /// The index in `micros` at which the next delay is written, once `micros` has its greatest length.
     next: usize,
     total: u64,
 }
@@ -42,14 +42,14 @@ pub struct Delays {
 /// The result of [`Delays::take`].
 #[derive(Debug)]
 pub struct ApplyDelays {
-    /// The delays, oldest first. If there were too many, the oldest are missing.
+    /// The delays, oldest first. If more than [`MAX_DELAYS`] were recorded, the oldest are missing.
     pub micros: Vec<u64>,
     /// The number of delays that were ever recorded.
     pub total: u64,
 }
 
 impl Delays {
-    /// Records transactions, given by their commit times, that are applied now.
+    /// Records the delays of transactions that are applied now, from their commit times.
     pub fn record(&mut self, committed: impl Iterator<Item = i64>) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH + POSTGRES_EPOCH).unwrap_or_default();
         let now = since.as_micros() as i64;

@@ -16,13 +16,13 @@ pub trait Loop {
     fn run(self) -> Self::Result;
 }
 
-/// Runs a loop in the best version for the processor.
+/// Runs a loop in the version compiled for the best instructions that the processor has.
 #[inline]
 pub fn fastest<L: Loop>(work: L) -> L::Result {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::is_x86_feature_detected as has;
-        // The standard library caches this answer.
+        // These tests are cheap, because the standard library caches which instructions the processor has.
         if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
             // SAFETY: the processor has these instructions.
             return unsafe { x86::avx512(work) };

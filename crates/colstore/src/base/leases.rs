@@ -1,12 +1,13 @@
-//! Snapshots that queries hold, and the way in which queries are asked to give them up.
+//! Leases: the snapshots that queries hold, and how queries are made to give them up.
 //!
-//! The writer keeps old values for as long as a snapshot sees them. That may be long, for example if a cursor is not
-//! read. If memory for more old values is missing, snapshots are given up rather than live tables. The snapshot beside
-//! which most was written goes first. Work that loses no live table, such as a load or tidying, takes no snapshot away.
+//! The writer keeps old values for as long as a snapshot sees them. That may be long, for example if a client does not
+//! read its cursor. If the writer has no memory for more old values, it revokes snapshots rather than lose live tables.
+//! The first one revoked is the one during whose life most bytes were written. Work that is not needed to keep a live
+//! table, such as a load or tidying, revokes no snapshot.
 //!
-//! Revoking a lease takes nothing away. Its holder is told, and leaves by itself. Until then it continues to read its
-//! snapshot. The memory becomes free when the holder has dropped everything that belongs to the snapshot, so no reader
-//! ever reads freed memory.
+//! Revoking a lease frees no memory by itself. The query that holds the lease is told, and ends; until then it
+//! continues to read its snapshot. The memory becomes free when the query has dropped everything that belongs to the
+//! snapshot, so no reader ever reads freed memory.
 
 use std::fmt;
 use std::mem;
@@ -18,20 +19,20 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use snapmem::Relief;
 
-/// The longest time that a writer waits after it was refused memory; below, the part of it in which one holder has to
-/// leave.
+/// The longest time that the writer waits for memory after it was refused some. [`PATIENCE_WITH_ONE`] is the time that
+/// one query gets to leave before the next lease is revoked.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_WITH_ONE: Duration = Duration::from_secs(2);
-/// How long arrays from a view may outlive the view itself.
+/// The time for which Arrow arrays made from a view may outlive the view.
 const LINGER: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A query's permission to hold its snapshot, until it is revoked.
+/// A query's permission to hold its snapshot. The writer may revoke it.
 #[derive(Default)]
 pub struct Lease(Mutex<Terms>);
 
 enum Terms {
-    /// The holder has set how it leaves when it is told to.
+    /// The lease is valid. If the function is there, revoking the lease calls it, so that the query ends.
     Held(Option<Box<dyn FnOnce() + Send>>),
     Revoked,
 }
@@ -43,8 +44,8 @@ impl Default for Terms {
 }
 
 impl Lease {
-    /// Sets how the holder leaves. If the lease is already revoked, the holder leaves at once. Otherwise it leaves on
-    /// the writer's thread, which must not be held up.
+    /// Sets the function that makes the query leave. If the lease is already revoked, the function is called at once,
+    /// otherwise on the writer's thread when the lease is revoked. Therefore it must not block.
     pub fn when_revoked(&self, leave: impl FnOnce() + Send + 'static) {
         let mut terms = self.0.lock();
         match &mut *terms {
@@ -74,7 +75,8 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// The approximate number of bytes that were written to a table so far. They determine how much a snapshot costs.
+/// The approximate number of bytes written to a table so far. The bytes written since a snapshot was taken tell how
+/// much memory the snapshot keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Written(Arc<AtomicU64>);
 
@@ -83,7 +85,7 @@ impl Written {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts the bytes that are written from now on.
+    /// A counter of the bytes that are written from now on.
     pub fn beside(&self) -> Beside {
         Beside { written: self.clone(), then: self.0.load(Ordering::Relaxed) }
     }
@@ -106,9 +108,9 @@ impl Beside {
 #[derive(Debug)]
 pub struct Leases {
     lent: Mutex<Vec<Lent>>,
-    /// The views of queries whose leases were revoked. They may still keep memory.
+    /// The views of queries whose leases were revoked. They may still hold memory.
     leaving: Mutex<Vec<Weak<()>>>,
-    /// Whether the writer does work without which a live table is lost.
+    /// Whether the writer is doing work that must succeed, because a live table is lost otherwise.
     table_at_stake: AtomicBool,
     writer: ThreadId,
 }
@@ -116,7 +118,7 @@ pub struct Leases {
 #[derive(Debug)]
 struct Lent {
     lease: Arc<Lease>,
-    /// A token that all views of the query hold.
+    /// A token that all views of the query hold; when it is gone, so are the views.
     views: Weak<()>,
     tables: Vec<Beside>,
 }
@@ -128,7 +130,7 @@ impl Lent {
 }
 
 impl Leases {
-    /// An empty set of leases. Only the calling thread, the writer's, may revoke them.
+    /// An empty set of leases. Only the calling thread may revoke them; it is the writer's thread.
     pub fn new() -> Leases {
         Leases {
             lent: Mutex::default(),
@@ -138,7 +140,8 @@ impl Leases {
         }
     }
 
-    /// Does work of the writer without which a live table is lost. Leases are revoked if memory for it is missing.
+    /// Does work of the writer that must succeed, because a live table is lost otherwise. Leases are revoked if memory
+    /// for the work is missing.
     pub fn for_a_live_table<T>(&self, work: impl FnOnce() -> T) -> T {
         self.table_at_stake.store(true, Ordering::Relaxed);
         let done = work();
@@ -146,15 +149,15 @@ impl Leases {
         done
     }
 
-    /// Adds a lease, which may be revoked as long as `views` is held.
+    /// Adds a lease, which may be revoked for as long as `views` is held.
     pub fn lend(&self, lease: Arc<Lease>, views: &Arc<()>, tables: Vec<Beside>) {
         let mut lent = self.lent.lock();
         lent.retain(|lent| lent.views.strong_count() > 0);
         lent.push(Lent { lease, views: Arc::downgrade(views), tables });
     }
 
-    /// Removes the lease beside which most was written; of several such leases, the oldest. A lease beside which
-    /// nothing was written keeps no memory, and is not chosen.
+    /// Removes the lease of the snapshot since which most bytes were written; among equals, the oldest lease. A
+    /// snapshot since which nothing was written keeps no memory, so its lease is not chosen.
     fn dearest(&self) -> Option<Lent> {
         let mut lent = self.lent.lock();
         lent.retain(|lent| lent.views.strong_count() > 0);
@@ -165,15 +168,15 @@ impl Leases {
 }
 
 impl Relief for Leases {
-    /// Gives up leases until there is enough memory. Only the writer does so: a reader without memory gives up its own
-    /// snapshot.
+    /// Revokes leases until there is enough memory. Only the writer does this. A reader that gets no memory gives up
+    /// its own snapshot instead.
     fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool {
         if thread::current().id() != self.writer || !self.table_at_stake.load(Ordering::Relaxed) {
             return false;
         }
         let deadline = Instant::now() + PATIENCE;
         let mut leaving = self.leaving.lock();
-        // Holders that were told earlier may still be on their way.
+        // Queries whose leases were revoked by earlier calls may still be ending, so wait for these first.
         let mut next = Instant::now() + PATIENCE_WITH_ONE;
         loop {
             match wait(&leaving, deadline.min(next), is_enough) {
@@ -199,7 +202,7 @@ impl Relief for Leases {
 
 enum Waited {
     Enough,
-    /// No more memory can come from the views.
+    /// All these views are gone, so no more memory can come from them.
     AllGone,
     Late,
 }
@@ -213,7 +216,8 @@ fn wait(views: &[Weak<()>], deadline: Instant, is_enough: &dyn Fn() -> bool) -> 
         }
         let now = Instant::now();
         if views.iter().all(|views| views.strong_count() == 0) {
-            // Nobody was asked: there is nothing to wait for.
+            // If there are no views, there is nothing to wait for. If they are all gone, arrays made from them may live
+            // a little longer.
             if views.is_empty() || now - *gone.get_or_insert(now) >= LINGER {
                 return Waited::AllGone;
             }
@@ -225,11 +229,11 @@ fn wait(views: &[Weak<()>], deadline: Instant, is_enough: &dyn Fn() -> bool) -> 
     }
 }
 
-/// The tokens that a view holds as long as it is alive.
+/// The tokens that a view holds for as long as it is alive.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// A token that all views of the store hold.
+    /// A token that every view of the store holds, so that the views can be counted.
     pub _counted: Arc<()>,
-    /// A token that tells whether any view of the query is left.
+    /// A token that every view of the query holds. It shows whether any of these views is left.
     pub of_query: Arc<()>,
 }

@@ -1,4 +1,4 @@
-//! The ground floor: it serves every room above, and uses none of them.
+//! The ground floor of this crate: it serves every room above, and uses none of them.
 //!
 //! | file | job |
 //! |---|---|
@@ -7,9 +7,9 @@
 //! | `bitmap` | one bit per slot, for rows that exist or cells that are not null |
 //! | `bounds` | the least and the greatest number of a chunk (its zone map) |
 //! | `order` | the order in which a column's values are compared |
-//! | `quiet` | chunks whose numbers may be written in fewer bytes by now |
+//! | `quiet` | overwritten chunks whose numbers may now fit in fewer bytes |
 //! | `leases` | snapshots that queries hold, and may have to give up |
-//! | `claim` | memory that waiting transactions and undo hold |
+//! | `claim` | the memory of waiting transactions and of undo, charged to the pool |
 //! | `clock` | milliseconds, and delays from commit to apply |
 //! | `fastest` | loops compiled for each set of instructions |
 //! | `zero_copy` | Arrow buffers over snapshots |

@@ -1,13 +1,14 @@
-//! The order that bounds of a column's numbers use: their values or, for floats, the places of their bits.
+//! The order in which the bounds of a column compare its numbers. A number's position in that order is called its
+//! place. It is the number itself, except for floats, where it is computed from the bits.
 
 use plan::{Type, float_order};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Numbers,
-    /// Floats of 64 bits, which a coding treats as signed numbers.
+    /// Floats of 64 bits. Codings treat their bits as signed integers.
     Floats,
-    /// Numbers of 128 bits that mostly use all of them.
+    /// Numbers of 128 bits, most of which need more than 64 bits.
     Wide,
 }
 
@@ -20,12 +21,13 @@ impl Order {
         }
     }
 
-    /// The number of low bits that are missing in bounds.
+    /// The number of low bits that bounds omit.
     pub fn unseen(self) -> u32 {
         if self == Order::Wide { 64 } else { 0 }
     }
 
-    /// The place of a number, as a coding sees it, in the order. For floats, the function is its own inverse.
+    /// The place in the order of a number, which for a float is its bits as an integer. For floats, this function is
+    /// its own inverse.
     #[inline]
     pub fn place(self, number: i128) -> i128 {
         match self {
@@ -34,14 +36,14 @@ impl Order {
         }
     }
 
-    /// The number at a place.
+    /// The number at a place: the inverse of [`Order::place`].
     #[inline]
     pub fn number(self, place: i128) -> i128 {
         self.place(place)
     }
 
-    /// The range of numbers, as a coding sees them, that covers all places from `low` to `high`; `low` is not greater
-    /// than `high`.
+    /// The range of numbers that covers all places from `low` to `high`. For floats, the numbers are bits as signed
+    /// integers. `low` must not exceed `high`.
     #[inline]
     pub fn numbers(self, low: i128, high: i128) -> (i128, i128) {
         match self {

@@ -1,9 +1,9 @@
-//! A selection of a chunk's rows, in the form in which every reader of cells takes it.
+//! A selection of a chunk's rows; all functions that read cells take it as an argument.
 
 /// A choice of rows of a chunk.
 #[derive(Clone, Copy)]
 pub enum Pick<'a> {
-    /// The first rows of the chunk, this many.
+    /// This many rows from the start of the chunk.
     First(usize),
     /// Only these rows, in ascending order.
     Rows(&'a [u32]),

@@ -1,12 +1,13 @@
-//! Chunks that were overwritten and may be quiet by now. When the writer is idle, it checks whether their numbers still
-//! need as many bytes, and as wide bounds, as values that have been overwritten.
+//! Chunks that were overwritten and may now be quiet, that is, no longer written to. Overwritten values may have needed
+//! more bytes and wider bounds than the present ones do. So the idle writer checks quiet chunks, and recodes them if
+//! that saves memory.
 //!
 //! ```text
 //!   written -> restless ---- no write for four rounds, then eight ... ----> due: a column at a time -> forgotten
 //! ```
 //!
-//! After each check, a chunk has to be quiet for longer before the next one. So a chunk that is written to now and then
-//! is not recoded every time.
+//! After each check, a chunk has to be quiet for longer before its next check. So a chunk that is written to now and
+//! then is not recoded every time.
 
 /// The time between two rounds.
 pub const ROUND_MILLIS: u64 = 2000;
@@ -18,13 +19,13 @@ pub const MOST_PATIENCE: u32 = 8;
 #[derive(Debug, Default)]
 pub struct Quiet {
     chunks: Vec<Chunk>,
-    /// Chunks in which something was overwritten since their last check.
+    /// Chunks in which a value was overwritten since their last check.
     restless: Vec<u32>,
     /// Chunks that are to be checked.
     due: Vec<u32>,
-    /// The first column of the last of these chunks that was not checked yet.
+    /// The next column to check in the last chunk of `due`.
     column: usize,
-    /// The time at which there is something to do.
+    /// The time of the next round or check, if there is any.
     next_ms: Option<u64>,
 }
 
@@ -61,20 +62,20 @@ impl Quiet {
         }
     }
 
-    /// The time at which there is something to check.
+    /// The time at which [`Quiet::next`] has something to do.
     pub fn next_ms(&self) -> Option<u64> {
         self.next_ms
     }
 
-    /// Schedules checks of the chunks that were written to.
+    /// Schedules a round for the chunks that were written to, unless one is scheduled.
     pub fn expect_looks(&mut self, now_ms: u64) {
         if self.next_ms.is_none() && !self.restless.is_empty() {
             self.next_ms = Some(now_ms + ROUND_MILLIS);
         }
     }
 
-    /// The next chunk to check, and one of its columns. `is_settled` says whether no row of a chunk can be taken back
-    /// any more.
+    /// The next chunk to check, and one of its columns. `is_settled` says whether no snapshot will need an older
+    /// version of any row of the chunk.
     pub fn next(&mut self, now_ms: u64, columns: usize, is_settled: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
         if self.next_ms.is_none_or(|at| now_ms < at) {
             return None;
@@ -128,7 +129,7 @@ mod tests {
         for wanted in [4, 8, 16, 32] {
             quiet.written(1);
             quiet.expect_looks(now_ms);
-            // The first round still sees the write.
+            // The first round finds that the chunk was written to, so it does not count as quiet.
             let mut rounds = 0;
             let found = loop {
                 now_ms = quiet.next_ms().unwrap();

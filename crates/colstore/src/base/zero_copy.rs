@@ -9,18 +9,18 @@ use arrow_array::{BinaryViewArray, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use snapmem::Run;
 
-/// A buffer over the first bytes of a run, which it keeps alive.
+/// A buffer over the first bytes of a run. It keeps the run alive.
 pub fn buffer(run: Run, bytes: usize) -> Buffer {
     let start = NonNull::from(&run[..bytes]).cast();
-    // SAFETY: the run has at least `bytes` initialised bytes (the slice above), which stay where and what they are as
-    // long as the run exists, which the buffer owns.
+    // SAFETY: the run has at least `bytes` initialised bytes (the slice above). They neither move nor change as long as
+    // the run exists, and the buffer owns the run.
     unsafe { Buffer::from_custom_allocation(start, bytes, Arc::new(run)) }
 }
 
-/// An array over views that a text column has written.
+/// An array over the views that a text column has written.
 ///
-/// Arrow would check every view and every byte again for every query. These checks cannot fail: `Column::check` lets
-/// only UTF-8 in, and `text` writes a view together with the bytes that it refers to.
+/// Arrow would check every view and every byte for every query. These checks cannot fail: `Column::check` lets only
+/// UTF-8 in, and `text` writes a view together with the bytes that it refers to.
 pub fn strings(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> StringViewArray {
     let views = ScalarBuffer::new(views, 0, rows);
     // SAFETY: every view refers to whole, valid UTF-8 texts inside `blocks`, as explained above; a null's view is
@@ -28,7 +28,7 @@ pub fn strings(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<Nu
     unsafe { StringViewArray::new_unchecked(views, blocks, nulls) }
 }
 
-/// Like [`strings`], over views of bytes that need not be text.
+/// Like [`strings`], but over views of bytes that need not be text.
 pub fn bytes(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> BinaryViewArray {
     let views = ScalarBuffer::new(views, 0, rows);
     // SAFETY: as above, except UTF-8, which bytes need not be.

@@ -1,4 +1,5 @@
-//! A column: its cells by slot, and the slots that are null or hold a value that the layout cannot.
+//! A column: its cells by slot, the slots that are null, and the slots whose value the mirror's layout cannot
+//! represent.
 
 use plan::{Physical, Type};
 use protocol::change::Value;
@@ -9,15 +10,16 @@ use crate::base::order::Order;
 use crate::cells::numbers::{Numbers, NumbersSnapshot};
 use crate::cells::text::{TextColumn, TextSnapshot};
 
-/// The content of a row in a column. Two cells are equal if their binary images are, and so are keys.
+/// The content of a row in a column. Two values are equal as parts of a key if and only if their cells are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cell<'a> {
     Null,
-    /// A value that the layout cannot hold. The column stores a null, and remembers the slot.
+    /// A value that the layout cannot represent. The column stores a null, and remembers the slot.
     Unholdable,
-    /// An integer, float, decimal or boolean: the low bytes in the column's width; the other bytes are zero.
+    /// An integer, float, decimal or boolean: its bytes, as many as the column's width, in the low ones; the others are
+    /// zero.
     Fixed(u128),
-    /// Any bytes. [`Column::check`] examines them before they become part of a column of text.
+    /// A text or other bytes. [`Column::check`] checks that a text is UTF-8 before it is written.
     Text(&'a [u8]),
 }
 
@@ -32,7 +34,7 @@ pub enum BadValue {
 
 impl<'a> Cell<'a> {
     /// The cell of a value; `None` if the value is unchanged. The encoding of a text is not checked here, because most
-    /// texts of an update are in the column already.
+    /// texts of an update are already in the column.
     #[inline]
     pub fn from_value(ty: Type, value: Value<'a>) -> Result<Option<Cell<'a>>, BadValue> {
         Ok(Some(match value {
@@ -60,9 +62,9 @@ impl<'a> Cell<'a> {
 pub struct Column {
     pub ty: Type,
     cells: Cells,
-    /// One bit per slot: 1 if it is not null. `None` until the first null.
+    /// One bit per slot: 1 if the cell is not null. `None` until the first null.
     valid: Option<Bitmap>,
-    /// The live slots with [`Cell::Unholdable`]. `None` until the first one.
+    /// The existing slots that hold [`Cell::Unholdable`]. `None` until the first of them.
     unholdable: Option<UnholdableSlots>,
     /// The number of slots for which there is room.
     rows: usize,
@@ -85,7 +87,7 @@ enum Cells {
 }
 
 impl Column {
-    /// `is_key` says whether [`Column::get`] will be called.
+    /// A new column. `is_key` says whether [`Column::get`] will be called.
     pub fn new(ty: Type, pool: &Pool, mechanism: Mechanism, is_key: bool) -> Column {
         let cells = match (ty.physical(), ty.slot_bytes()) {
             (Physical::Text | Physical::Bytes, _) => Cells::Text(TextColumn::new(pool, mechanism, !is_key)),
@@ -95,7 +97,7 @@ impl Column {
         Column { ty, cells, valid: None, unholdable: None, rows: 0, mechanism, pool: pool.clone() }
     }
 
-    /// Makes room for `rows` slots: up to a full chunk, or for one more chunk.
+    /// Makes room for `rows` slots: more slots of the first chunk, or one more chunk.
     pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
         match &mut self.cells {
             Cells::Bits(bits) => bits.grow(rows)?,
@@ -133,8 +135,8 @@ impl Column {
         })
     }
 
-    /// Prefetches a slot's content. The text of a slot can be located only with this memory, so
-    /// [`Column::prefetch_text`] prefetches it in a second step.
+    /// Prefetches a slot's content. For a text, this is only the reference to it; [`Column::prefetch_text`] then
+    /// follows the reference, and prefetches the text.
     #[inline]
     pub fn prefetch(&self, slot: u32) {
         match &self.cells {
@@ -152,7 +154,7 @@ impl Column {
         }
     }
 
-    /// Whether a slot contains this cell.
+    /// Whether a slot's cell equals this one.
     #[inline]
     pub fn has(&self, slot: u32, cell: Cell<'_>) -> bool {
         match (&self.cells, cell, self.no_value(slot)) {
@@ -164,7 +166,7 @@ impl Column {
         }
     }
 
-    /// The content of a slot. A text that is not stored plainly is copied to `buffer`.
+    /// The content of a slot. A packed text is unpacked into `buffer`.
     pub fn read<'a>(&'a self, slot: u32, buffer: &'a mut Vec<u8>) -> Cell<'a> {
         self.no_value(slot).unwrap_or_else(|| match &self.cells {
             Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
@@ -173,7 +175,7 @@ impl Column {
         })
     }
 
-    /// Whether a cell from outside may become part of the column.
+    /// Checks that a cell which comes from the stream may be written to the column.
     #[inline]
     pub fn check(&self, cell: Cell<'_>) -> Result<(), BadValue> {
         match cell {
@@ -199,7 +201,7 @@ impl Column {
         }
     }
 
-    /// Writes several cells into slots of one chunk that were never used.
+    /// Writes cells into consecutive slots of one chunk, which were never used before.
     pub fn fill(&mut self, first: u32, cells: &[Cell<'_>]) -> Result<(), OutOfMemory> {
         for (slot, cell) in (first..).zip(cells) {
             if matches!(cell, Cell::Null | Cell::Unholdable) {
@@ -261,14 +263,15 @@ impl Column {
         self.unholdable.as_ref().is_some_and(|slots| slots.bits.get(slot))
     }
 
-    /// Called when a row is deleted but may be taken back. Returns whether its cell was unholdable, and forgets that.
+    /// Called when a row is deleted, while older snapshots may still need it. Forgets that the cell was unholdable;
+    /// returns whether it was.
     pub fn forget_unholdable(&mut self, slot: u32) -> Result<bool, OutOfMemory> {
         let unholdable = self.is_unholdable(slot);
         self.set_unholdable(slot, false)?;
         Ok(unholdable)
     }
 
-    /// Called when a row is gone for good.
+    /// Called when no snapshot can need a deleted row any more.
     pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         match &mut self.cells {
             Cells::Text(text) => text.forget(slot),
@@ -313,7 +316,7 @@ impl Column {
         matches!(self.cells, Cells::Numbers(_))
     }
 
-    /// Like [`Numbers::look_at`]: only the `seen` rows among a chunk's first `rows` will ever be read.
+    /// Like [`Numbers::look_at`]. Among the first `rows` rows of the chunk, only those in `seen` will ever be read.
     pub fn look_at(&mut self, chunk: usize, rows: usize, seen: &Mask) -> Result<(), OutOfMemory> {
         let Cells::Numbers(numbers) = &mut self.cells else { return Ok(()) };
         let mut kept = *seen;
@@ -357,7 +360,7 @@ impl Column {
     }
 }
 
-/// A snapshot of a column, which its maker may patch before others see it.
+/// A snapshot of a column. Its maker may patch older values into it before others see it.
 #[derive(Debug)]
 pub struct ColumnSnapshot {
     pub ty: Type,
@@ -431,7 +434,7 @@ impl ColumnSnapshot {
         }
     }
 
-    /// The form in which a chunk is written, in words.
+    /// A description for people of the form in which a chunk is written.
     pub fn coding(&self, chunk: usize) -> Result<String, OutOfMemory> {
         match &self.cells {
             CellsSnapshot::Bits(_) => Ok("bits".into()),

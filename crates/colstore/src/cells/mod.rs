@@ -1,4 +1,4 @@
-//! The cells of one column, which are written in place while snapshots keep the old values.
+//! The cells of one column. They are overwritten in place, while snapshots keep the old values.
 //!
 //! | file | job |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `numbers` | cells of equal width |
 //! | `text` | texts and bytea |
 //! | `codes` | the codings of a chunk's numbers, and tests on codes |
-//! | `patches` | old values in a private snapshot |
+//! | `patches` | older values that a private snapshot shows in place of newer ones |
 
 pub mod codes;
 pub mod column;

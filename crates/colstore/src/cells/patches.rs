@@ -7,7 +7,7 @@ use snapmem::{Charge, OutOfMemory, Pool};
 use crate::base::chunk::{CHUNK_ROWS, split};
 use crate::base::pick::Pick;
 
-/// A row in the chunk, and the cell's image.
+/// A row of the chunk, and the bytes of its older value.
 pub type Patch = (u16, [u8; 16]);
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Patches {
     }
 }
 
-/// Writes patches over the values of a chunk's first rows.
+/// Replaces the values of those among a chunk's first rows that have patches.
 pub fn put<T>(patches: &[Patch], values: &mut [T], of_image: impl Fn(u128) -> T) {
     for (row, image) in patches {
         if let Some(value) = values.get_mut(*row as usize) {
@@ -59,7 +59,7 @@ pub fn put<T>(patches: &[Patch], values: &mut [T], of_image: impl Fn(u128) -> T)
     }
 }
 
-/// The selected values among a chunk's first ones.
+/// The selected ones of a chunk's values. If the first rows are selected, `values` has just these.
 pub fn picked<T: Copy>(values: Vec<T>, pick: Pick<'_>) -> Vec<T> {
     match pick {
         Pick::First(_) => values,

@@ -2,7 +2,7 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `view` | a table as S sees it, as Arrow arrays |
+//! | `view` | a table as the query's snapshot S sees it, as Arrow arrays |
 //! | `survey` | statistics about columns and chunks |
 
 pub mod survey;

@@ -1,7 +1,7 @@
 //! Surveys of a table's columns, for people: their codings, sizes and contents.
 //!
-//! A survey is made on request, from a snapshot and in the requesting thread. So it is right after any update, costs
-//! updates nothing, and does not hold the writer up.
+//! A survey is computed on request, from a snapshot, in the thread that requests it. So it is up to date, and neither
+//! costs updates anything nor holds the writer up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash};
@@ -22,7 +22,7 @@ use crate::read::view;
 
 /// The number of rows from which the number of distinct values is estimated, as ANALYZE does.
 const SAMPLED: usize = 30_000;
-/// The number of bits among which each value of a chunk sets one.
+/// The number of bits of a bitmap that counts distinct values: each value of a chunk sets one bit, chosen by its hash.
 const MARKS: usize = 1 << 17;
 
 /// A table's columns as they were when the survey was requested.
@@ -58,7 +58,7 @@ impl Survey {
         self.slots.div_ceil(CHUNK_ROWS)
     }
 
-    /// A column's survey in a chunk, except its distinct values.
+    /// A column's survey in a chunk, without the number of distinct values.
     fn part(&self, column: usize, chunk: usize) -> Result<ChunkSurvey, OutOfMemory> {
         let Surveyed { cells, bytes, .. } = &self.columns[column];
         let (slots, rows) = (self.slots_of(chunk), self.live_counts[chunk]);
@@ -69,7 +69,7 @@ impl Survey {
                 |at: usize| live[at] & !valid[at] & !unholdable.as_ref().map_or(0, |unholdable| unholdable[at]);
             nulls = (0..live.len().min(valid.len())).map(|at| is_null(at).count_ones()).sum();
         }
-        // The order of values that the layout cannot hold is not known.
+        // A value that the layout cannot represent is not compared, so bounds without it would be wrong.
         let bounds = match &cells.cells {
             _ if !has_known_order(cells.ty) || cells.has_unholdable() => None,
             CellsSnapshot::Bits(bits) => Some(self.truths(bits, cells, chunk)?),
@@ -86,8 +86,7 @@ impl Survey {
         })
     }
 
-    /// The least and the greatest truth value of a chunk's rows; the first is greater than the second if there are
-    /// none.
+    /// The bounds of a chunk's booleans, as 0 and 1; the first is greater than the second if there are none.
     fn truths(
         &self,
         bits: &ExtentsSnapshot,
@@ -101,7 +100,7 @@ impl Survey {
         Ok((i128::from(!is_any(|bits| !bits)), i128::from(is_any(|bits| bits))))
     }
 
-    /// The survey of a column in a chunk. The number of distinct values is a good estimate.
+    /// The survey of a column in a chunk, with an estimate of its number of distinct values.
     pub fn chunk(&self, column: usize, chunk: usize) -> Result<ChunkSurvey, OutOfMemory> {
         let rows: Vec<u32> = self.live_rows(chunk)?.collect();
         let array = view::array(&self.columns[column].cells, chunk, Pick::Rows(&rows))?;
@@ -111,13 +110,13 @@ impl Survey {
             marks[mark / 64] |= 1 << (mark % 64);
         }
         let marked: u32 = marks.iter().map(|word| word.count_ones()).sum();
-        // Several values may have set the same bit.
+        // Several values may have set the same bit, so the number of bits is corrected for expected collisions.
         let all = MARKS as f64;
         let distinct = all * (all / (all - f64::from(marked))).ln();
         Ok(ChunkSurvey { distinct: distinct.round() as u64, ..self.part(column, chunk)? })
     }
 
-    /// The survey of a whole column. `go_on` is asked between two chunks.
+    /// The survey of a whole column. `go_on` is called between two chunks, and may end the survey with an error.
     pub fn column<E>(
         &self,
         column: usize,
@@ -146,7 +145,7 @@ impl Survey {
         Ok(Ok(survey))
     }
 
-    /// Whether a row is sampled. The rows are chosen at random, but always the same ones.
+    /// Whether a row is sampled. The choice is pseudo-random, but always the same.
     fn is_sampled(&self, chunk: usize, row: u32) -> bool {
         let slot = (chunk * CHUNK_ROWS) as u64 + u64::from(row);
         let one_in = self.slots.div_ceil(SAMPLED).max(1) as u64;
@@ -164,7 +163,7 @@ impl Survey {
     }
 }
 
-/// Whether the order of a column's numbers, or of the bytes of its texts, is the order of its values.
+/// Whether the order of a column's stored numbers or bytes is the order of its values.
 fn has_known_order(ty: Type) -> bool {
     use Type::{Enum, Interval, Numeric, Opaque};
     !matches!(ty, Enum | Interval | Numeric | Opaque)
@@ -185,7 +184,8 @@ impl Sample {
         }
     }
 
-    /// The estimated number of distinct values among `all`, by Haas and Stokes' estimator, which ANALYZE uses, too.
+    /// The estimated number of distinct values among `all` values, by the estimator of Haas and Stokes, which ANALYZE
+    /// uses, too.
     fn distinct_among(&self, all: u64) -> u64 {
         let (found, once) = (self.seen.len() as u64, self.seen.values().filter(|times| **times == 1).count());
         if self.values == 0 || self.values >= all {

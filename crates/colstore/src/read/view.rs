@@ -22,7 +22,7 @@ use crate::cells::column::{CellsSnapshot, ColumnSnapshot};
 use crate::cells::numbers::{CodedChunk, Form, NumbersSnapshot};
 use crate::cells::patches::{self, Patch};
 
-/// The greatest number of distinct numbers that are listed for a chunk.
+/// The greatest number of distinct numbers for which [`TableView::distinct`] lists a chunk's numbers.
 const MOST_NUMBERS: i128 = 1000;
 
 /// The rows of one table as a snapshot sees them, with the requested columns in the requested order.
@@ -30,14 +30,14 @@ const MOST_NUMBERS: i128 = 1000;
 /// Any number of threads may read it. It does not change until the last reference is gone.
 pub trait TableView: Send + Sync + std::fmt::Debug {
     fn types(&self) -> &[Type];
-    /// A set of columns whose values differ between any two rows, if one is known.
+    /// Columns that form a key: no two rows have the same values in all of them. `None` if no key is known.
     fn key(&self) -> Option<&[usize]> {
         None
     }
-    /// The number of rows that exist, not of rows for which there is merely room.
+    /// The number of rows that exist, without empty slots.
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
-    /// All columns of a chunk. Decoding needs memory, which may be missing.
+    /// All columns of a chunk. Decoding needs memory, and fails if there is none.
     fn chunk(&self, index: usize) -> Result<Chunk, OutOfMemory>;
 
     /// The existing rows of a chunk.
@@ -51,14 +51,15 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(self.chunk(index)?.arrays.swap_remove(column))
     }
 
-    /// Some rows of a column of a chunk, in ascending order. `None` if it costs less to pick them from the whole array.
+    /// Some rows of a column of a chunk; `rows` is in ascending order. `None` if it costs less to pick them from the
+    /// whole array.
     fn picked(&self, index: usize, column: usize, rows: &[u32]) -> Result<Option<ArrayRef>, OutOfMemory> {
         let _ = (index, column, rows);
         Ok(None)
     }
 
-    /// The rows of a chunk whose values of a column are not null and lie in a range, if codes tell. The column must
-    /// have bounds.
+    /// The rows of a chunk whose values in a column are not null and lie in a range; `None` if the codes do not tell.
+    /// The column must have bounds.
     fn within(
         &self,
         index: usize,
@@ -69,18 +70,19 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// The distinct values of a column of a chunk, if they are known and few. Some of them may occur in no row.
+    /// The distinct values of a column of a chunk, if they are known and few. Some values may occur in no row.
     fn distinct(&self, index: usize, column: usize) -> Result<Option<Distinct>, OutOfMemory> {
         let _ = (index, column);
         Ok(None)
     }
 
-    /// A column of a chunk for a reader that may not allocate; `None` for floats and bytes.
+    /// A column of a chunk for a forked child process, which may not allocate; `None` for floats and bytes.
     fn coded(&self, index: usize, column: usize) -> Result<Option<Coded>, OutOfMemory> {
         Ok(Coded::of(self.types()[column], &self.array(index, column)?))
     }
 
-    /// The integers of a column of a chunk, scaled decimals among them, if all that are not null fit 64 bits.
+    /// A column of a chunk as integers of 64 bits, if its type is an integer or decimal and all values that are not
+    /// null fit. A decimal is multiplied by a power of ten.
     fn integers(&self, index: usize, column: usize) -> Result<Option<Integers>, OutOfMemory> {
         Ok(Integers::of_array(&self.array(index, column)?))
     }
@@ -91,9 +93,9 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.inner().clone()))
     }
 
-    /// The bounds of a column's values in a chunk, without nulls, if they are known. They are numbers for integers,
-    /// dates, times, scaled decimals and uuids; ranks for floats ([`plan::float_order`]); and places for texts and
-    /// bytes ([`plan::text_order`]). The first is greater than the second if there are no values.
+    /// The bounds of a column's values in a chunk, without nulls, if they are known. For integers, dates, times, scaled
+    /// decimals and uuids they are numbers; for floats and texts, positions in the order of the type
+    /// ([`plan::float_order`], [`plan::text_order`]). The first is greater than the second if there are no values.
     fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
         let _ = (index, column);
         None
@@ -109,7 +111,7 @@ pub struct ChunkRows {
     pub live: Option<BooleanBuffer>,
 }
 
-/// A run of rows.
+/// Consecutive rows of a table.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     /// The length of every array.
@@ -120,12 +122,12 @@ pub struct Chunk {
     pub live: Option<BooleanBuffer>,
 }
 
-/// The view over snapshots of columns. Each of its arrays points into one run of a column.
+/// The view of a table over snapshots of its columns. Each array points into one run of a column.
 #[derive(Debug)]
 pub struct ColumnsView {
     types: Vec<Type>,
     columns: Vec<ColumnSnapshot>,
-    /// For each requested column, its place in `columns`.
+    /// For each requested column, its index in `columns`.
     order: Vec<usize>,
     key: Option<Vec<usize>>,
     live: ExtentsSnapshot,
@@ -136,7 +138,7 @@ pub struct ColumnsView {
 }
 
 impl ColumnsView {
-    /// The view keeps `hold` as long as it exists.
+    /// A new view. It keeps `hold` for as long as it exists.
     pub fn new(
         mut columns: Vec<ColumnSnapshot>,
         order: Vec<usize>,
@@ -154,7 +156,7 @@ impl ColumnsView {
 }
 
 impl ColumnsView {
-    /// The slots of a chunk.
+    /// The number of slots in a chunk.
     fn slots_of(&self, index: usize) -> usize {
         CHUNK_ROWS.min(self.slots - index * CHUNK_ROWS)
     }
@@ -214,7 +216,8 @@ impl TableView for ColumnsView {
             Form::Listed(listing) => return Ok(Integers::of_list(codes, listing, valid, numbers.bounds(index))),
             Form::Offsets(coding) => coding,
         };
-        // The bounds hold all values ever written; the coding limits the values that this snapshot can contain.
+        // The bounds include all values ever written; the coding limits which values this snapshot can contain. Both
+        // are used.
         let ((low, high), (least, greatest)) = (numbers.bounds(index), coding.values(full));
         let (Ok(low), Ok(high)) = (i64::try_from(low.max(least)), i64::try_from(high.min(greatest))) else {
             return Ok(None);
@@ -314,7 +317,7 @@ pub fn bounds(column: &ColumnSnapshot, chunk: usize) -> Option<(i128, i128)> {
     }
 }
 
-/// The numbers of a column, if the order of their bits is the order of the values.
+/// The numbers of a column, if their order as signed integers is the order of the values.
 fn ordered(column: &ColumnSnapshot) -> Option<&NumbersSnapshot> {
     match &column.cells {
         _ if column.ty.is_float() || column.ty == Type::Uuid => None,
@@ -323,13 +326,13 @@ fn ordered(column: &ColumnSnapshot) -> Option<&NumbersSnapshot> {
     }
 }
 
-/// Whether every number between two values is a value of the type, too.
+/// Whether every integer between two stored numbers is a value of the type, too.
 fn counts(ty: Type) -> bool {
     use Type::{Date, Decimal64, Decimal128, Int16, Int32, Int64};
     matches!(ty, Int16 | Int32 | Int64 | Date | Decimal64 { .. } | Decimal128 { .. })
 }
 
-/// The numbers that a chunk lists, or all between its bounds, if they are few.
+/// The numbers that a chunk lists, or all numbers between its bounds, if they are few.
 fn few_numbers(
     ty: Type,
     numbers: &NumbersSnapshot,
@@ -349,7 +352,7 @@ fn few_numbers(
         Form::Offsets(_) => return Ok(None),
     };
     let (least, greatest) = ty.slot_bytes().map_or((0, 0), |full| coding.values(full));
-    // Bounds may have become wider since the snapshot.
+    // The bounds may have become wider after the snapshot was taken; the coding has not.
     let (low, high) = numbers.bounds(index);
     let (low, high) = (low.max(least), high.min(greatest));
     if high - low >= MOST_NUMBERS {
@@ -357,13 +360,13 @@ fn few_numbers(
     }
     let count = (high - low + 1).max(0) as usize;
     let first = if count > 0 { coding.code(low) as usize } else { 0 };
-    // The last number is arbitrary, and stands for null.
+    // The last number may be any, because it stands for null.
     let all: Vec<i128> = (low..=high).chain([0]).collect();
     let values = number_array(ty, Source::Values(&all), last_null(count + 1));
     Ok(Some((values, Codes { run: codes, width: coding.width, first, rows })))
 }
 
-/// Nulls for `count` values, of which only the last one is null.
+/// A validity mask for `count` values, of which only the last one is null.
 fn last_null(count: usize) -> Option<NullBuffer> {
     Some(NullBuffer::new(BooleanBuffer::collect_bool(count, |at| at + 1 < count)))
 }
@@ -382,7 +385,7 @@ pub fn array(column: &ColumnSnapshot, chunk: usize, pick: Pick<'_>) -> Result<Ar
     })
 }
 
-/// An array of `views`, which were made over `blocks`.
+/// An array of `views`, which refer to `blocks`.
 fn text_array(ty: Type, views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> ArrayRef {
     match ty.physical() {
         Physical::Bytes => Arc::new(zero_copy::bytes(views, rows, blocks, nulls)),
@@ -390,7 +393,7 @@ fn text_array(ty: Type, views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: 
     }
 }
 
-/// The source of an array's numbers.
+/// The numbers from which an array is made.
 enum Source<'a> {
     Chunk(CodedChunk<'a>, Pick<'a>),
     Values(&'a [i128]),
@@ -410,12 +413,12 @@ fn number_array(ty: Type, source: Source<'_>, nulls: Option<NullBuffer>) -> Arra
     }
 }
 
-/// An array of numbers whose bits are those of the integers `N`.
+/// An array whose elements have the same bits as the integers `N`.
 fn primitive<T: ArrowPrimitiveType, N: Number>(source: Source<'_>, nulls: Option<NullBuffer>) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values::<N>(source)), nulls))
 }
 
-/// The values of a chunk, without a copy if their codes are the values themselves.
+/// The values of an array as a buffer. They are not copied if a chunk's codes are the values themselves.
 fn values<N: Number>(source: Source<'_>) -> Buffer {
     let (CodedChunk { codes, form, patches }, pick) = match source {
         Source::Chunk(chunk, pick) => (chunk, pick),

@@ -4,7 +4,7 @@
 //! decoded together, and the memory that each of them needs is prefetched before the first change is made:
 //!
 //! ```text
-//!   messages -> Batch: cells, key, hash  ->  index: a slot, probably  ->  cells of that slot  ->  texts
+//!   messages -> Batch: cells, key, hash  ->  index: the likely slot  ->  cells of that slot  ->  texts
 //!                                                                        ... then one change after the other
 //! ```
 
@@ -16,11 +16,11 @@ use crate::rows::backlog::PendingTransaction;
 use crate::rows::undo::{OpWriter, Undo};
 use crate::rows::{Fault, Rows, undecodable};
 
-/// The greatest length of an undo entry, beyond which a large transaction gets several, so that none has to be built in
-/// one piece.
+/// The greatest length of an undo entry. A transaction with more operations gets several entries, so that none becomes
+/// too large a piece of memory.
 const ENTRY_BYTES: usize = 256 << 10;
-/// The number of changes that are read together. It is less if they have many cells, so that prefetched memory is still
-/// in the cache when it is used.
+/// The number of changes that are decoded together. There are fewer if they have many cells ([`CELLS_TOGETHER`]), so
+/// that prefetched memory is still in the cache when it is used.
 const TOGETHER: usize = 16;
 const CELLS_TOGETHER: usize = 1024;
 
@@ -61,7 +61,7 @@ pub fn apply(
     }
 }
 
-/// Ends a transaction's undo entry with the operations since its last entry, if there are any.
+/// Writes a transaction's operations since its last undo entry as a new entry, if there are any.
 fn end_entry(undo: &mut Undo, xid: Option<u64>, now_ms: u64, ops: &mut OpWriter) -> Result<(), Fault> {
     if let Some(xid) = xid
         && !ops.bytes.is_empty()
@@ -72,20 +72,20 @@ fn end_entry(undo: &mut Undo, xid: Option<u64>, now_ms: u64, ops: &mut OpWriter)
     Ok(())
 }
 
-/// Changes that were read, but not made yet.
+/// Changes that were decoded, but not made yet.
 #[derive(Default)]
 struct Batch<'a> {
     changes: Vec<DecodedChange>,
-    /// The rows of all changes except deletes, one behind the other.
+    /// The new cells of all changes except deletes, without gaps.
     cells: Vec<Option<Cell<'a>>>,
-    /// The identity's cells of all changes, one behind the other.
+    /// The key's cells of all changes, without gaps.
     keys: Vec<Cell<'a>>,
 }
 
 struct DecodedChange {
     xid: u64,
     kind: Kind,
-    /// The places of the change's first cell, and of its key.
+    /// The indexes of the change's first cell in `Batch::cells`, and of its first key cell in `Batch::keys`.
     cells: usize,
     key: usize,
     /// The hash of the change's key.
@@ -195,7 +195,7 @@ fn at_end(reader: &RowReader<'_>) -> Result<(), Fault> {
     if reader.remaining().is_empty() { Ok(()) } else { Err(undecodable("a row is longer than its columns")) }
 }
 
-/// Messages one behind the other, each with its length.
+/// Consecutive messages, each with its length before it.
 struct Messages<'a> {
     rest: &'a [u8],
 }

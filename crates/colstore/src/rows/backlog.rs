@@ -15,7 +15,7 @@ pub struct PendingTransaction {
     /// PostgreSQL's commit time. It is set only for the first table that the transaction touched, so that each
     /// transaction is counted once.
     pub counted: Option<i64>,
-    /// Messages of the stream, each with its length.
+    /// Messages of the stream, each with its length before it.
     pub messages: Box<[u8]>,
 }
 
@@ -36,7 +36,8 @@ impl Backlog {
         Ok(())
     }
 
-    /// Removes the wanted transactions in commit order: all, or as many as make up `budget` bytes.
+    /// Removes and returns wanted transactions in commit order: all, or the first ones until they amount to `budget`
+    /// bytes.
     pub fn take(&mut self, wanted: impl Fn(u64) -> bool, budget: u64) -> Vec<PendingTransaction> {
         let (mut taken, mut kept) = (Vec::new(), Vec::new());
         let mut bytes = 0;

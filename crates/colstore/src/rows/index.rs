@@ -1,12 +1,12 @@
-//! The key index, from the identity's binary image to the slot.
+//! The key index: it maps a key, the binary image of the identity's columns, to a slot.
 //!
 //! The index holds slots only. It hashes and compares keys in the columns, through functions that the caller passes.
-//! The hash divides it into shards, so that it never has to be moved as a whole when it grows; a small index has a
-//! single shard.
+//! The index is divided into shards by hash, so that it never has to be moved as a whole when it grows; a small index
+//! has a single shard.
 //!
-//! Under REPLICA IDENTITY FULL, equal rows are interchangeable. The index holds the first of them; the others form a
-//! chain behind it. The next one to be changed is always the first one's neighbour, so that a million equal rows are no
-//! slower than two.
+//! Under REPLICA IDENTITY FULL, equal rows are interchangeable. The index holds the first of several equal rows; the
+//! others form a chain behind it. A change is always made to the row after the first one, so that a million equal rows
+//! are no slower than two.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -28,7 +28,7 @@ const SLOT_BYTES: u64 = size_of::<u32>() as u64;
 pub struct KeyIndex {
     /// One shard, or [`SHARDS`].
     shards: Vec<HashTable<u32>>,
-    /// For rows that may repeat: the next equal row of each slot.
+    /// If rows may repeat: for each slot, the next slot with an equal row.
     next: Option<Vec<u32>>,
     hasher: RandomState,
     /// The memory of all shards in bytes.
@@ -37,7 +37,7 @@ pub struct KeyIndex {
     pool: Pool,
 }
 
-/// Another row has this key.
+/// The error that another row has this key.
 #[derive(Debug)]
 pub struct Duplicate;
 
@@ -68,7 +68,7 @@ impl KeyIndex {
         }
     }
 
-    /// Adds `slot`. `key_of` gives the identity's cells of a slot.
+    /// Adds `slot`. `key_of` returns the key's cells of a slot.
     pub fn insert<'a, K: Iterator<Item = Cell<'a>>>(
         &mut self,
         hash: u64,
@@ -98,8 +98,8 @@ impl KeyIndex {
         Ok(Ok(()))
     }
 
-    /// Removes `slot`, which [`KeyIndex::find`] has returned, and whose cells have not changed since. Returns whether
-    /// it was there.
+    /// Removes `slot`. [`KeyIndex::find`] must have returned it, and its cells must not have changed since then.
+    /// Returns whether it was there.
     pub fn remove(&mut self, hash: u64, slot: u32, equal: impl Fn(u32) -> bool) -> bool {
         let shard = self.shard(hash);
         let shard = &mut self.shards[shard];
@@ -121,7 +121,7 @@ impl KeyIndex {
         found
     }
 
-    /// Makes room for one more row in its shard. The memory is claimed before it is allocated.
+    /// Makes room for one more row in its shard. The memory is charged to the pool before it is allocated.
     #[inline]
     fn make_room<'a, K: Iterator<Item = Cell<'a>>>(
         &mut self,
@@ -139,7 +139,7 @@ impl KeyIndex {
         self.grow_shard(hash, key_of)
     }
 
-    /// Divides a single shard into many.
+    /// Divides the single shard into [`SHARDS`] shards.
     #[cold]
     fn split<'a, K: Iterator<Item = Cell<'a>>>(&mut self, key_of: &impl Fn(u32) -> K) -> Result<(), OutOfMemory> {
         let single = std::mem::replace(&mut self.shards, (0..SHARDS).map(|_| HashTable::new()).collect());
@@ -166,19 +166,19 @@ impl KeyIndex {
         let shard = self.shard(hash);
         let shard = &mut self.shards[shard];
         let before = shard.allocation_size() as u64;
-        // The approximate size of the doubled table, which exists beside the old one for a while.
+        // The approximate size of the doubled table. For a while, both tables exist.
         let wanted = 2 * before + 64;
         let others = self.charge.bytes() - self.shard_bytes;
         self.charge.set(others + self.shard_bytes + wanted)?;
         let rehash = |&slot: &u32| self::hash(&self.hasher, key_of(slot));
-        // The next size is twice as large.
+        // The table doubles its size.
         let grown = shard.try_reserve(1, rehash);
         self.shard_bytes += shard.allocation_size() as u64 - before;
         self.charge.set(others + self.shard_bytes)?;
         grown.map_err(|_| OutOfMemory::Limit { wanted, limit: self.pool.limit() })
     }
 
-    /// Makes an entry for `slot` in the chains.
+    /// Makes room in `next` for `slot`.
     fn make_chain_room(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         let Some(next) = &mut self.next else { return Ok(()) };
         if (slot as usize) < next.len() {
@@ -193,7 +193,7 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// The shard of a hash, by bits that the table inside a shard does not use.
+    /// The shard of a hash. It is chosen by bits that the hash table within a shard does not use.
     #[inline]
     fn shard(&self, hash: u64) -> usize {
         (hash >> 32) as usize & (self.shards.len() - 1)

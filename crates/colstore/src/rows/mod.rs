@@ -1,7 +1,7 @@
 //! The rows of one table: columns, liveness, key index, free slots.
 //!
-//! A row keeps its slot from insert to delete, whatever changes. The cells of a deleted row stay in place until its
-//! undo is discarded ([`Rows::release`]). Only then may the slot hold another row.
+//! A row keeps its slot from insert to delete, even if an update changes its key. The cells of a deleted row stay in
+//! the slot until the delete's undo is discarded ([`Rows::release`]). Only then may the slot hold another row.
 //!
 //! | file | job |
 //! |---|---|
@@ -25,11 +25,11 @@ use crate::cells::column::{Cell, Column};
 use crate::rows::index::{Duplicate, KeyIndex};
 use crate::rows::undo::OpWriter;
 
-/// The factor by which the first chunk grows.
+/// The factor by which the first chunk's room grows.
 const CHUNK_GROWTH: usize = 4;
-/// Numbers are recoded only while more than 1/8 of the memory limit is free, because snapshots may hold the old runs.
+/// Numbers are recoded only while more than 1/8 of the memory limit is free, because snapshots may keep the old runs.
 const ROOM_FOR_LOOKS: u64 = 8;
-/// The number of a column's runs that are merged at a time.
+/// The number of a column's runs that are merged in one step.
 const TIDY_RUNS: usize = 16;
 
 /// The reason why a table's mirror has to be given up.
@@ -52,7 +52,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the fault is a defect, and not a lack of memory.
+    /// Whether the fault is an error, as opposed to a limit that was reached.
     pub fn is_error(&self) -> bool {
         !matches!(self, Fault::OutOfMemory(_) | Fault::TooManyRows | Fault::TransactionTooLarge { .. })
     }
@@ -78,7 +78,7 @@ pub struct Rows {
     index: KeyIndex,
     /// Positions of the identity's columns.
     identity: Vec<usize>,
-    /// A buffer for texts that are not stored plainly.
+    /// A buffer into which packed texts are unpacked.
     buffer: Vec<u8>,
     pool: Pool,
 }
@@ -111,18 +111,20 @@ impl Rows {
         }
     }
 
-    /// Merges some of the lines that were put aside for snapshots into the columns, or recodes a chunk of a column.
-    /// Returns whether there was anything to do.
+    /// Does a step of work for an idle writer: merges lines that were put aside for snapshots back into the columns, or
+    /// rewrites a chunk of texts. Returns whether there was anything to do.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let columns: usize = self.columns.iter_mut().map(|column| column.tidy(TIDY_RUNS)).sum();
         let merged = columns + self.live.tidy(TIDY_RUNS) > 0;
         merged || self.columns.iter_mut().any(|column| column.tidy_rest(now_ms))
     }
 
-    /// Checks whether some numbers can be written in fewer bytes, if a check is due. Returns whether there were any.
+    /// Checks one column of a chunk for numbers that fit in fewer bytes now, if a check is due. Returns whether one
+    /// was.
     pub fn look(&mut self, now_ms: u64) -> bool {
         let slots_of = |chunk: usize| CHUNK_ROWS.min(self.slots as usize - chunk * CHUNK_ROWS);
-        // Deleted rows may be taken back until their slots are free.
+        // The undo of a deleted row may restore it until its slot is free. So a chunk is settled if each of its slots
+        // is live or free.
         let (live, free) = (&self.live_counts, &self.free_counts);
         let is_roomy = self.pool.room() > self.pool.limit() / ROOM_FOR_LOOKS;
         let is_settled = |chunk: usize| is_roomy && (live[chunk] + free[chunk]) as usize == slots_of(chunk);
@@ -131,7 +133,7 @@ impl Rows {
             if column.has_numbers() {
                 let rows = slots_of(chunk);
                 if !is_settled(chunk) || column.look_at(chunk, rows, &self.live.mask(chunk, rows)).is_err() {
-                    // The chunk stays as it is until there is memory for the new coding.
+                    // The chunk stays as it is. It is checked again later, when there may be memory for the new coding.
                     self.quiet.written(chunk);
                 }
                 return true;
@@ -165,17 +167,16 @@ impl Rows {
         self.index.hash(key.iter().copied())
     }
 
-    /// Prefetches the row whose key has this hash, if there is one. Returns its slot, or that of another row with the
-    /// same hash.
+    /// Prefetches the row whose key has this hash, and returns its slot. It may be another row with the same hash.
     #[inline]
     pub fn prefetch(&self, hash: u64) -> Option<u32> {
         let slot = self.index.find(hash, |_| true)?;
-        // The cells lie anywhere in memory. All of them together arrive as fast as one.
+        // The cells are scattered in memory. Prefetching all of them takes no longer than prefetching one.
         self.columns.iter().for_each(|column| column.prefetch(slot));
         Some(slot)
     }
 
-    /// Prefetches the row's texts, some time after [`Rows::prefetch`].
+    /// Prefetches the row's texts. Call it some time after [`Rows::prefetch`].
     #[inline]
     pub fn prefetch_texts(&self, slot: u32) {
         self.columns.iter().for_each(|column| column.prefetch_text(slot));
@@ -188,7 +189,7 @@ impl Rows {
         self.index.find(hash, equal)
     }
 
-    /// Inserts a row, whose cells must all be present. Returns its slot.
+    /// Inserts a row, and returns its slot. No cell may be missing.
     pub fn insert(&mut self, row: &[Option<Cell<'_>>], hash: u64) -> Result<u32, Fault> {
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -196,7 +197,7 @@ impl Rows {
                 self.overwritten(slot);
                 slot
             }
-            // In a new slot nothing was overwritten, so the bounds are already tight.
+            // A new slot overwrites no older value, so the chunk needs no check for tighter bounds.
             None => self.append()?,
         };
         for (column, cell) in self.columns.iter_mut().zip(row) {
@@ -209,7 +210,8 @@ impl Rows {
         Ok(slot)
     }
 
-    /// Appends `count` rows, given column by column, to a table from which no row was ever deleted.
+    /// Appends `count` rows, given column by column, to a table that is being loaded, from which no row was ever
+    /// deleted.
     pub fn append_all(&mut self, columns: &[Vec<Cell<'_>>], count: usize) -> Result<(), Fault> {
         let mut done = 0;
         while done < count {
@@ -219,7 +221,7 @@ impl Rows {
             let first = self.slots;
             let in_chunk = CHUNK_ROWS - first as usize % CHUNK_ROWS;
             let more = (count - done).min(in_chunk).min(self.room - first as usize);
-            // The greatest number marks the end of a chain in the index.
+            // Slot `u32::MAX` must not be used, because it marks the end of a chain in the index.
             let behind = first.checked_add(more as u32).ok_or(Fault::TooManyRows)?;
             for (column, cells) in self.columns.iter_mut().zip(columns) {
                 let cells = &cells[done..done + more];
@@ -250,8 +252,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Writes those cells of a located row that differ; `None` stands for an unchanged cell. `same_key` says that the
-    /// identity's cells do not differ.
+    /// Writes those cells of a row that differ from the present ones; `None` stands for an unchanged cell. `same_key`
+    /// says that the cells of the key do not differ.
     pub fn update(
         &mut self,
         slot: u32,
@@ -284,7 +286,7 @@ impl Rows {
         if moves { self.enter(slot, self.hash_of(slot)) } else { Ok(()) }
     }
 
-    /// Frees the slot of a deleted row that no snapshot can see any more.
+    /// Frees the slot of a deleted row. No snapshot may need the row any more.
     pub fn release(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         for column in &mut self.columns {
             column.forget(slot)?;
@@ -301,7 +303,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Notes that the numbers of the slot's chunk may need fewer bytes now.
+    /// Records that numbers in the slot's chunk were overwritten, so that they may need fewer bytes now.
     #[inline]
     fn overwritten(&mut self, slot: u32) {
         if self.has_numbers {
@@ -311,7 +313,7 @@ impl Rows {
 
     fn append(&mut self) -> Result<u32, Fault> {
         let slot = self.slots;
-        // The greatest number marks the end of a chain in the index.
+        // Slot `u32::MAX` must not be used, because it marks the end of a chain in the index.
         if slot == u32::MAX {
             return Err(Fault::TooManyRows);
         }
@@ -358,7 +360,7 @@ impl Rows {
         self.index.hash(key(&self.columns, &self.identity, slot))
     }
 
-    /// Adds a slot to the index. `hash` is the hash of its present cells.
+    /// Adds a slot to the index. `hash` is the hash of the key that its cells have now.
     fn enter(&mut self, slot: u32, hash: u64) -> Result<(), Fault> {
         let Rows { columns, identity, index, .. } = self;
         let key_of = |slot| key(columns, identity, slot);
@@ -368,7 +370,7 @@ impl Rows {
         }
     }
 
-    /// Removes a slot from the index, before its cells change.
+    /// Removes a slot from the index. It must be called before the cells of the key change.
     fn leave(&mut self, slot: u32) -> Result<(), Fault> {
         let hash = self.hash_of(slot);
         let Rows { columns, identity, index, .. } = self;

@@ -1,4 +1,5 @@
-//! Undo: the old values that show a table as it was, newest last, with the oldest snapshot that they can serve.
+//! Undo: the old values with which a table can be shown as it was, newest last, and the oldest snapshot that can be
+//! served from them.
 //!
 //! ```text
 //!    floor          marks: gate g1             gate g2                     newest
@@ -8,10 +9,11 @@
 //!            `first`
 //! ```
 //!
-//! A *mark* says that its gate sees every entry before this position. Marks make both questions cheap:
-//! - To serve S: all entries that S may not see come after the newest mark whose gate S dominates.
-//! - To discard an entry: the first mark beyond it becomes the floor. S is served only if it dominates the floor, so S
-//!   sees everything that can no longer be taken back.
+//! A gate is a snapshot that the capture worker takes. A *mark* at a position says that its gate sees every entry
+//! before that position. Marks make two things cheap:
+//! - To serve S: every entry that S does not see comes after the newest mark whose gate S dominates.
+//! - To discard an entry: the gate of the first mark behind the entry becomes the floor. S is served only if it
+//!   dominates the floor. So S sees all discarded changes, and they never have to be undone.
 //!
 //! An entry is a sequence of operations, each followed by its length so that they can be read newest first.
 
@@ -24,9 +26,9 @@ use snapmem::{OutOfMemory, Pool};
 use crate::base::claim::Claim;
 use crate::cells::column::Cell;
 
-/// The shortest time between two marks; a gate that comes sooner replaces the last mark.
+/// The shortest time between two marks. A gate that comes sooner replaces the last mark.
 const MARK_MILLIS: u64 = 250;
-/// The approximate memory of an entry beside its operations, with the allocator's share.
+/// The approximate memory of an entry besides its operations, including what the allocator adds.
 const ALLOCATION_BYTES: u64 = 32;
 
 #[derive(Debug)]
@@ -55,7 +57,7 @@ struct Mark {
 }
 
 impl Undo {
-    /// `floor` is the snapshot under which the rows were loaded.
+    /// Empty undo. `floor` is the snapshot under which the rows were loaded.
     pub fn new(pool: &Pool, floor: Arc<Snapshot>) -> Undo {
         Undo { entries: VecDeque::new(), first: 0, marks: VecDeque::new(), floor, claim: Claim::new(pool) }
     }
@@ -67,10 +69,10 @@ impl Undo {
         Ok(())
     }
 
-    /// Adds a mark for a gate whose transactions have all been applied: the table can now be seen as the gate sees it.
+    /// Adds a mark for a gate whose transactions have all been applied.
     pub fn mark(&mut self, gate: &Arc<Snapshot>, now_ms: u64) {
         let newest = self.marks.back().map_or(&self.floor, |mark| &mark.gate);
-        // Marks follow each other in time. Only a gate from before the load fails this test.
+        // Each mark's gate dominates the one before. Only a gate from before the load fails this test.
         if !gate.dominates(newest) {
             return;
         }
@@ -87,24 +89,25 @@ impl Undo {
         self.marks.push_back(Mark { gate: gate.clone(), at_ms: now_ms, upto });
     }
 
-    /// Whether every discarded change is one that `snapshot` sees.
+    /// Whether `snapshot` can be served, because it sees all changes whose undo was discarded.
     pub fn reaches(&self, snapshot: &Snapshot) -> bool {
         snapshot.dominates(&self.floor)
     }
 
-    /// The entries that `snapshot` may not see, newest first. It sees all other entries.
+    /// The entries after the newest mark whose gate `snapshot` dominates, newest first. `snapshot` sees all earlier
+    /// entries.
     pub fn recent(&self, snapshot: &Snapshot) -> impl DoubleEndedIterator<Item = &Entry> + Clone {
         let seen = self.marks.iter().rev().find(|mark| snapshot.dominates(&mark.gate)).map_or(0, |mark| mark.upto);
         let start = seen.saturating_sub(self.first) as usize;
         self.entries.range(start..).rev()
     }
 
-    /// The position below which the newest mark's gate sees every entry.
+    /// The position of the newest mark: its gate sees every entry below.
     fn marked(&self) -> u64 {
         self.marks.back().map_or(self.first, |mark| mark.upto.max(self.first))
     }
 
-    /// Whether there are entries that no gate has marked yet.
+    /// Whether there are entries behind the newest mark.
     pub fn has_unmarked(&self) -> bool {
         self.marked() < self.first + self.entries.len() as u64
     }
@@ -115,7 +118,7 @@ impl Undo {
         (self.marked() > self.first).then_some(oldest.applied_ms)
     }
 
-    /// Discards the oldest entry and moves the floor, if a recorded gate allows it.
+    /// Discards and returns the oldest entry, and moves the floor. `None` if no mark lies behind the entry.
     pub fn discard_oldest(&mut self) -> Option<Entry> {
         while self.marks.len() > 1 && self.marks[0].upto <= self.first {
             self.marks.pop_front();
@@ -155,13 +158,13 @@ impl Entry {
     }
 }
 
-/// An operation on a slot.
+/// An operation on a slot, with the data that undoes it.
 #[derive(Debug)]
 pub enum Op<'a> {
     Insert {
         slot: u32,
     },
-    /// The row's cells are still in its slot. These columns (a u16 each) were unholdable.
+    /// The row's cells are still in its slot. `unholdable` lists the columns (a u16 each) whose cells were unholdable.
     Delete {
         slot: u32,
         unholdable: &'a [u8],
@@ -233,7 +236,7 @@ impl<'a> Iterator for OldCells<'a> {
     }
 }
 
-/// Collects the operations of one transaction on one table.
+/// Collects the undo operations of one transaction on one table.
 #[derive(Debug, Default)]
 pub struct OpWriter {
     pub bytes: Vec<u8>,
@@ -283,7 +286,7 @@ impl OpWriter {
         }
     }
 
-    /// Drops the operation, since the update changed nothing.
+    /// Drops the current operation, because the update changed nothing.
     pub fn cancel(&mut self) {
         self.bytes.truncate(self.start);
     }

@@ -1,15 +1,16 @@
-//! Forked children, which hold the columns as they were at the fork, and the memory that they cost.
+//! Forked children of the engine, which see the columns as they were at the fork, and the memory that they cost.
 //!
-//! The kernel copies a page when either side first writes to it, and does not report it. But every copy is a page fault
-//! of the thread that owns the store. So while there is a child, the thread's page faults are an upper bound for the
-//! number of copies. They are charged to the pool like other memory, and if there is no room, the children are ended.
+//! The kernel copies a page when parent or child first writes to it, and does not report that. But every copy is a page
+//! fault of the thread that owns the store. So while a child exists, the thread's page faults are an upper bound for
+//! the number of copied pages. These are charged to the pool like other memory; if there is no room for them, the
+//! children are ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use snapmem::{Charge, Errand, Error, ForkedErrand, Pool, page_bytes, page_faults};
 
-/// The fraction of the memory limit that children must leave free.
+/// Children are ended if less than this fraction (one in `MARGIN`) of the memory limit is free.
 const MARGIN: u64 = 32;
 
 /// A child process with its task.
@@ -19,12 +20,12 @@ pub struct Forked {
     starved: AtomicBool,
 }
 
-/// The reason why a child has no answer.
+/// The reason why a child did not answer.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// The child was ended because memory was missing.
+    /// The store ended the child because memory was missing.
     Starved,
-    /// The child has ended, or could not be asked.
+    /// The child ended by itself, or could not be asked.
     Ended(Error),
 }
 
@@ -37,7 +38,7 @@ impl Forked {
         })
     }
 
-    /// Ends the child. A thread that waits for it soon gets an error.
+    /// Ends the child. A thread that waits for the child's answer soon gets an error.
     pub fn end(&self) {
         self.errand.end();
     }
@@ -50,9 +51,9 @@ impl Forked {
 /// The store's record of its children.
 #[derive(Debug)]
 pub struct Forks {
-    /// The children, oldest first, each with the number of page faults of this thread at its birth.
+    /// The children, oldest first, each with the number of page faults that this thread had at the fork.
     children: Vec<(Weak<Forked>, u64)>,
-    /// The number of page faults that were counted.
+    /// The thread's number of page faults when they were last counted.
     counted: u64,
     charge: Charge,
     pool: Pool,
@@ -80,7 +81,7 @@ impl Forks {
         self.children.iter().filter(|(child, _)| child.strong_count() > 0).count()
     }
 
-    /// Counts the pages that were copied since the last call. Children are ended if there is no memory for them.
+    /// Charges the pages that were copied for children. Ends the children if there is no memory for these pages.
     pub fn settle(&mut self) {
         if self.children.is_empty() {
             return;
@@ -89,7 +90,7 @@ impl Forks {
         let faults = page_faults();
         self.pool.count_copied((faults - self.counted) * page_bytes());
         self.counted = faults;
-        // Pages that were copied before the birth of the oldest child are not kept any more.
+        // Pages copied before the oldest child was forked belonged to children that have ended, so they are free again.
         let kept = self.children.first().map_or(0, |(_, born)| faults - born);
         let fits = self.charge.set(kept * page_bytes()).is_ok();
         // Tables must never lack memory because of a child.

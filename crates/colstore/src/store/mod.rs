@@ -1,4 +1,4 @@
-//! All mirrored tables of a database. The stream of changes goes in; tables for requests come out.
+//! All mirrored tables of a database. Changes come in from the stream; views of tables go out to queries.
 //!
 //! | file | job |
 //! |---|---|
@@ -37,15 +37,15 @@ pub struct Store {
     pool: Pool,
     tables: HashMap<u32, Table>,
     agenda: Agenda,
-    /// The number of tables that gates, discards and idle moments have visited.
+    /// The number of visits to tables by gates, discards and idle work. Tests check that it stays small.
     pub(crate) visits: u64,
-    /// The number of chunks that were checked in idle moments, one column at a time.
+    /// The number of columns of chunks that were checked by an idle writer.
     pub(crate) looks: u64,
     events: Vec<ToWorker>,
     delays: Delays,
     pub(crate) clock: Clock,
     changes_applied: u64,
-    /// A token of which every view holds a clone.
+    /// A token that every view holds a clone of.
     alive: Arc<()>,
     leases: Arc<Leases>,
     forks: Forks,
@@ -92,8 +92,8 @@ pub struct StoreStatus {
 }
 
 impl Store {
-    /// A store that snapshots columns by this mechanism, which was found to work here ([`Mechanism::probe`]). The store
-    /// belongs to the thread that creates it.
+    /// A store that takes snapshots of columns by this mechanism. [`Mechanism::probe`] must have found that it works
+    /// here. The store belongs to the thread that creates it.
     pub fn new(limits: Limits, mechanism: Mechanism) -> Store {
         let pool = Pool::new(limits.memory_bytes);
         let leases = Arc::new(Leases::new());
@@ -116,7 +116,8 @@ impl Store {
         }
     }
 
-    /// Applies the pending transactions of one table that `snapshot` sees, or a part of them; false if there are none.
+    /// Applies the pending transactions of one table that `snapshot` sees, or the first part of them. Returns false if
+    /// there are none.
     fn apply_some(&mut self, relid: u32, snapshot: &Snapshot) -> bool {
         let now_ms = self.clock.millis();
         let Some(table) = self.tables.get_mut(&relid) else { return false };
@@ -136,7 +137,7 @@ impl Store {
         }
     }
 
-    /// The table with the oldest undo, if that is older than undo has to become.
+    /// The table with the oldest undo, if that undo is older than the limit.
     fn too_old_undo(&self, now_ms: u64) -> Option<u32> {
         let before_ms = now_ms.saturating_sub(self.limits.undo_seconds.saturating_mul(1000));
         self.agenda.oldest_undo().filter(|(at_ms, _)| *at_ms < before_ms).map(|(_, relid)| relid)
@@ -151,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Discards the oldest undo of a table that the agenda lists for it.
+    /// Discards the oldest undo of a table that the agenda has named.
     fn discard_oldest(&mut self, relid: u32) {
         self.visits += 1;
         let Some(table) = self.tables.get_mut(&relid) else { return };
@@ -169,7 +170,7 @@ impl Store {
         table.load_begin(request.snapshot.clone())
     }
 
-    /// Adds rows in the form of `frame::Kind::Rows`.
+    /// Adds rows to a table that is being loaded. `rows` has the form of `frame::Kind::Rows`.
     pub fn load_rows(&mut self, relid: u32, generation: u64, rows: &[u8]) -> Result<(), Refusal> {
         let result = self.loading_table(relid, generation)?.load_rows(rows)?;
         self.load_result(relid, result)
@@ -186,7 +187,7 @@ impl Store {
         self.load_result(relid, result.map(|_| ()))
     }
 
-    /// Called when the loader has ended early. The table waits for another load of the same generation.
+    /// Called when the loader has ended early. The table then waits for another load of the same generation.
     pub fn load_abort(&mut self, relid: u32, generation: u64) {
         if let Ok(table) = self.loading_table(relid, generation) {
             table.load_abort();
@@ -244,30 +245,31 @@ impl Store {
         Served::settled(self.bind(snapshot, tables, None)?)
     }
 
-    /// A table's columns as they are now, to be surveyed in another thread.
+    /// A table's columns as they are now, which another thread can survey.
     pub fn survey(&mut self, relid: u32, fingerprint: u64) -> Result<Survey, Refusal> {
         let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
         table.survey(fingerprint, &self.alive)
     }
 
-    /// Forks this process for a task on views that [`Store::serve`] has returned. The views may be dropped afterwards,
-    /// because the child has its own copy. See [`Errand`] for the limits of the child.
+    /// Forks this process. The child does a task on views that [`Store::serve`] has returned. The parent may drop the
+    /// views afterwards, because the child has its own copy. See [`Errand`] for the limits of the child.
     pub fn fork(&mut self, errand: impl Errand, reply_bytes: usize) -> Result<Arc<Forked>, Refusal> {
         let out_of_memory = |error: snapmem::Error| Refusal::OutOfMemory { what: error.to_string() };
         self.forks.fork(errand, reply_bytes).map_err(out_of_memory)
     }
 
-    /// Counts the memory that children cost. It grows with everything that is written, so this must be called
-    /// repeatedly.
+    /// Charges the memory that children cost. It must be called repeatedly, because every write of the parent may copy
+    /// a page.
     pub fn settle_forks(&mut self) {
         self.forks.settle();
     }
 
-    /// Does work for an idle writer that would otherwise delay later queries. Returns whether there was any.
+    /// Does one step of work that would otherwise delay later queries. An idle writer calls it. Returns whether there
+    /// was work.
     pub fn tidy(&mut self) -> bool {
         let now_ms = self.clock.millis();
-        // If nothing is written, gates are rare, so old undo is discarded here. It goes in parts, since an entry may
-        // concern many rows.
+        // Gates discard old undo, but come rarely if nothing is written. So it is also discarded here, one entry at a
+        // time, because an entry may concern many rows.
         if let Some(relid) = self.too_old_undo(now_ms) {
             self.discard_oldest(relid);
             return true;
@@ -278,7 +280,7 @@ impl Store {
                 let worked = table.tidy(now_ms);
                 table.note_in(&mut self.agenda);
                 if worked {
-                    // A message may have arrived meanwhile.
+                    // Return after each step, because a message may have arrived meanwhile.
                     return true;
                 }
             }
@@ -286,9 +288,9 @@ impl Store {
         self.look(now_ms)
     }
 
-    /// Checks a chunk that has become quiet, if there is one.
+    /// Checks one chunk that has become quiet, if there is one. Returns whether there was.
     fn look(&mut self, now_ms: u64) -> bool {
-        // Each visit postpones the table's next one.
+        // The loop ends, because each visit postpones the table's next check.
         while let Some((at_ms, relid)) = self.agenda.next_look()
             && at_ms <= now_ms
             && let Some(table) = self.tables.get_mut(&relid)
@@ -304,7 +306,7 @@ impl Store {
         false
     }
 
-    /// Gives a table up after a fault; the others go on.
+    /// Gives up a table after a fault. All other tables are kept.
     fn break_on_fault(&mut self, relid: u32, result: Result<(), Fault>) {
         let (Err(fault), Some(table)) = (result, self.tables.get_mut(&relid)) else { return };
         table.break_down();
@@ -313,13 +315,13 @@ impl Store {
         self.events.push(ToWorker::Broken { relid, generation, error, reason: fault.to_string() });
     }
 
-    /// Takes the messages for the worker since the last call.
+    /// Removes and returns the messages for the worker that have come up since the last call.
     pub fn take_events(&mut self) -> Vec<ToWorker> {
         std::mem::take(&mut self.events)
     }
 
-    /// Takes the delays from commit to apply, in microseconds of wall clock time, of transactions applied since the
-    /// last call.
+    /// Removes and returns the delays of transactions applied since the last call, from commit to apply, in
+    /// microseconds of wall clock time.
     pub fn take_apply_delays(&mut self) -> ApplyDelays {
         self.delays.take()
     }

@@ -11,21 +11,21 @@ use crate::rows::backlog::PendingTransaction;
 use crate::table::Table;
 use crate::table::request::TableChanges;
 
-/// A receiver of the stream: the store, or an observer of the states of its tables.
+/// A receiver of the stream: the store, or an observer that only tracks which state each table is in.
 pub trait Sink {
-    /// Whether changes of this table are needed, because it is watched and not broken.
+    /// Whether the store needs the changes of this table, because the table is watched and not broken.
     fn wants(&self, relid: u32) -> bool;
     /// Whether there is room for a transaction of this many bytes.
     fn has_room(&self, bytes: usize) -> bool;
-    /// Gives a table up, because there is no room for a transaction that has changed it.
+    /// Gives up a table, because there is no room for a transaction that has changed it.
     fn give_up(&mut self, relid: u32, transaction_bytes: usize);
-    /// Adds a whole committed transaction, in commit order, to the pending ones.
+    /// Adds a committed transaction to the pending ones. Transactions must come in commit order.
     fn transaction(&mut self, xid: u64, time: i64, changes: Vec<TableChanges>);
-    /// Applies everything that `gate` sees, records the gate as a possible floor, and drops undo beyond the limits.
+    /// Applies all transactions that `gate` sees, marks the gate in the undo, and discards undo beyond the limits.
     fn gate(&mut self, gate: Snapshot);
-    /// Handles `StreamMessage::Watch`: creates an empty table that is to be loaded.
+    /// Handles `StreamMessage::Watch`: creates an empty table that waits to be loaded.
     fn watch(&mut self, generation: u64, layout: TableLayout);
-    /// Handles `StreamMessage::Retire`. Views that exist keep their rows.
+    /// Handles `StreamMessage::Retire`: removes the table. Existing views keep their rows.
     fn retire(&mut self, relid: u32);
 }
 

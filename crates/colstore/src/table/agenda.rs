@@ -1,19 +1,19 @@
-//! The agenda: the tables that have work to do. Most tables of a database rest most of the time. A gate, a discard or
-//! an idle moment visits only tables on the agenda, however many others there are.
+//! The agenda: the tables that have work to do. Most tables of a database have none most of the time. So gates,
+//! discards and idle work visit only tables on the agenda, however many other tables there are.
 
 use std::collections::BTreeSet;
 
-/// The agenda's knowledge about a table when it was last noted.
+/// A table's entry in the agenda, as it was when the table last changed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     /// Whether transactions wait for a gate, or undo exists that no gate has marked yet.
     pub unsettled: bool,
-    /// The time at which the oldest undo was written, if a gate allows to discard it.
+    /// The time at which the oldest undo was written, if a mark allows discarding it.
     pub discardable_ms: Option<u64>,
     pub undo_bytes: u64,
-    /// Whether lines may have been put aside beside the columns.
+    /// Whether idle work may find something to tidy, for example lines put aside for snapshots.
     pub untidy: bool,
-    /// The time at which chunks that were written to may be quiet.
+    /// The time of the table's next check for quiet chunks.
     pub look_ms: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// Replaces a table's note `before` by `now`.
+    /// Replaces a table's entry `before` by `now`.
     pub fn replace(&mut self, relid: u32, before: Note, now: Note) {
         if now == before {
             return;
@@ -39,22 +39,22 @@ impl Agenda {
         self.undo_bytes = self.undo_bytes - before.undo_bytes + now.undo_bytes;
     }
 
-    /// The tables that a gate may change.
+    /// The tables that a gate has to visit.
     pub fn unsettled(&self) -> Vec<u32> {
         self.unsettled.iter().copied().collect()
     }
 
-    /// The tables that an idle moment may change.
+    /// The tables that idle work has to visit.
     pub fn untidy(&self) -> Vec<u32> {
         self.untidy.iter().copied().collect()
     }
 
-    /// The time of the next check, and its table.
+    /// The time of the next check for quiet chunks, and the table to check.
     pub fn next_look(&self) -> Option<(u64, u32)> {
         self.looks.first().copied()
     }
 
-    /// The age of the oldest undo that may be discarded, and its table.
+    /// The time at which the oldest undo that may be discarded was written, and its table.
     pub fn oldest_undo(&self) -> Option<(u64, u32)> {
         self.discardable.first().copied()
     }

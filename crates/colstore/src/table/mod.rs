@@ -1,4 +1,4 @@
-//! One mirrored table through its life: watched, loading, live, broken.
+//! One mirrored table through its life: waiting, loading, live, broken.
 //!
 //! ```text
 //!   watch -> Waiting -- load_begin --> Loading -- load_end --> Live
@@ -6,8 +6,8 @@
 //!               +------- load_abort ------+---- any fault ------+--> Broken
 //! ```
 //!
-//! In every state except Broken, the backlog keeps arriving transactions. Transactions that the load's snapshot sees
-//! are dropped, because the loaded rows contain them.
+//! In every state except Broken, arriving transactions are kept in the backlog. Transactions that the load's snapshot
+//! sees are dropped, because the loaded rows contain their changes.
 //!
 //! | file | job |
 //! |---|---|
@@ -35,10 +35,10 @@ use crate::rows::undo::{Op, Undo};
 use crate::rows::{Fault, Rows, undecodable};
 use crate::table::agenda::{Agenda, Note};
 
-/// The bytes of transactions that are applied at a time. A long backlog must not become as much undo before some of the
-/// undo can be discarded.
+/// The bytes of transactions that are applied at a time. Undo can be discarded between two times, so that a long
+/// backlog does not become equally long undo.
 const APPLY_BYTES: u64 = 16 << 20;
-/// The number of loaded rows that are put into the columns at a time.
+/// The number of loaded rows that are appended to the columns at a time.
 const LOADED_AT_ONCE: usize = 512;
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Table {
     pub types: Vec<Type>,
     pub changes_applied: u64,
     pub written: Written,
-    /// The agenda's present note about the table.
+    /// The table's entry in the agenda.
     noted: Note,
     backlog: Backlog,
     /// Whether the table was written to since its columns were last found tidy.
@@ -67,7 +67,7 @@ enum State {
 }
 
 impl State {
-    /// The reason why a table that is not live serves nothing.
+    /// The reason for refusing requests while the table is not live.
     fn refusal(&self, relid: u32) -> Refusal {
         match self {
             State::Broken => Refusal::NotMirrored { relid },
@@ -80,7 +80,7 @@ impl State {
 pub struct Live {
     pub rows: Rows,
     pub undo: Undo,
-    /// The snapshot of the load.
+    /// The snapshot under which the rows were loaded.
     loaded: Arc<Snapshot>,
 }
 
@@ -90,7 +90,8 @@ pub struct Applied {
     pub changes: u64,
 }
 
-/// Adds rows that stand one behind the other, as in `frame::Kind::Rows`. Several at a time are added column by column.
+/// Appends rows in the form of `frame::Kind::Rows`, one after the other. They are collected column by column, and added
+/// [`LOADED_AT_ONCE`] at a time.
 fn load(rows: &mut Rows, types: &[Type], bytes: &[u8]) -> Result<(), Fault> {
     let mut reader = RowReader::new(bytes);
     let mut columns: Vec<Vec<Cell<'_>>> = types.iter().map(|_| Vec::with_capacity(LOADED_AT_ONCE)).collect();
@@ -146,21 +147,22 @@ impl Table {
         }
     }
 
-    /// Gives up the table with everything that it holds.
+    /// Gives up the table, and frees its rows and its backlog.
     pub fn break_down(&mut self) {
         self.count_left_rows();
         self.state = State::Broken;
         self.backlog = Backlog::new(&self.pool);
     }
 
-    /// Counts the rows of a table that is about to go as written: from then on only snapshots keep them.
+    /// Counts all rows of a table as written bytes. It is called before the table is dropped, because from then on only
+    /// snapshots keep the rows.
     pub fn count_left_rows(&self) {
         if let State::Live(live) = &self.state {
             self.written.add(live.rows.bytes());
         }
     }
 
-    /// Adds a committed transaction to the backlog.
+    /// Adds a committed transaction to the backlog, if the table needs it.
     pub fn enqueue(&mut self, transaction: PendingTransaction) -> Result<(), OutOfMemory> {
         match &self.state {
             State::Broken => Ok(()),
@@ -169,7 +171,7 @@ impl Table {
         }
     }
 
-    /// Applies transactions that `snapshot` sees, or the first part of them. `None` if there were none.
+    /// Applies the pending transactions that `snapshot` sees, or the first part of them.
     pub fn apply_some(&mut self, snapshot: &Snapshot, now_ms: u64) -> Result<Applied, Fault> {
         let State::Live(live) = &mut self.state else {
             return Ok(Applied { transactions: Vec::new(), changes: 0 });
@@ -183,7 +185,7 @@ impl Table {
         Ok(Applied { transactions, changes })
     }
 
-    /// Marks a gate whose transactions have all been applied.
+    /// Marks a gate in the undo. All transactions that the gate sees must have been applied.
     pub fn mark(&mut self, gate: &Arc<Snapshot>, now_ms: u64) {
         if let State::Live(live) = &mut self.state {
             live.undo.mark(gate, now_ms);
@@ -204,7 +206,7 @@ impl Table {
         Ok(())
     }
 
-    /// Does some of the work that can wait: see [`Rows::tidy`]. Returns whether there was any.
+    /// Does a step of idle work, see [`Rows::tidy`]. Returns whether there was any.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let State::Live(live) = &mut self.state else {
             self.untidy = false;
@@ -228,14 +230,15 @@ impl Table {
         }
     }
 
-    /// Notes that a query reads the columns at `positions`, which may make another form better for them.
+    /// Records that a query reads the columns at `positions`. Frequent reading may make a different form of texts
+    /// better.
     pub fn is_read(&mut self, positions: &[usize]) {
         if let State::Live(live) = &self.state {
             self.untidy |= positions.iter().any(|position| !live.rows.columns[*position].is_tidy());
         }
     }
 
-    /// Updates the agenda. To be called after anything that may have changed the table's note.
+    /// Updates the table's entry in the agenda. It must be called after anything that may have changed the entry.
     pub fn note_in(&mut self, agenda: &mut Agenda) {
         let now = self.note();
         agenda.replace(self.layout.relid, std::mem::replace(&mut self.noted, now), now);
@@ -275,7 +278,8 @@ impl Table {
         Ok(load(rows, &self.types, bytes))
     }
 
-    /// Ends the load. Returns the number of rows with which the table goes live.
+    /// Ends the load. `announced` is the number of rows that the loader has sent. Returns the number of rows of the
+    /// table, which is live now.
     pub fn load_end(&mut self, announced: u64) -> Result<Result<u64, Fault>, Refusal> {
         match std::mem::replace(&mut self.state, State::Broken) {
             State::Loading { rows, .. } if rows.count != announced => {
@@ -294,8 +298,8 @@ impl Table {
         }
     }
 
-    /// Waits for another load. The backlog stays, because the next load's snapshot may see fewer transactions than this
-    /// one's.
+    /// Waits for another load. The backlog stays, because the next load's snapshot may not see transactions that this
+    /// load's snapshot sees.
     pub fn load_abort(&mut self) {
         if matches!(self.state, State::Loading { .. }) {
             self.state = State::Waiting;

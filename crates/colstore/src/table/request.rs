@@ -2,8 +2,8 @@
 
 use plan::RelationColumn;
 
-/// The changes of one table in a committed transaction: Insert, Update and Delete messages as they came, each with its
-/// length as a u32.
+/// The changes of one table in a committed transaction: Insert, Update and Delete messages in the order of the stream,
+/// each with its length as a u32 before it.
 #[derive(Clone, Debug)]
 pub struct TableChanges {
     pub relid: u32,

@@ -3,13 +3,10 @@
 //! The writer takes the snapshot of the columns, and returns it with the changes that have to be taken back. The
 //! requesting thread takes them back ([`TableSnapshot::settle`]), so that old snapshots do not hold the writer up.
 //!
-//! The columns contain all applied changes. In a private snapshot of the requested columns, every applied change that S
-//! does not see is taken back, newest first. Inserted rows are masked out, deleted rows are shown again, and old values
-//! are restored.
-//!
-//! That is exact, because S never sees a change of a slot without the earlier ones: the second writer of a row waits
-//! until the first is visible. Under REPLICA IDENTITY FULL, this holds for PostgreSQL's rows but not always for slots,
-//! since the mirror may have chosen another one of several equal rows. Such a snapshot is refused.
+//! This is exact, because S never sees a change of a slot without the earlier changes of that slot: the second writer
+//! of a row waits until the first one has committed. Under REPLICA IDENTITY FULL, this holds for PostgreSQL's rows but
+//! not always for slots, because the mirror may have changed another one of several equal rows. In such a case, the
+//! request is refused.
 
 use std::collections::HashSet;
 use std::ops::AddAssign;
@@ -31,7 +28,7 @@ use crate::rows::undo::{Entry, Op};
 use crate::table::request::TableRequest;
 use crate::table::{Live, Table};
 
-/// The columns of a table as they were at the request, with the changes that S may not see.
+/// The columns of a table as they were at the request, with the undo of changes that S does not see.
 #[derive(Debug)]
 pub struct TableSnapshot {
     relid: u32,
@@ -69,7 +66,7 @@ impl AddAssign for Undone {
 }
 
 impl Table {
-    /// Whether S can be served, after pending transactions have been applied.
+    /// Checks whether S can be served. The pending transactions that S sees must have been applied.
     pub fn check(&self, request: &TableRequest, snapshot: &Snapshot) -> Result<(), Refusal> {
         let relid = self.layout.relid;
         if self.is_broken() {
@@ -199,7 +196,7 @@ impl TableSnapshot {
 }
 
 impl Table {
-    /// The columns as they are now: nothing is applied for a survey, and nothing is taken back.
+    /// The columns as they are now. For a survey, no pending transactions are applied, and no changes are undone.
     pub fn survey(&mut self, fingerprint: u64, alive: &Arc<()>) -> Result<Survey, Refusal> {
         let relid = self.layout.relid;
         if fingerprint != self.layout.fingerprint {
@@ -226,13 +223,13 @@ fn out_of_memory(error: OutOfMemory) -> Refusal {
     Refusal::OutOfMemory { what: error.to_string() }
 }
 
-/// The places of the key's columns among those at `positions`, if all of them are there.
+/// For each column of the key, its index in `positions`; `None` if a column is missing there.
 fn key(identity: &Identity, positions: &[usize]) -> Option<Vec<usize>> {
     let Identity::Key(key) = identity else { return None };
     key.iter().map(|&column| positions.iter().position(|&position| position == column as usize)).collect()
 }
 
-/// Whether S sees a change of a slot, but not an earlier one of the same slot. Entries come newest first.
+/// Whether S sees a change of a slot, but not an earlier change of the same slot. `undo` has the newest entry first.
 fn inverts_slots(undo: &[Entry], s: &Snapshot) -> bool {
     let Some(oldest_unseen) = undo.iter().rposition(|entry| !s.sees(entry.xid)) else { return false };
     let mut seen = HashSet::new();

@@ -10,7 +10,7 @@ use snapmem::faults;
 use super::rig::{self, LIMITS, Rig, Val, simple, simple_row};
 use crate::{Limits, Mechanism, Sink, TableChanges};
 
-/// Makes two tables, the first with a long row among others, and applies `changes`, which break the first.
+/// Makes two tables, the first of which has a long row among others. Applies `changes`, which break the first table.
 fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {
     let (one, two) = (simple(1), simple(2));
     let mut rig = Rig::new(LIMITS);
@@ -35,7 +35,7 @@ fn breaks(changes: impl Fn(&mut Vec<u8>), wanted: &str) {
     assert_eq!(rig::rows_of(&view), rows);
     drop(view);
     assert!(rig.store.status().memory_bytes < memory, "a broken table gives its memory back");
-    // A later generation begins from nothing.
+    // A table of a later generation begins empty.
     rig.load(&one, &[simple_row(7, 7, "seven")]);
     assert_eq!(rig.rows(&one), [simple_row(7, 7, "seven")]);
 }
@@ -47,7 +47,7 @@ fn a_change_that_does_not_fit_breaks_the_table() {
     breaks(|out| rig::update(&one, &row, &row, &[], out), "no row");
     breaks(|out| rig::delete(&one, &row, out), "no row");
     breaks(|out| rig::insert(&one, &simple_row(1, 5, "again"), out), "found its key");
-    // The key becomes one that another row has.
+    // The update changes the key to one that another row has.
     breaks(|out| rig::update(&one, &simple_row(1, 1, "x"), &simple_row(3, 1, "x"), &[], out), "found its key");
 }
 
@@ -223,8 +223,8 @@ fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
     assert!(rig.store.status().memory_bytes < 2 << 20);
 }
 
-/// A system call fails, for lack of mapped areas or files. The table is given up without an error, or the query is
-/// refused, and everything works again later.
+/// A mechanism's system call fails, because there are too many mappings or files. The table is given up without an
+/// error, or the query is refused; everything works again later.
 #[test]
 fn a_call_that_the_system_refuses_a_mechanism_costs_a_table_or_a_query() {
     let (layout, rows) = (simple(1), [simple_row(1, 1, "one"), simple_row(2, 2, "two")]);

@@ -1,6 +1,6 @@
-//! A model of PostgreSQL, as far as the rule depends on it: transaction ids, row locks, snapshots, and a heap of row
-//! versions. A commit writes its WAL record, flushes it, and leaves the proc array, with arbitrary delays between these
-//! steps.
+//! A model of the parts of PostgreSQL on which exactness depends: transaction ids, row locks, snapshots, and a heap of
+//! row versions. A commit writes its WAL record, flushes it, and leaves the proc array, with arbitrary delays between
+//! these steps.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,7 +36,7 @@ pub struct Pg {
     pub procs: BTreeMap<u64, Proc>,
     writes: HashMap<u64, Vec<u8>>,
     pub committed: HashMap<u64, bool>,
-    /// The transactions in the order of their commit records. The position of one is its index + 1.
+    /// The transactions in the order of their commit records. A transaction's position is its index + 1.
     pub wal: Vec<Transaction>,
     pub flushed: usize,
 }
@@ -72,7 +72,7 @@ impl Pg {
         self.committed.get(&xid) == Some(&false)
     }
 
-    /// Whether a transaction has committed and left the proc array, or is our own.
+    /// Whether a transaction has committed and left the proc array, or is `own`.
     fn settled(&self, xid: u64, own: u64) -> bool {
         xid == own || !self.procs.contains_key(&xid)
     }
@@ -143,7 +143,8 @@ impl Pg {
         self.leave_proc_array(xid);
     }
 
-    /// Leaves the proc array once the record is flushed, and sometimes before (synchronous_commit = off).
+    /// Lets a transaction leave the proc array once its commit record is flushed, and sometimes before
+    /// (synchronous_commit = off).
     pub fn leave(&mut self, xid: u64, rnd: &mut StdRng) {
         let position = 1 + self.wal.iter().position(|t| t.xid == xid).unwrap();
         if position <= self.flushed || rnd.random_bool(0.3) {
@@ -161,7 +162,7 @@ impl Pg {
         Snapshot::new(xmax, self.procs.keys().copied().filter(|&x| x < xmax).collect())
     }
 
-    /// The rows of a heap scan, sorted.
+    /// The rows that a heap scan under S returns, sorted.
     pub fn scan(&self, table: usize, s: &Snapshot) -> Vec<Row> {
         let sees = |xid: u64| self.committed.get(&xid) == Some(&true) && s.sees(xid);
         let visible = |v: &&Version| sees(v.xmin) && !v.xmax.is_some_and(sees);
@@ -198,13 +199,13 @@ fn change_row(layout: &TableLayout, old: &Row, rnd: &mut StdRng) -> Row {
         .collect()
 }
 
-/// Whether PostgreSQL keeps the value out of line, or may do so.
+/// Whether PostgreSQL stores the value out of line (TOAST), or may do so.
 fn is_long(val: &Val) -> bool {
     matches!(val, Val::Text(text) if text.len() > 20) || matches!(val, Val::Bytes(bytes) if bytes.len() > 20)
 }
 
-/// A random value. Keys have small domains so that they collide; so do tables of REPLICA IDENTITY FULL, so that rows
-/// repeat.
+/// A random value. Keys have few possible values so that they collide. Tables of REPLICA IDENTITY FULL have few, too,
+/// so that rows repeat.
 fn random_val(ty: Type, key: bool, small: bool, rnd: &mut StdRng) -> Val {
     if !key && rnd.random_bool(0.15) {
         return Val::Null;

@@ -1,4 +1,5 @@
-//! Undo is bounded in bytes and in time, the floor follows it, slots are used again, and texts are compacted.
+//! Undo is bounded in bytes and in time, the floor moves as undo is discarded, slots are reused, and texts are
+//! compacted.
 
 use std::sync::Arc;
 use std::thread;
@@ -44,7 +45,7 @@ fn undo_ends_after_its_time() {
     }
     let status = rig.store.status();
     assert!(status.undo_transactions <= 12, "{status:?}");
-    // Nothing new happens. The rest is discarded, too, and the newest snapshot is still served.
+    // Nothing more is written. The remaining undo is discarded, too, and the newest snapshot is still served.
     rig.store.clock.advance(Duration::from_secs(60));
     rig.gate();
     assert_eq!((rig.store.status().undo_bytes, rig.store.status().undo_transactions), (0, 0));
@@ -57,7 +58,7 @@ fn undo_is_bounded_over_all_tables_together() {
     let mut rig = Rig::new(Limits { undo_bytes: 20_000, ..LIMITS });
     rig.load(&one, &[simple_row(1, 0, "")]);
     rig.load(&two, &[simple_row(1, 0, "")]);
-    // The first table is busy early, the second late, so the first one's undo is discarded first.
+    // The first table's changes are older than the second's, so the first table's undo is discarded first.
     for layout in [&one, &two] {
         for number in 1..=200 {
             let mut bytes = Vec::new();
@@ -107,7 +108,7 @@ fn nothing_is_discarded_that_no_gate_has_seen() {
     change_number(&mut rig, 1, 1);
     let gate = rig.now();
     change_number(&mut rig, 2, 2);
-    // A request saw both before the gate arrived, which sees only the first.
+    // A request that sees both transactions has them applied before a gate arrives that sees only the first.
     assert_eq!(rig.rows(&layout), [simple_row(1, 1, ""), simple_row(2, 2, "")]);
     rig.store.gate(gate.clone());
     assert_eq!(rig.store.status().undo_transactions, 1);
@@ -142,7 +143,7 @@ fn slots_are_used_again_only_when_their_undo_is_gone() {
             assert!(rig::rows_of(&view).iter().all(|row| is_old(&row[2])));
         }
         rig.store.clock.advance(Duration::from_secs(2));
-        // The number goes up and down.
+        // The number of rows goes up and down.
         let most = if round < 20 {
             &mut 0
         } else if round < 40 {
@@ -184,7 +185,7 @@ fn endless_updates_of_long_text_need_bounded_memory() {
         }
         rig.commit(&bytes);
         rig.gate();
-        // Views share blocks, so that the writer has to begin new ones.
+        // Views share blocks of texts, so the writer has to begin new ones.
         let now = rig.now();
         views.push((rig.serve(&layout, &now).unwrap(), want.clone()));
         if views.len() > 3 {
@@ -238,7 +239,7 @@ fn hold(rig: &mut Rig, layout: &TableLayout) -> (Arc<Lease>, Arc<Mutex<Option<Se
 #[test]
 fn snapshots_are_given_up_before_tables_the_dearest_first() {
     const KEYS: i64 = 2000;
-    // One mechanism whose snapshots readers leave without a lock, and one that locks.
+    // Two mechanisms: with epochs, readers drop a snapshot without a lock; with rewiring, they need one.
     let both = |mechanism: &Mechanism| matches!(mechanism, Mechanism::Epochs | Mechanism::Rewired);
     for mechanism in rig::mechanisms().filter(both) {
         let (one, two) = (simple(1), simple(2));
@@ -246,7 +247,7 @@ fn snapshots_are_given_up_before_tables_the_dearest_first() {
         let rows: Vec<_> = (0..KEYS).map(|key| simple_row(key, 0, "some text")).collect();
         rig.load(&one, &rows);
         rig.load(&two, &rows);
-        // A snapshot of a table that does not change.
+        // A snapshot of a table that does not change keeps no memory.
         let (quiet, quiet_view) = hold(&mut rig, &two);
         let (mut leases, mut round) = (Vec::<(Arc<Lease>, _)>::new(), 0);
         while leases.iter().filter(|(lease, _)| lease.is_revoked()).count() < 3 {
@@ -273,7 +274,7 @@ fn snapshots_are_given_up_before_tables_the_dearest_first() {
             "{mechanism}: a younger one was revoked"
         );
         assert!(!quiet.is_revoked(), "{mechanism}: nothing was written beside it");
-        // The other views are unchanged.
+        // The views whose leases were not revoked are unchanged.
         let is_of = |view: &Option<Served>, number: i64| {
             let rows = rig::rows_of(&view.as_ref().unwrap().tables[0]);
             rows.len() as i64 == KEYS && rows.iter().all(|row| row[1] == Val::Int(number))
@@ -293,7 +294,7 @@ fn who_is_told_late_leaves_at_once() {
     let (lease, view) = hold(&mut rig, &layout);
     change_number(&mut rig, 1, 1);
     rig.gate();
-    // There is no way to get so much memory. A little less is worth a snapshot.
+    // Memory beyond the limit cannot be freed, so no lease is revoked for it. For a bit less than the limit, one is.
     assert!(!rig.store.has_room(1 << 30) && !lease.is_revoked());
     assert!(!rig.store.has_room((1 << 20) - 1) && lease.is_revoked() && view.lock().is_none());
     let told = Arc::new(Mutex::new(false));
@@ -332,12 +333,12 @@ fn the_writer_waits_for_a_holder_that_leaves_late() {
     let leaves = held.clone();
     lease.when_revoked(move || {
         thread::spawn(move || {
-            // Longer than one holder is waited for before the next one is told.
+            // This is longer than the time that one holder gets before the next lease is revoked.
             thread::sleep(Duration::from_millis(2500));
             drop(leaves.lock().take());
         });
     });
-    // Everything that the table has is kept by the snapshot alone.
+    // Only the snapshot keeps the rows of the retired table, so revoking its lease frees them.
     rig.store.retire(1);
     assert!(rig.store.has_room((1 << 20) - 1) && lease.is_revoked() && held.lock().is_none());
 }

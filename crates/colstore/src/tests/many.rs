@@ -1,4 +1,4 @@
-//! Thousands of tables, most of them at rest. Their cost is measured as the number of visited tables.
+//! Thousands of tables, most of them without work. Their cost is measured as the number of tables that are visited.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn tables_at_rest_cost_a_gate_nothing() {
     let mut rig = rig_of_many(Limits { undo_seconds: 10, ..LIMITS });
     assert_eq!(visits(&mut rig, Rig::gate), 0);
     insert(&mut rig, [7].into_iter(), 1);
-    // One visit applies the transaction, and one finds that nothing is left.
+    // The first visit applies the transaction; the second one finds that nothing is left to apply.
     assert_eq!(visits(&mut rig, Rig::gate), 2);
     assert_eq!(visits(&mut rig, |rig| _ = rig.store.tidy()), 1);
     assert_eq!(visits(&mut rig, |rig| _ = rig.store.tidy()), 0);
@@ -54,7 +54,7 @@ fn undo_that_is_too_old_goes_where_nothing_is_written_any_more() {
     rig.store.clock.advance(Duration::from_secs(6));
     while rig.store.tidy() {}
     assert_eq!(rig.store.status().undo_transactions, 0);
-    // The chunk was checked, and waits for nothing.
+    // The chunk has been checked, so the table needs no further visit.
     rig.store.clock.advance(Duration::from_secs(60));
     while rig.store.tidy() {}
     assert_eq!(visits(&mut rig, |rig| _ = rig.store.tidy()), 0);
@@ -119,7 +119,7 @@ fn restless_tables_do_not_keep_a_quiet_one_waiting() {
     let mut rig = rig_of_many(LIMITS);
     insert(&mut rig, 1..=TABLES, 1);
     rig.gate();
-    // All chunks are restless, but in all except one of them rows may still be taken back, so that they are not
+    // All chunks were written to. In all except one of them, undo may still restore a deleted row, so they are not
     // checked.
     let mut bytes = Vec::new();
     rig::update(&simple(TABLES), &simple_row(1, 0, ""), &simple_row(1, 9, ""), &[], &mut bytes);

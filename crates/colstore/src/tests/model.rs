@@ -1,4 +1,5 @@
-//! A model of the heap. For every snapshot S that the store serves, it returns the rows that the heap shows under S.
+//! A test against the model of PostgreSQL's heap: for every snapshot S that the store serves, it returns the rows that
+//! the heap shows under S.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,11 +31,11 @@ fn layouts() -> Vec<TableLayout> {
     ]
 }
 
-/// The capture worker and the loader, as the rule prescribes them.
+/// A model of the capture worker and the loader.
 struct Capture {
     store: Store,
     sent: usize,
-    /// For each table, the position where watching began.
+    /// For each table, the position in the WAL from which it is watched.
     watched: Vec<Option<usize>>,
     loaded: Vec<bool>,
 }
@@ -48,7 +49,7 @@ impl Capture {
         }
     }
 
-    /// One step of watching and loading a table.
+    /// Does one step of watching and loading a table.
     fn load(&mut self, pg: &mut Pg, table: usize, rnd: &mut StdRng) {
         let layout = &pg.layouts[table];
         let Some(from) = self.watched[table] else {
@@ -93,7 +94,7 @@ struct Outcome {
     looks: u64,
 }
 
-/// A view that is kept, with the rows that it has to show.
+/// A view that is held for a while, with the rows that it must show until the end.
 struct Kept {
     view: Arc<dyn TableView>,
     s: Snapshot,
@@ -197,7 +198,7 @@ fn run(seed: u64, steps: usize, mechanism: Mechanism) -> Outcome {
         assert_eq!(broken, None);
     }
     outcome.looks = capture.store.looks;
-    // Views that were kept still show the same rows.
+    // Views held until now still show the same rows.
     kept.iter().for_each(|view| view.check(&pg));
     outcome
 }
@@ -210,8 +211,9 @@ fn random_columns(layout: &TableLayout, rnd: &mut StdRng) -> Vec<usize> {
     (0..rnd.random_range(0..=count)).map(|_| rnd.random_range(0..count)).collect()
 }
 
-/// Runs many seeds of the model. `ANKER_MODEL_SEED` replays one seed. `ANKER_MODEL_RUNS` sets the number of seeds for
-/// the engine's usual mechanism; each other mechanism gets a tenth of them. Miri is a thousand times as slow.
+/// Runs the model with many seeds. `ANKER_MODEL_SEED` replays one seed. `ANKER_MODEL_RUNS` sets the number of seeds for
+/// the engine's usual mechanism; each other mechanism gets a tenth of them. Under Miri there are fewer, because it is a
+/// thousand times as slow.
 #[test]
 fn every_served_snapshot_equals_the_heap() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

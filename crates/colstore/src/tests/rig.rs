@@ -1,4 +1,4 @@
-//! Values, rows and layouts for tests, their encoding, and reading a view back.
+//! Test tools: values, rows and layouts, their encoding, and functions that read the rows of a view.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub enum Val {
     Unholdable,
     Bool(bool),
     Int(i64),
-    /// A float, by its bits.
+    /// A float, as its bits.
     Float(u64),
     Decimal(i128),
     Text(String),
@@ -84,7 +84,7 @@ pub fn delete(layout: &TableLayout, old: &[Val], out: &mut Vec<u8>) {
     StreamMessage::Delete { relid: layout.relid, key: &encode_key(layout, old) }.encode(out);
 }
 
-/// Appends an update. `unchanged` are the columns that are not sent.
+/// Appends an update message. `unchanged` are the columns whose values the message leaves out.
 pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize], out: &mut Vec<u8>) {
     let key = encode_key(layout, old);
     let mut row = Vec::new();
@@ -98,7 +98,7 @@ pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize
     StreamMessage::Update { relid: layout.relid, old_key, row: &row }.encode(out);
 }
 
-/// Groups messages by their tables, as the stream does.
+/// Groups messages by table, as the stream does.
 pub fn by_table(mut messages: &[u8]) -> Vec<TableChanges> {
     let mut tables: Vec<TableChanges> = Vec::new();
     while let Some((length, rest)) = messages.split_first_chunk::<4>() {
@@ -125,7 +125,7 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
             array.to_data().validate_full().unwrap();
             assert_eq!(array.len(), chunk.rows);
         }
-        // Picked rows are the same as those of the array.
+        // Rows that are picked from a chunk have the same values as in the whole array.
         let some: Vec<u32> = (index as u32 % 3..chunk.rows as u32).step_by(3).collect();
         for (column, (&ty, array)) in view.types().iter().zip(&chunk.arrays).enumerate() {
             let picked = view.picked(index, column, &some).unwrap().unwrap();
@@ -150,7 +150,7 @@ pub fn rows_of(view: &Arc<dyn TableView>) -> Vec<Row> {
     rows
 }
 
-/// The number by which bounds represent a value.
+/// The number that stands for a value in bounds.
 pub fn in_order(value: &Val) -> Option<i128> {
     match value {
         Val::Int(number) => Some((*number).into()),
@@ -163,7 +163,7 @@ pub fn in_order(value: &Val) -> Option<i128> {
     }
 }
 
-/// Checks that selections by code agree with the values.
+/// Checks that rows selected by their codes are the rows with the right values.
 fn check_selection(view: &dyn TableView, index: usize, column: usize, array: &ArrayRef) {
     let ty = view.types()[column];
     let rows = view.rows(index).unwrap();
@@ -215,7 +215,7 @@ fn check_selection(view: &dyn TableView, index: usize, column: usize, array: &Ar
     assert!((0..rows.count).filter(is_live).all(|row| is_valid(row) == (values[row] != Val::Null)));
 }
 
-/// Checks that a child would read the same values as the array holds.
+/// Checks that a forked child would read the same values as the array has.
 fn check_coded(view: &dyn TableView, index: usize, column: usize, array: &ArrayRef) {
     let ty = view.types()[column];
     let (coded, wanted) = (view.coded(index, column).unwrap(), Coded::of(ty, array));
@@ -251,7 +251,7 @@ fn val_of(ty: Type, array: &ArrayRef, row: usize) -> Val {
     }
 }
 
-/// The mechanisms that this kernel supports. Miri has neither mappings nor files in memory.
+/// The mechanisms that this kernel supports. Miri supports only those without mappings and memory files.
 pub fn mechanisms() -> impl Iterator<Item = Mechanism> {
     let is_there = |mechanism: &Mechanism| match mechanism {
         Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs | Mechanism::Auto => true,
@@ -260,7 +260,7 @@ pub fn mechanisms() -> impl Iterator<Item = Mechanism> {
     Mechanism::ALL.into_iter().filter(is_there)
 }
 
-/// A store whose tables were loaded under a snapshot that sees transactions below 10.
+/// A store for tests. Its tables are loaded under a snapshot that sees the transactions below 10.
 pub struct Rig {
     pub store: Store,
     pub xid: u64,
@@ -296,7 +296,7 @@ impl Rig {
         );
     }
 
-    /// Commits a transaction; nothing is applied yet.
+    /// Commits a transaction. It is not applied yet.
     pub fn commit(&mut self, changes: &[u8]) -> u64 {
         let xid = self.xid;
         self.xid += 1;
@@ -304,7 +304,7 @@ impl Rig {
         xid
     }
 
-    /// The snapshot of this moment.
+    /// A snapshot that sees all transactions committed so far.
     pub fn now(&self) -> Snapshot {
         Snapshot::new(self.xid, vec![])
     }
@@ -324,7 +324,7 @@ impl Rig {
         rows_of(&self.serve(layout, &now).unwrap())
     }
 
-    /// Takes the only event: a broken table. Returns whether it was an error, and the reason.
+    /// Takes the only event, which must be a broken table. Returns the table, whether it was an error, and the reason.
     pub fn broken(&mut self) -> (u32, bool, String) {
         let mut events = self.store.take_events();
         assert_eq!(events.len(), 1, "{events:?}");

@@ -97,7 +97,7 @@ fn what_is_told_is_what_the_rows_say() {
             assert_eq!(total(|part| part.bytes), column.bytes);
             assert_eq!(column.codings.iter().map(|(_, chunks)| chunks).sum::<u64>(), parts.len() as u64);
             let distinct: BTreeSet<&&Val> = values.iter().filter(|value| ***value != Val::Null).collect();
-            // The rows are few enough for all of them to be counted.
+            // There are so few rows that all of them are sampled, so the number is exact.
             assert_eq!(column.distinct, distinct.len() as u64, "column {at}");
             let ordered = layout.columns[at].ty != Type::Opaque;
             assert_eq!(column.bounds.is_some(), ordered, "column {at}");
@@ -127,8 +127,8 @@ fn many_distinct_values_are_guessed_from_some() {
     let within = |found: u64, exact: f64, share: f64| (found as f64 - exact).abs() < share * exact;
     assert_eq!(columns[0].distinct, rows as u64, "a key");
     let index = rig.store.status().tables[0].index_bytes;
-    // The index has five bytes for each of its places. Except for one shard in eight, fewer than half of the places are
-    // empty.
+    // The index has five bytes for each of its entries, including empty ones. Except for one shard in eight, fewer than
+    // half of the entries are empty.
     assert!(index < 12 * rows as u64, "{index} bytes");
     assert!(within(columns[1].distinct, 5000.0, 0.05), "{} of 5000", columns[1].distinct);
     assert!(within(columns[2].distinct, 100_000.0, 0.3), "{} of 100000", columns[2].distinct);

@@ -1,4 +1,4 @@
-//! Views have many chunks, copy nothing, and do not change afterwards.
+//! Views of many chunks share memory with the columns, and do not change after they are made.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ fn what_is_written_as_arrow_has_it_is_not_copied() {
     let layout = simple(1);
     let mut rig = Rig::new(LIMITS);
     let mut rows = many_rows(20_000);
-    // Values at the ends of the range in each chunk.
+    // In each chunk, some values are at the ends of their type's range.
     for (number, row) in rows.iter_mut().enumerate() {
         match number % 1000 {
             0 => (row[0], row[1]) = (Val::Int(i64::MIN + number as i64), Val::Int(i32::MIN.into())),
@@ -120,7 +120,7 @@ fn what_lies_below_nulls_is_no_value_of_a_list() {
     let mut rig = Rig::new(LIMITS);
     let mut rows = many_rows(2 * CHUNK_ROWS as i64);
     for (number, row) in rows.iter_mut().enumerate() {
-        // Null at first, then values far apart, then nulls for a long time.
+        // Nulls at first, then values that are far apart, then nulls for a long time.
         row[1] = match number % 4096 {
             7..1000 => Val::Int([5_000_000, 6_000_000, 700][number % 3]),
             _ => Val::Null,
@@ -251,7 +251,7 @@ fn a_transaction_counts_once_whatever_it_touches() {
     let status = rig.store.status();
     assert_eq!((status.changes_applied, status.pending_transactions), (2, 0));
     let applied = rig.store.take_apply_delays();
-    // The transaction committed in 2000, and is applied now.
+    // By its commit time, the transaction committed in 2000; it is applied now.
     assert!(applied.micros.len() == 1 && applied.micros[0] > 20 * 365 * 86_400 * 1_000_000, "{applied:?}");
     let later = rig.store.take_apply_delays();
     assert_eq!((later.micros.len(), later.total), (0, applied.total));
@@ -263,7 +263,8 @@ fn a_transaction_counts_once_whatever_it_touches() {
     assert!(status.tables[0].bytes > 0 && status.memory_bytes > status.tables[0].bytes);
 }
 
-/// The old values stay, whatever happens to undo, slots and texts meanwhile.
+/// Undo restores the old values, whatever happens to undo, slots and texts of the live table between request and
+/// restoring.
 #[test]
 fn what_is_taken_back_later_is_what_was_there_before() {
     let layout = simple(1);

@@ -1,6 +1,6 @@
-//! A chunk's column in its coded form. A forked child can read it, because reading needs no allocation.
+//! A chunk's column in its coded form. A forked child process can read it, because reading needs no allocation.
 //!
-//! Every value is represented by a number. The number of a short text determines the text.
+//! Every value is represented by a number. For a text of at most [`SHORT_TEXT`] bytes, the number determines the text.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int16Type, Int32Type, Int64Type};
@@ -10,13 +10,13 @@ use snapmem::Run;
 
 use crate::cells::codes::coding::Coding;
 
-/// The length of the longest text that its number determines.
+/// The length in bytes of the longest text whose number determines it.
 pub const SHORT_TEXT: usize = 15;
 
-/// The number of all longer texts.
+/// The number that all longer texts have.
 pub const LONG_TEXT: i128 = -1;
 
-/// The number of a text. Two short texts are equal if their numbers are.
+/// The number of a text. Two texts of at most [`SHORT_TEXT`] bytes are equal if and only if their numbers are.
 pub fn number_of_text(text: &[u8]) -> i128 {
     let mut bytes = [0; 16];
     match bytes.get_mut(..text.len()) {
@@ -27,7 +27,7 @@ pub fn number_of_text(text: &[u8]) -> i128 {
     i128::from_le_bytes(bytes)
 }
 
-/// The text that a number determines; `None` if it stands for a long text.
+/// The text that a number determines; `None` if the number stands for longer texts.
 pub fn text_of_number(number: i128) -> Option<String> {
     let bytes = number.to_le_bytes();
     let text = bytes.get(..bytes[SHORT_TEXT] as usize).filter(|text| text.len() <= SHORT_TEXT)?;
@@ -48,7 +48,8 @@ pub(crate) enum Valid {
 
 pub(crate) enum CodedCells {
     Bits(Run),
-    /// `full` is the length of a value in bytes. If a row has two patches, the later one counts.
+    /// Codes of numbers. `full` is the length of a value in bytes. Patches replace decoded values; if a row has two,
+    /// the later one counts.
     Numbers {
         codes: Run,
         coding: Coding,
@@ -83,7 +84,7 @@ impl Coded {
         Some(Coded { cells: CodedCells::Values(values), valid })
     }
 
-    /// Reads the values of the first rows, and whether they are not null. Allocates nothing.
+    /// Reads the values of the first rows, and for each whether it is not null. Allocates nothing.
     pub fn read(&self, values: &mut [i128], valid: &mut [bool]) {
         match &self.cells {
             CodedCells::Bits(bits) => each(values, |row| i128::from(bit(bits, row))),
@@ -92,7 +93,7 @@ impl Coded {
                 patch(patches, values);
             }
             CodedCells::Listed { codes, width, values: listed, patches } => {
-                // A row that is null may have any code.
+                // The code of a null may exceed the list.
                 let value = |code: usize| listed.get(code).copied().unwrap_or_default();
                 match width {
                     0 => values.fill(value(0)),
@@ -133,7 +134,7 @@ fn bit(bits: &[u8], row: usize) -> bool {
     bits[row / 8] & 1 << (row % 8) != 0
 }
 
-/// The signed number in the low bytes of an image.
+/// The signed number in the low `full` bytes of an image.
 pub(crate) fn signed(image: u128, full: usize) -> i128 {
     let unused = 128 - 8 * full as u32;
     (image << unused) as i128 >> unused

@@ -4,15 +4,15 @@
 //!   value = base + code        codes of 0, 1, 2, 4 or 8 bytes, or the value's own bytes
 //! ```
 //!
-//! A chunk stays writable in place, because each code has its own bytes. A value that does not fit makes the chunk be
-//! recoded.
+//! A chunk stays writable in place, because each code has its own bytes. If a value is written that has no code, the
+//! chunk is recoded first.
 
 use arrow_buffer::ArrowNativeType;
 use snapmem::Label;
 
 use crate::base::pick::Pick;
 
-/// The lengths in bytes that a code may have. The width of the values themselves is always possible, too.
+/// The lengths in bytes that a code may have. A code may also be as long as the value itself.
 const WIDTHS: [usize; 5] = [0, 1, 2, 4, 8];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,27 +27,27 @@ impl Coding {
     /// The coding of a new run: all values are 0, and take no bytes.
     pub const NOTHING: Coding = Coding { width: 0, base: 0 };
 
-    /// The narrowest coding of values from `low` to `high`, with equal room below and above. `full` is the length of a
-    /// value in bytes.
+    /// The narrowest coding of values from `low` to `high`. Unused codes are divided equally between values below and
+    /// above. `full` is the length of a value in bytes.
     pub fn covering(low: i128, high: i128, full: usize) -> Coding {
         let narrow = WIDTHS.into_iter().filter(|&width| width < full);
         narrow.filter_map(|width| Coding::around(low, high, width)).next().unwrap_or(Coding { width: full, base: 0 })
     }
 
-    /// The next coding that is wider than this one.
+    /// The narrowest coding of values from `low` to `high` that is wider than this one.
     pub fn wider(self, low: i128, high: i128, full: usize) -> Coding {
         let wide = WIDTHS.into_iter().filter(|&width| width < full && width > self.width);
         wide.filter_map(|width| Coding::around(low, high, width)).next().unwrap_or(Coding { width: full, base: 0 })
     }
 
-    /// A coding with codes of `width` bytes, if these can distinguish all the values.
+    /// A coding of the values from `low` to `high` with codes of `width` bytes, if that many codes suffice.
     fn around(low: i128, high: i128, width: usize) -> Option<Coding> {
         let room = largest_code(width).checked_sub(high.checked_sub(low)?).filter(|room| *room >= 0)?;
         let base = (i64::try_from(low).ok()?).saturating_sub(i64::try_from(room / 2).unwrap_or(i64::MAX));
         Some(Coding { width, base })
     }
 
-    /// The base that codes count from.
+    /// The base, to which a code is added.
     pub fn base(self) -> i64 {
         self.base
     }
@@ -59,19 +59,19 @@ impl Coding {
         self.width == full || (0..=largest_code(self.width)).contains(&distance)
     }
 
-    /// The code of a value that has one, in the low bytes.
+    /// The code of a value, in the low bytes. The value must have one.
     #[inline]
     pub fn code(self, value: i128) -> u128 {
         value.wrapping_sub(self.base.into()) as u128
     }
 
-    /// The value of a code, of which only the low bytes are meaningful.
+    /// The value of a code, in the low bytes; the other bytes are meaningless.
     #[inline]
     pub fn value(self, code: u128) -> u128 {
         code.wrapping_add(i128::from(self.base) as u128)
     }
 
-    /// The least and the greatest value that has a code. `full` is the length of a value in bytes.
+    /// The least and the greatest value that have a code. `full` is the length of a value in bytes.
     pub fn values(self, full: usize) -> (i128, i128) {
         match self.width == full {
             true => (i128::MIN >> (128 - 8 * full), i128::MAX >> (128 - 8 * full)),
@@ -129,7 +129,7 @@ impl Coding {
         let plus = |code: u64| base + i128::from(code);
         match self.width {
             0 => values.fill(base),
-            // Codes of this width are the values themselves.
+            // Codes as long as the values are the values themselves.
             width if width == full => match width {
                 2 => each_value(codes, values, |code| i16::from_le_bytes(*code).into()),
                 4 => each_value(codes, values, |code| i32::from_le_bytes(*code).into()),
@@ -152,7 +152,7 @@ impl Coding {
             2 => decoded(codes, pick, |code| base.plus(u16::from_le_bytes(code).into())),
             4 => decoded(codes, pick, |code| base.plus(u32::from_le_bytes(code).into())),
             8 => decoded(codes, pick, |code| base.plus(u64::from_le_bytes(code))),
-            // Only values of this width have such codes.
+            // Only values of 16 bytes have codes of 16 bytes.
             _ => decoded(codes, pick, |code| T::of_image(u128::from_le_bytes(code))),
         }
     }
@@ -171,7 +171,8 @@ fn decoded<const N: usize, T>(codes: &[u8], pick: Pick<'_>, value: impl Fn([u8; 
             let (blocks, others) = rows.as_chunks::<BLOCK>();
             for block in blocks {
                 let first = block[0] as usize;
-                // If most rows are selected, blocks of adjacent rows are frequent.
+                // If most rows are selected, the rows of a block are often adjacent, and can be read without their
+                // numbers.
                 match block[BLOCK - 1] as usize == first + BLOCK - 1 {
                     true => values.extend(codes[first..first + BLOCK].iter().map(|code| value(*code))),
                     false => values.extend(block.iter().map(|row| value(codes[*row as usize]))),
@@ -183,7 +184,7 @@ fn decoded<const N: usize, T>(codes: &[u8], pick: Pick<'_>, value: impl Fn([u8; 
     }
 }
 
-/// The first bytes of a run, as an array.
+/// The first `N` bytes, as an array.
 #[inline]
 pub fn image<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.as_chunks::<N>().0[0]
@@ -234,7 +235,7 @@ numbers!(i16, i32, i64, i128);
 mod tests {
     use super::*;
 
-    /// The lengths of values in bytes, each with values of that length.
+    /// Lengths in bytes, each with values of that length.
     const CASES: [(usize, &[i128]); 6] = [
         (2, &[-32768, 32767, 0]),
         (4, &[-5, 250]),

@@ -1,4 +1,4 @@
-//! A chunk's column as integers of 64 bits, in any coding. They are read from the codes a few at a time, so that they
+//! A chunk's column as integers of 64 bits, read from any coding. Callers read a few integers at a time, so that these
 //! stay in the nearest cache.
 
 use arrow_array::cast::AsArray;
@@ -18,7 +18,7 @@ pub struct Integers {
     form: Form,
     /// The rows that are not null; `None` if no row is null.
     pub valid: Option<BooleanBuffer>,
-    /// The least value; with the next field, it bounds all values that are not null.
+    /// The least value. All values that are not null lie between `low` and `high`.
     pub low: i64,
     pub high: i64,
 }
@@ -27,14 +27,14 @@ pub struct Integers {
 enum Form {
     /// Codes, their coding, and the length of the column's own values in bytes.
     Codes(Run, Coding, usize),
-    /// Codes that number the listed integers.
+    /// Codes, and the integers that they stand for.
     Listed(Run, Listing, Box<[i64]>),
     Values(ScalarBuffer<i64>),
 }
 
 impl Integers {
-    /// The integers of codes. Values that are not null lie between `low` and `high`. `full` is the length of a value in
-    /// bytes.
+    /// The integers that codes stand for. Values that are not null lie between `low` and `high`. `full` is the length
+    /// of a value in bytes.
     pub(crate) fn of_codes(
         codes: Run,
         coding: Coding,
@@ -52,7 +52,7 @@ impl Integers {
         Integers { form, valid, low, high }
     }
 
-    /// The integers of a list, if its numbers fit 64 bits.
+    /// The integers of a chunk with a list of its numbers, if these fit 64 bits.
     pub(crate) fn of_list(
         run: Run,
         listing: Listing,
@@ -68,7 +68,7 @@ impl Integers {
         Some(Integers { form: Form::Listed(run, listing, numbers), valid, low, high })
     }
 
-    /// `count` integers from row `first` on, if memory holds them in this form.
+    /// `count` integers from row `first` on, if they lie in memory as integers of 64 bits.
     pub fn in_place(&self, first: usize, count: usize) -> Option<&[i64]> {
         match &self.form {
             Form::Values(values) => Some(&values[first..first + count]),
@@ -76,7 +76,7 @@ impl Integers {
         }
     }
 
-    /// The integers of an array, if its type has them and all fit 64 bits.
+    /// The integers of an array, if its type is an integer or decimal and all values fit 64 bits.
     pub fn of_array(array: &ArrayRef) -> Option<Integers> {
         let values: Vec<i64> = match array.data_type() {
             DataType::Int16 => array.as_primitive::<Int16Type>().values().iter().map(|v| i64::from(*v)).collect(),

@@ -1,5 +1,5 @@
-//! A chunk with few distinct numbers, however far apart: a list with each of them once, in ascending order, and a code
-//! per row.
+//! A form for chunks with few distinct numbers, however far apart. The run has a list with each number once, in
+//! ascending order, and for each row a code: an index into the list.
 //!
 //! ```text
 //!   run      c0 c1 c2 … | n0 n1 …        codes of 0, 1 or 2 bytes for all rows of a chunk, and the numbers
@@ -19,14 +19,14 @@ use crate::base::chunk::CHUNK_ROWS;
 use crate::cells::codes::coding::image;
 use crate::cells::codes::short;
 
-/// The greatest length of a list.
+/// The greatest number of entries in a list.
 const MOST: usize = 2048;
 /// The number of entries that codes of one byte can distinguish.
 const SHORT_CODES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The length of the list, at least one.
+    /// The number of entries in the list, at least one.
     count: usize,
     /// The length of a number in bytes.
     full: usize,
@@ -47,7 +47,7 @@ impl Listing {
         self.place(self.count).next_power_of_two()
     }
 
-    /// The place of a code's number in a run.
+    /// The offset in a run of the number that a code stands for.
     pub fn place(self, code: usize) -> usize {
         CHUNK_ROWS * self.width() + code * self.full
     }
@@ -56,7 +56,7 @@ impl Listing {
         self.count
     }
 
-    /// The label of a run in this form; the caller adds a mark that distinguishes it from others.
+    /// The label of a run in this form. The caller adds a mark that distinguishes it from labels of other forms.
     pub fn label(self) -> Label {
         (self.count | self.full << 16) as Label
     }
@@ -86,7 +86,8 @@ impl Listing {
         }
     }
 
-    /// A substitute for each of a run's numbers. It is padded, so that no code has to be checked.
+    /// A substitute for each number of the list, computed by `of`. The result is padded to the number of possible
+    /// codes, so that indexing by a code needs no check.
     pub fn stand_ins<T: Copy>(self, run: &[u8], of: impl Fn(i128) -> T) -> Vec<T> {
         let mut all: Vec<T> = self.numbers(run).into_iter().map(of).collect();
         match self.width() {
@@ -97,7 +98,7 @@ impl Listing {
         all
     }
 
-    /// Reads the substitutes of the rows from `first` on.
+    /// Reads the substitutes of consecutive rows, from `first` on.
     pub fn read<T: Copy>(self, run: &[u8], first: usize, stand_ins: &[T], into: &mut [T]) {
         let (few, many) = (stand_ins.first_chunk::<SHORT_CODES>(), stand_ins.first_chunk::<MOST>());
         match (self.width(), few, many) {
@@ -144,15 +145,15 @@ pub fn number_of(bytes: &[u8]) -> i128 {
     }
 }
 
-/// The distinct numbers for a list, in ascending order.
+/// The distinct numbers of a chunk, in ascending order, from which a list is written.
 pub struct Few {
     numbers: Vec<i128>,
     listing: Listing,
 }
 
 impl Few {
-    /// The distinct values of a chunk's rows, if a list of them needs at most half as much memory as codes of `width`
-    /// bytes. `full` is the length of a value in bytes.
+    /// The distinct values of a chunk's rows, if list and codes together need at most half as much memory as codes of
+    /// `width` bytes. `full` is the length of a value in bytes.
     pub fn of(values: impl Iterator<Item = i128>, width: usize, full: usize) -> Option<Few> {
         let most = most(width, full);
         if most == 0 {
@@ -178,12 +179,13 @@ impl Few {
         self.listing
     }
 
-    /// Writes a run with the values of all rows of a chunk. A value that is not listed becomes the first listed number.
+    /// Writes a run with the codes of all rows of a chunk, and the list. A value that is not in the list gets the code
+    /// of the first number.
     pub fn write(&self, values: &[i128], run: &mut [u8]) {
         let (width, full) = (self.listing.width(), self.listing.full);
         let codes: HashMap<i128, u16, FixedState> = self.numbers.iter().copied().zip(0..).collect();
         let (into, list) = run.split_at_mut(self.listing.place(0));
-        // With only one number, there are no codes.
+        // If there is only one number, codes have no bytes.
         for (code, value) in into.chunks_exact_mut(width.max(1)).zip(values) {
             let found = codes.get(value).copied().unwrap_or(0);
             code.copy_from_slice(&found.to_le_bytes()[..width]);
@@ -194,7 +196,7 @@ impl Few {
     }
 }
 
-/// The greatest length of a list that needs at most half as much memory as codes of `width` bytes.
+/// The greatest number of entries with which list and codes need at most half as much memory as codes of `width` bytes.
 fn most(width: usize, full: usize) -> usize {
     let half = CHUNK_ROWS * width / 2;
     let of_codes = |width: usize, most: usize| (half.saturating_sub(CHUNK_ROWS * width) / full).min(most);

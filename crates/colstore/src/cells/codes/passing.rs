@@ -1,8 +1,8 @@
-//! Bitmaps of the rows whose codes pass a test: 64 codes make a word.
+//! Bitmaps of the rows whose codes pass a test. The results of 64 codes form one word of 64 bits.
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 
-/// The rows whose codes pass.
+/// The rows whose codes pass the test.
 #[inline]
 pub fn where_code<const N: usize>(codes: &[u8], rows: usize, passes: impl Fn([u8; N]) -> bool) -> BooleanBuffer {
     where_sixteen(codes, rows, &passes, |codes| {
@@ -13,7 +13,8 @@ pub fn where_code<const N: usize>(codes: &[u8], rows: usize, passes: impl Fn([u8
     })
 }
 
-/// Like [`where_code`], for a test of sixteen codes at once. It returns one bit per code, the first code's the lowest.
+/// Like [`where_code`], for a test of sixteen codes at once. The test returns one bit per code, with the first code's
+/// bit lowest.
 #[inline]
 pub fn where_sixteen<const N: usize>(
     codes: &[u8],
@@ -48,7 +49,7 @@ pub fn where_word<const N: usize>(
 /// Packs eight flags, each a byte of 0 or 1, into the bits of one byte.
 #[inline]
 fn packed(flags: [u8; 8]) -> u8 {
-    // Flag i stands at bit 8i, and one of the factor's bits, 56 - 7i, takes it to bit 56 + i.
+    // Flag i is bit 8i. The factor's bit 56 - 7i shifts it to bit 56 + i, which is bit i of the result.
     (u64::from_le_bytes(flags).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 

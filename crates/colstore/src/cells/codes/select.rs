@@ -14,7 +14,7 @@ use crate::cells::codes::short;
 /// The distinct values of a chunk's column, and the codes that say which row has which value.
 #[derive(Debug)]
 pub struct Distinct {
-    /// The distinct values in the order of their codes, followed by a null.
+    /// The distinct values in the order of their codes, followed by a null. The index of a value is called its place.
     pub values: ArrayRef,
     pub(crate) codes: Codes,
     /// The rows that are not null; `None` if no row is null.
@@ -27,13 +27,13 @@ pub struct Codes {
     pub run: Run,
     /// The length of a code in bytes: 0, 1 or 2.
     pub width: usize,
-    /// The code of the first value, modulo the number of codes.
+    /// The code of the first of the distinct values, modulo the number of codes.
     pub first: usize,
     pub rows: usize,
 }
 
 impl Distinct {
-    /// The rows with wanted values. `wanted` has a bit for each of `values`.
+    /// The rows whose values are wanted. `wanted` has a bit for each of `values`.
     pub fn rows_of(&self, wanted: &BooleanBuffer) -> BooleanBuffer {
         let Codes { run, width, rows, .. } = &self.codes;
         let (nulls, place) = (wanted.len() - 1, self.place());
@@ -56,14 +56,15 @@ impl Distinct {
 }
 
 impl Distinct {
-    /// The place of a code's value. Rows that are null, or that do not exist, may have any code.
+    /// Computes the index in `values` from a code. Rows that are null or do not exist may have any code, so the index
+    /// is limited to the last one.
     #[inline(always)]
     fn place(&self) -> impl Fn(u16) -> u16 + use<> {
         let (first, null) = (self.codes.first as u16, self.values.len() as u16 - 1);
         move |code| code.wrapping_sub(first).min(null)
     }
 
-    /// A mask of those `values` that occur in all rows, or in the rows of a mask.
+    /// A mask of those `values` that occur in any row, or in any row of the mask `live`.
     pub fn used(&self, live: Option<&BooleanBuffer>) -> BooleanBuffer {
         let mut places = vec![0; self.codes.rows];
         self.places(None, &mut places);
@@ -75,14 +76,14 @@ impl Distinct {
         used.into()
     }
 
-    /// The number of places that rows may have. The place of null counts only if a row is null.
+    /// The number of indexes that rows may have in `values`. The null's index counts only if a row is null.
     pub fn count(&self) -> usize {
         let nulls = usize::from(self.valid.is_some());
         (self.values.len() - 1 + nulls).max(1)
     }
 
-    /// The place of each row's value in `values`, for all rows from the first on, or for some rows. A row that does not
-    /// exist may get any place.
+    /// For each row, the index of its value in `values`: for all rows from the first on, or for those in `some`. A row
+    /// that does not exist may get any index.
     pub fn places(&self, some: Option<&[u32]>, into: &mut [u16]) {
         let Codes { run, width, .. } = &self.codes;
         let (place, null) = (self.place(), self.values.len() as u16 - 1);
@@ -142,7 +143,8 @@ impl Coding {
         if (low, high) == (base, largest) {
             return BooleanBuffer::new_set(rows);
         }
-        // The difference is taken modulo the number of codes. So this also holds for values that are their own codes.
+        // Differences of codes are taken modulo the number of codes. So the test also holds for negative values that
+        // are their own codes.
         let (first, span) = (self.code(low), high.wrapping_sub(low));
         match self.width {
             0 => BooleanBuffer::new_set(rows),

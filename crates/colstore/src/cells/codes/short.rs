@@ -1,4 +1,5 @@
-//! Range tests of many short codes at once, with instructions of AVX-512 or SSE2 that no compiler finds by itself.
+//! Range tests of many short codes at once, with instructions of AVX-512 or SSE2 that compilers do not choose by
+//! themselves.
 
 use arrow_buffer::BooleanBuffer;
 
@@ -8,7 +9,8 @@ pub use x86::{bytes, longs, words};
 #[cfg(not(target_arch = "x86_64"))]
 pub use portable::{bytes, longs, words};
 
-/// The rows whose codes exceed `first` by at most `span`.
+/// Tests without special instructions. Each function returns the rows whose codes are at least `first`, and exceed it
+/// by at most `span`, modulo the number of codes.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
     use super::BooleanBuffer;
@@ -105,7 +107,7 @@ mod x86 {
         #[target_feature(enable = "avx512f")]
         fn load(bytes: &[u8], from: usize) -> __m512i {
             let bytes = &bytes[from..from + 64];
-            // SAFETY: there are 64 bytes, and they may lie anywhere.
+            // SAFETY: the slice has 64 bytes, and the instruction needs no alignment.
             unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
         }
     }

@@ -6,7 +6,7 @@ use crate::base::pick::Pick;
 use crate::cells::codes::coding::{Coding, Number};
 use crate::cells::codes::listing::Listing;
 
-/// The mark of lists in labels.
+/// The bit that distinguishes labels of lists.
 const LISTED: Label = 1 << 127;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Form {
         }
     }
 
-    /// Recodes the values of a run as offsets. A value without a code in the new coding becomes an arbitrary one.
+    /// Recodes the values of a run as offsets. A value that the new coding cannot represent becomes an arbitrary one.
     pub fn recode(self, run: &[u8], new: Coding, into: &mut [u8]) {
         match (self, new.width) {
             (Form::Offsets(coding), _) => coding.recode(run, new, into),

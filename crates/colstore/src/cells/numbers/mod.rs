@@ -1,4 +1,4 @@
-//! Cells of equal width: integers, floats, decimals. Each chunk is a run with a form of its own.
+//! Cells of equal width: integers, floats, decimals. Each chunk is a run, and has a form of its own.
 
 mod form;
 
@@ -21,7 +21,7 @@ const SHORTEST: usize = 64;
 /// The number of codes that are written at a time.
 const WRITTEN_AT_ONCE: usize = 64;
 
-/// The number of bytes of a run that are surely adjacent in memory.
+/// The number of bytes of a run, from an aligned offset on, that are surely adjacent in memory.
 const LINE: usize = 64;
 /// The bounds of an empty set of values.
 const NO_VALUES: (i128, i128) = (i128::MAX, i128::MIN);
@@ -31,7 +31,7 @@ pub struct Numbers {
     region: Extents,
     /// The writer's state of each chunk.
     chunks: Vec<Chunk>,
-    /// The bounds that readers see, too.
+    /// The bounds of each chunk, as readers see them.
     bounds: Bounds,
     order: Order,
     /// The length of a value in bytes.
@@ -44,11 +44,11 @@ pub struct Numbers {
 #[derive(Debug)]
 struct Chunk {
     form: Form,
-    /// The least place of a value; with the next field, it bounds all values, and earlier ones since the last check.
-    /// Without values, `low` is greater.
+    /// The least place of a value in the column's [`Order`]. All present values, and those since the last check, lie
+    /// between `low` and `high`. Without values, `low` exceeds `high`.
     low: i128,
     high: i128,
-    /// Whether the chunk was recoded last time without becoming wider. If so, it becomes wider next time.
+    /// Whether the chunk was last recoded with codes of the same width. If so, the next recoding widens the codes.
     moved: bool,
 }
 
@@ -56,7 +56,7 @@ impl Chunk {
     const EMPTY: Chunk =
         Chunk { form: Form::Offsets(Coding::NOTHING), low: NO_VALUES.0, high: NO_VALUES.1, moved: false };
 
-    /// A coding for the present values, and for values with places from `low` to `high`.
+    /// A coding for the present values, and for values whose places in the order lie between `low` and `high`.
     fn coding_with(&self, low: i128, high: i128, order: Order, width: usize) -> Coding {
         let (low, high) = order.numbers(self.low.min(low), self.high.max(high));
         let coding = Coding::covering(low, high, width);
@@ -73,8 +73,8 @@ impl Numbers {
         Numbers { region, chunks: Vec::new(), bounds, order, width, rows: 0, pool: pool.clone() }
     }
 
-    /// Makes room for `rows` cells: up to a full chunk, or for one more chunk. `valid` are the cells that are not null,
-    /// if some are null.
+    /// Makes room for `rows` cells: more cells of the first chunk, or one more chunk. `valid` has the cells that are
+    /// not null, if some are null.
     pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
             match (rows <= CHUNK_ROWS, self.chunks[last].form) {
@@ -98,14 +98,14 @@ impl Numbers {
         Ok(())
     }
 
-    /// The cell's bytes, little-endian; those beyond the width are zero.
+    /// The cell's bytes, little-endian; bytes beyond the column's width are zero.
     #[inline]
     pub fn get(&self, slot: u32) -> u128 {
         let (chunk, row) = split(slot);
         self.value(chunk, row) & (u128::MAX >> (128 - 8 * self.width))
     }
 
-    /// The value of a row, of which the low bytes belong to the cell.
+    /// The value of a row. Only as many low bytes as the column's width belong to the cell.
     #[inline]
     fn value(&self, chunk: usize, row: usize) -> u128 {
         match self.chunks[chunk].form {
@@ -130,7 +130,7 @@ impl Numbers {
         }
     }
 
-    /// The number of a code.
+    /// The number in the chunk's list that a code stands for.
     #[inline]
     fn listed(&self, chunk: usize, listing: Listing, code: usize) -> i128 {
         number_of(self.region.bytes_in(chunk, listing.place(code), self.width))
@@ -177,7 +177,7 @@ impl Numbers {
         if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) }
     }
 
-    /// Writes several values, within a chunk. A row with `None` gets an arbitrary value.
+    /// Writes values into consecutive slots of one chunk. A slot with `None` gets an arbitrary value.
     pub fn put_all(
         &mut self,
         first: u32,
@@ -225,7 +225,8 @@ impl Numbers {
         }
     }
 
-    /// Makes a chunk ready for values with places from `low` to `high`, in the form of offsets.
+    /// Recodes a chunk as offsets if necessary, so that it can hold values whose places in the order lie between `low`
+    /// and `high`.
     #[inline]
     fn prepare(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
         let known = &self.chunks[chunk];
@@ -239,7 +240,7 @@ impl Numbers {
         Ok(coding)
     }
 
-    /// Widens the bounds before values with these places are written.
+    /// Widens the bounds. This is called before values with places from `low` to `high` are written.
     #[inline]
     fn widen(&mut self, chunk: usize, low: i128, high: i128) {
         let known = &mut self.chunks[chunk];
@@ -249,7 +250,7 @@ impl Numbers {
         }
     }
 
-    /// Recodes a chunk so that it can also hold values that it cannot hold yet.
+    /// Recodes a chunk for its present values, and for values with places from `low` to `high`.
     #[cold]
     fn code_with(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
         let known = &self.chunks[chunk];
@@ -259,7 +260,7 @@ impl Numbers {
         Ok(new)
     }
 
-    /// Removes the room for future values, once all slots of the chunk are taken.
+    /// Recodes a chunk without codes for future values. It is called once all slots of the chunk are taken.
     fn tighten(&mut self, chunk: usize, valid: &Mask) -> Result<(), OutOfMemory> {
         let known = &self.chunks[chunk];
         let old = match known.form {
@@ -278,7 +279,7 @@ impl Numbers {
         }
     }
 
-    /// The distinct numbers of the `kept` rows, if the chunk is full and a list of them is shorter than this coding.
+    /// The distinct numbers of the `kept` rows, if the chunk is full and a list is shorter than codes in this coding.
     fn few(&self, chunk: usize, rows: usize, kept: &Mask, coding: Coding) -> Option<Few> {
         if rows < CHUNK_ROWS {
             return None;
@@ -286,12 +287,12 @@ impl Numbers {
         let kept = (0..rows).filter(|row| has(kept, *row));
         let values = kept.map(|row| value_of(self.value(chunk, row), self.width));
         let few = Few::of(values, coding.width, self.width)?;
-        // Equal floats must have equal bits, because they belong to one group.
+        // Equal floats must have equal bits here, because grouping by code would separate them otherwise.
         let is_one = |bits: &i128| is_canonical(*bits as i64);
         (self.order != Order::Floats || few.numbers().iter().all(is_one)).then_some(few)
     }
 
-    /// Writes a chunk as a list of numbers. A value that is not listed becomes one that is.
+    /// Recodes a chunk as a list of these numbers. A value that is not among them becomes one of them.
     fn list(&mut self, chunk: usize, few: &Few) -> Result<(), OutOfMemory> {
         let (old, full, new) = (self.chunks[chunk].form, self.width, Form::Listed(few.listing()));
         self.region.replace_run(chunk, new.bytes(CHUNK_ROWS).max(SHORTEST), new.label(), |codes, into| {
@@ -303,15 +304,15 @@ impl Numbers {
         Ok(())
     }
 
-    /// Whether a chunk is already a list of exactly these numbers.
+    /// Whether the chunk's form is already a list of exactly these numbers.
     fn lists(&self, chunk: usize, few: &Few) -> bool {
         let numbers = || few.numbers().iter().enumerate();
         self.chunks[chunk].form == Form::Listed(few.listing())
             && numbers().all(|(code, number)| self.listed(chunk, few.listing(), code) == *number)
     }
 
-    /// Recodes a chunk's first `rows` in fewer bytes and with tighter bounds, if earlier values needed more than the
-    /// present ones. Only the `kept` rows will ever be read.
+    /// Checks a chunk that was overwritten. If the present values need fewer bytes or tighter bounds than earlier ones,
+    /// recodes the first `rows` rows. Only the `kept` rows will ever be read.
     pub fn look_at(&mut self, chunk: usize, rows: usize, kept: &Mask) -> Result<(), OutOfMemory> {
         let (low, high) = self.ends(chunk, rows, kept);
         let known = &self.chunks[chunk];
@@ -338,7 +339,8 @@ impl Numbers {
         if (low, high) == (known.low, known.high) && form == known.form {
             return Ok(());
         }
-        // No reader may find a number beyond the bounds, even in a row that is not kept.
+        // Readers rely on the bounds for all rows, so a row that is not kept must not hold a number beyond them,
+        // either.
         let (least, greatest) = self.ends(chunk, rows, &[u64::MAX; _]);
         if form != known.form || least < low || greatest > high {
             let (width, code) = (coding.width, coding.code(self.order.number(low.min(high))).to_le_bytes());
@@ -352,7 +354,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Tightens the bounds of a chunk, if its values are closer together than before.
+    /// Tightens the bounds of a chunk, if they are wider than from `low` to `high`.
     fn close_in(&mut self, chunk: usize, low: i128, high: i128) {
         let known = &mut self.chunks[chunk];
         let before = (known.low, known.high);
@@ -362,8 +364,8 @@ impl Numbers {
         }
     }
 
-    /// The places of the least and the greatest value of the kept rows; the first is greater than the second if there
-    /// are none.
+    /// The places in the order of the least and the greatest value of the kept rows. The first is greater than the
+    /// second if no row is kept.
     fn ends(&self, chunk: usize, rows: usize, kept: &Mask) -> (i128, i128) {
         let coding = match self.chunks[chunk].form {
             Form::Offsets(coding) => coding,
@@ -427,7 +429,7 @@ impl Numbers {
         self.code_anew_but(chunk, new, rows, |_| {})
     }
 
-    /// Recodes a chunk; `mend` may change the new codes.
+    /// Recodes a chunk. `mend` may change the new codes before they take effect.
     fn code_anew_but(
         &mut self,
         chunk: usize,
@@ -480,14 +482,14 @@ fn is_canonical(bits: i64) -> bool {
     float_order::canonical(f64::from_bits(bits as u64)).to_bits() as i64 == bits
 }
 
-/// The number in an image's low bytes.
+/// The signed number in the low `width` bytes of an image.
 #[inline]
 fn value_of(image: u128, width: usize) -> i128 {
     let unused = 128 - 8 * width;
     (image << unused) as i128 >> unused
 }
 
-/// Numbers of a snapshot, with private patches, which need not fit the coding of their chunk.
+/// A snapshot of a column's numbers, with private patches. A patched value need not fit the coding of its chunk.
 #[derive(Debug)]
 pub struct NumbersSnapshot {
     cells: ExtentsSnapshot,
@@ -502,7 +504,7 @@ pub struct NumbersSnapshot {
 pub struct CodedChunk<'a> {
     pub codes: Run,
     pub form: Form,
-    /// Rows whose value differs from their code, with the value's image. If a row has two patches, the later one
+    /// Rows whose value differs from their code, with the value's bytes. If a row has two patches, the later one
     /// counts.
     pub patches: &'a [Patch],
 }
@@ -512,8 +514,8 @@ impl NumbersSnapshot {
         self.patches.add(slot, image)
     }
 
-    /// The bounds of a chunk's values: their images as signed numbers, or the places of floats. They include patched
-    /// values, which may be older than the bounds.
+    /// The bounds of a chunk's values as places in the column's [`Order`]. They include patched values, which may lie
+    /// outside of the chunk's own bounds.
     pub fn bounds(&self, chunk: usize) -> (i128, i128) {
         self.patches.of(chunk).iter().fold(self.bounds.of(chunk), |(low, high), (_, image)| {
             let place = self.order.place(value_of(u128::from_le_bytes(*image), self.width));

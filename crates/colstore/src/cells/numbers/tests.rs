@@ -7,17 +7,17 @@ use super::*;
 use crate::base::pick::Pick;
 use crate::tests::rig::mechanisms;
 
-/// The images by slot, with zeros beyond the width.
+/// The bytes of each slot's value; bytes beyond the column's width are zero.
 type Model = Vec<u128>;
 
 fn image_of(value: i128, width: usize) -> u128 {
     value as u128 & (u128::MAX >> (128 - 8 * width))
 }
 
-/// Values whose size changes gradually, so that chunks are coded in every way.
+/// A random value. The range of the values changes from slot to slot, so that every coding occurs.
 fn some_value(rnd: &mut StdRng, slot: usize, width: usize) -> i128 {
     let bits = 8 * width as u32;
-    // Every third chunk has few numbers, far apart.
+    // Every third chunk has few distinct numbers, far apart.
     if slot / CHUNK_ROWS % 3 == 1 && !rnd.random_bool(0.0002) {
         let count = [2_u128, 200, 300, 2000][slot / (CHUNK_ROWS * 3) % 4];
         let number = rnd.random_range(0..count).wrapping_mul(0x5851_f42d_4c95_7f2d_1405_7b7e_f767_814f);
@@ -136,7 +136,7 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
         let listed = numbers.bytes_of(0);
         assert_eq!((plain, listed), (16 * CHUNK_ROWS as u64, 2 * CHUNK_ROWS as u64));
         let before = (numbers.snapshot().unwrap(), model.clone());
-        // A listed number is written in place. Another number makes the chunk give up its list.
+        // A number that is in the list is written in place. A number that is not makes the chunk be recoded as offsets.
         model[7] = tenant(8);
         numbers.put(7, model[7]).unwrap();
         assert_eq!((numbers.bytes_of(0), numbers.get(7)), (listed, model[7]));
@@ -144,7 +144,7 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
         model[9] = 77;
         numbers.put(9, 77).unwrap();
         assert_eq!((numbers.bytes_of(0), numbers.get(9), numbers.get(7)), (plain, 77, tenant(8)));
-        // The row that nobody can see does not count; its value changes.
+        // The number in a row that nobody can see is not added to the list, so the row's value changes.
         model[4711] = 1 << 126;
         numbers.put(4711, model[4711]).unwrap();
         let (mut now, past) = (numbers.snapshot().unwrap(), model.clone());
@@ -165,7 +165,7 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
         patched.patch(3, seen[3]).unwrap();
         patched.patch(4, seen[4]).unwrap();
         assert_eq!(check(&patched, &seen, 16), 1);
-        // If only one number is left, there are no codes.
+        // If all rows have the same number, codes have no bytes.
         for row in 0..CHUNK_ROWS as u32 {
             numbers.put(row, tenant(5)).unwrap();
         }
@@ -194,7 +194,7 @@ fn equal_floats_of_other_bits_are_not_listed() {
     }
 }
 
-/// The number of bytes per value, for rows that were appended in this order.
+/// The number of bytes per value after rows with these values were appended in this order.
 fn bytes_a_value(values: impl Iterator<Item = i128>) -> f64 {
     let mut numbers = Numbers::new(&Pool::new(1 << 30), Mechanism::BEST, Order::Numbers, 8);
     let mut count = 0;
@@ -246,7 +246,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
         let all = mask(0..CHUNK_ROWS);
         assert_eq!(look(&mut numbers, &all), (1, (0, 99)));
 
-        // Values far beyond the others, one of which stays in a row that nobody can see.
+        // Values far beyond all others; one of them stays in a row that nobody can see.
         let (low, high) = (image_of(-5, 8), 1 << 60);
         for (row, image) in [(17, low), (4711, high), (42, high)] {
             numbers.put(row, image).unwrap();
@@ -260,7 +260,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
         let others = mask((0..CHUNK_ROWS).filter(|row| *row != 42));
         assert_eq!(look(&mut numbers, &others), (1, (0, 99)));
 
-        // An old snapshot still sees its old values, and a new one may be patched with old values.
+        // An old snapshot still sees its old values. Patches with older values widen its bounds.
         check(&before, &past, 8);
         assert_eq!(before.bounds(0), (-5, 1 << 60));
         before.patch(1, image_of(-77, 8)).unwrap();
@@ -300,7 +300,7 @@ fn bounds_of_floats_are_those_of_their_order() {
     numbers.put(17, image(f64::NEG_INFINITY)).unwrap();
     numbers.put(4711, image(1e300)).unwrap();
     assert_eq!(bounds(&mut numbers), (f64::NEG_INFINITY, 1e300));
-    // Values of some rows, with one sign or with both.
+    // Rows whose values have all the same sign, or both signs.
     for rows in [200..300, 0..50, 50..150] {
         let ends = (rows.start as f64 - 100.5, rows.end as f64 - 101.5);
         let kept = mask(rows.filter(|row| *row != 17));
@@ -317,7 +317,7 @@ fn a_chunk_is_coded_anew_a_few_times_only() {
     let mut codings = std::collections::HashSet::new();
     let mut changes = 0;
     for i in 0..10_000_i128 {
-        // Each value lies a little beyond the last one on the other side, and now and then far beyond.
+        // Values alternate in sign, each a little farther from 0 than the last one; every hundredth is far away.
         let value = if i % 100 == 99 { 1 << (i % 61) } else { (i * i) * if i % 2 == 0 { 1 } else { -1 } };
         numbers.put((i % 8192) as u32, image_of(value, 8)).unwrap();
         let form = numbers.chunks[0].form;

@@ -13,7 +13,7 @@ use super::heap::{Heap, Place};
 /// Capacity of a new dictionary.
 const FEWEST: usize = 4;
 const GROWTH: usize = 4;
-/// The greatest number of texts for which a dictionary pays.
+/// The greatest number of texts in a dictionary.
 pub const MOST: usize = 2048;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Dictionary {
     limit: u64,
 }
 
-/// The places of the texts. Existing entries do not change; new ones are appended.
+/// The place in the chunk's heap of each text, by code. Existing entries do not change; new ones are appended.
 #[derive(Clone, Debug)]
 pub struct Entries {
     places: Arc<[AtomicU64]>,
@@ -38,7 +38,7 @@ impl Entries {
 
     #[inline]
     pub fn place(&self, code: usize) -> Place {
-        // The holder of these entries got them after they had been written.
+        // A relaxed load suffices: these entries were handed to their holder after they had been written.
         let place = self.places[code].load(Ordering::Relaxed);
         Place { block: (place >> 32) as u32, offset: place as u32 }
     }
@@ -65,7 +65,7 @@ impl Dictionary {
         self.codes.find(hasher.hash_one(text), is_it).copied()
     }
 
-    /// Adds a text without a code, whose record is at `place`, and returns its code.
+    /// Adds a text that has no code yet. Its record is at `place`. Returns the new code.
     pub fn add(&mut self, place: Place, heap: &Heap, hasher: &RandomState) -> Result<u16, OutOfMemory> {
         let Entries { places, len } = &self.entries;
         let code = *len;
@@ -87,7 +87,7 @@ impl Dictionary {
         Ok(code as u16)
     }
 
-    /// Replaces the list by a longer one; snapshots keep the old list.
+    /// Replaces the list of places by a longer one; snapshots keep the old list.
     fn grow(&mut self) -> Result<(), OutOfMemory> {
         let Entries { places, len } = &self.entries;
         let room = (places.len() * GROWTH).clamp(FEWEST, MOST);

@@ -1,9 +1,9 @@
-//! The range of places in which the texts of a chunk lie ([`text_order`]).
+//! The range in which the texts of a chunk lie, as places in the order of texts ([`text_order`]).
 
 use plan::text_order;
 
-/// The least and the greatest text of a chunk. The writer's edges widen with every text, and are exact again when the
-/// chunk is rewritten. A snapshot has the edges of its own time.
+/// The places of the least and the greatest text of a chunk. Every text that is written widens the writer's edges; they
+/// are exact again after the chunk is rewritten. A snapshot keeps the edges as they were when it was taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges {
     low: i128,
@@ -20,15 +20,15 @@ impl Edges {
         (self.low, self.high) = (self.low.min(place), self.high.max(place));
     }
 
-    /// The edges of the remaining texts of the same chunk. A null looks like an empty text. If the chunk never had an
-    /// empty text, an empty one is taken for a null.
+    /// The edges of a chunk after some of its texts are gone. `texts` are those that remain. A null looks like an empty
+    /// text. If the edges say that the chunk never had an empty text, an empty one is counted as a null.
     pub fn of_those_left<'a>(self, texts: impl Iterator<Item = &'a [u8]>) -> Edges {
         let mut edges = Edges::NONE;
         texts.for_each(|text| edges.include_left(text, self));
         edges
     }
 
-    /// Widens the edges for one remaining text. `before` are the edges that held for all texts.
+    /// Widens the edges for a text that remains. `before` are the chunk's edges from when all texts were there.
     #[inline]
     pub fn include_left(&mut self, text: &[u8], before: Edges) {
         if !text.is_empty() || before.low == text_order::place(&[]) {
@@ -36,7 +36,7 @@ impl Edges {
         }
     }
 
-    /// The bounds; the first is greater than the second if there are no texts.
+    /// Both edges; the first is greater than the second if there are no texts.
     pub fn bounds(self) -> (i128, i128) {
         (self.low, self.high)
     }

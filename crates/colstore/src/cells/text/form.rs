@@ -1,4 +1,4 @@
-//! The forms in which a chunk refers to its texts.
+//! The forms in which the rows of a chunk refer to their texts.
 
 use snapmem::Label;
 
@@ -6,16 +6,17 @@ use super::heap::{MAX_BLOCK, Place};
 
 /// The number of entries that codes of one byte can distinguish.
 pub const FEW: usize = 256;
-/// The first label that stands for [`Form::Rows`].
+/// The label of [`Form::Rows`] with width 0; labels of the other forms are lower.
 const ROWS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Codes of this many bytes, which refer to the entries of a dictionary.
+    /// Each row has a code of this many bytes, which is the index of a dictionary entry.
     Codes(usize),
-    /// Places of this many bytes; the number 0 stands for the empty text.
+    /// Each row has the place of its text's record in the heap, in this many bytes; 0 stands for the empty text.
     Places(usize),
-    /// Texts in the order of the rows, each with its length in this many bytes, or 0 if all have the same length.
+    /// The texts are stored in the order of the rows. Each row has the length of its text in this many bytes; with 0
+    /// bytes, all texts have the same length.
     Rows(usize),
 }
 
@@ -42,7 +43,7 @@ impl Form {
         }
     }
 
-    /// The form of codes for this many entries.
+    /// The form of codes for a dictionary with this many entries.
     pub fn for_entries(entries: usize) -> Form {
         match entries {
             0..=1 => Form::Codes(0),
@@ -51,7 +52,7 @@ impl Form {
         }
     }
 
-    /// The written form of a place; `None` if it needs a wider form.
+    /// The bytes of a place in this form, with `None` for the empty text. Returns `None` if the place does not fit.
     pub fn write(self, place: Option<Place>) -> Option<u64> {
         let Some(Place { block, offset }) = place else { return Some(0) };
         match self {

@@ -1,6 +1,6 @@
-//! The texts of one chunk as records in append-only blocks. Each record has its length before it.
+//! The texts of one chunk as records in append-only blocks. A record is the text's length, followed by the text.
 //!
-//! The last block is open. It is extended unless a snapshot shares it; then a new block begins. Texts that are no
+//! Only the last block is extended. If a snapshot shares that block, a new block is begun instead. Texts that are no
 //! longer needed remain as dead bytes until the chunk's heap is rewritten.
 
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use std::sync::Arc;
 use snapmem::{FrameRef, OutOfMemory, Pool, prefetch};
 
 const MIN_BLOCK: usize = 512;
-/// The size of a block that follows one shared by a snapshot. Such blocks may be many.
+/// The size of a block that is begun because a snapshot shares the last one. It is small, because there may be many
+/// such blocks.
 const SHARED_BLOCK: usize = 4 << 10;
-/// The offset in a block after which no record begins.
+/// The greatest offset in a block; no record begins beyond it.
 pub const MAX_BLOCK: usize = 1 << 20;
-/// If a heap has this many blocks more than its text needs, it is rewritten.
+/// A heap is rewritten if it has this many blocks more than its texts need.
 const SPARE_BLOCKS: usize = 24;
-/// The unit of frame lengths.
+/// The length of a block is a multiple of this.
 const GRAIN: usize = 64;
 
 /// The place of a record.
@@ -38,7 +39,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The block's records as a run, which no longer changes.
+    /// The block's frame as a run, which never changes again, and the number of bytes in use.
     pub fn into_run(self) -> (snapmem::Run, usize) {
         (self.frame.into_run(), self.used)
     }
@@ -61,22 +62,24 @@ impl Heap {
     }
 
     pub fn append(&mut self, text: &[u8], pool: &Pool) -> Result<Place, OutOfMemory> {
-        // Blocks grow with the heap, but only a small part of it is ever empty.
+        // The larger the heap, the longer the new block, so that there are few blocks, and only a small part of the
+        // heap is unused.
         let size = if self.is_shared() { SHARED_BLOCK } else { self.written.min(64 << 10).max(self.written / 4) };
         self.append_into(text, size.clamp(MIN_BLOCK, MAX_BLOCK).next_power_of_two(), pool)
     }
 
-    /// Like [`Heap::append`]. Altogether, `total` bytes of records are still to come.
+    /// Like [`Heap::append`], if it is known that records of `total` bytes altogether, including this one, will be
+    /// appended.
     pub fn append_of(&mut self, text: &[u8], total: usize, pool: &Pool) -> Result<Place, OutOfMemory> {
         self.append_into(text, total.clamp(GRAIN, MAX_BLOCK).next_multiple_of(GRAIN), pool)
     }
 
-    /// Appends to the open block, or to a new one of `size` bytes. The new block is longer if the text needs it.
+    /// Appends to the last block if possible, otherwise to a new one of `size` bytes, or more if the text is longer.
     fn append_into(&mut self, text: &[u8], size: usize, pool: &Pool) -> Result<Place, OutOfMemory> {
         let bytes = record_bytes(text.len());
         if !self.extend_open_block(text) {
             let block = Block { frame: pool.frame(size.max(bytes.next_multiple_of(GRAIN)))?, used: 0 };
-            // If a snapshot holds the list, it keeps the old one.
+            // If a snapshot holds this list of blocks, the list is copied, and the snapshot keeps the old one.
             Arc::make_mut(&mut self.blocks).push(block);
             let extended = self.extend_open_block(text);
             debug_assert!(extended, "a new block is unshared and long enough");
@@ -108,7 +111,7 @@ impl Heap {
         true
     }
 
-    /// A heap of one block, in which texts stand one behind the other without records.
+    /// A heap of one block, in which the texts are stored without gaps and without their lengths.
     pub fn of_block(bytes: &[u8], pool: &Pool) -> Result<Heap, OutOfMemory> {
         let mut heap = Heap { written: bytes.len(), ..Heap::default() };
         if !bytes.is_empty() {
@@ -121,7 +124,7 @@ impl Heap {
         Ok(heap)
     }
 
-    /// The bytes of a heap that was made of one block, or of none.
+    /// The bytes of a heap's only block; empty if the heap has no block.
     #[inline]
     pub fn only_block(&self) -> &[u8] {
         self.blocks.first().map_or(&[], Block::bytes)
@@ -157,7 +160,7 @@ impl Heap {
     }
 }
 
-/// The length of the record for a text of `length` bytes. Each byte before the text has seven bits of the length.
+/// The length of the record for a text of `length` bytes. The bytes before the text hold seven bits of its length each.
 pub fn record_bytes(length: usize) -> usize {
     let bits = usize::BITS - length.leading_zeros();
     length + bits.div_ceil(7).max(1) as usize
@@ -174,7 +177,7 @@ fn write_length(length: usize, into: &mut [u8]) {
     }
 }
 
-/// The text of a record in a block, and the offset at which it begins.
+/// The text of the record at an offset of a block, and the offset at which the text itself begins.
 #[inline]
 pub fn text_at(block: &[u8], offset: usize) -> (usize, &[u8]) {
     let (mut length, mut at, mut shift) = (0, offset, 0);

@@ -1,20 +1,21 @@
-//! Texts, and bytes that are no text. Each chunk is written in the form that suits it:
+//! Texts, and bytes that are no text. Each chunk is written in the form that needs least memory:
 //!
 //! ```text
-//!   few distinct ones   codes of 0, 1 or 2 bytes   | dictionary of places | heap
-//!   others              places of 4 or 8 bytes                            | heap
-//!   others, at rest     lengths of 0, 1 or 2 bytes                        | one text behind the other, packed
+//!   few distinct texts    codes of 0, 1 or 2 bytes   | dictionary of places | heap
+//!   many                  places of 4 or 8 bytes                            | heap
+//!   many, at rest         lengths of 0, 1 or 2 bytes                        | one text behind the other, packed
 //! ```
 //!
-//! A chunk begins with a dictionary. It gives the dictionary up if too many of its texts differ, and is checked once
-//! more when all its slots are taken. Codes, places and lengths are a run of a region. Heap and dictionary only grow
-//! until they are rewritten, so a snapshot can hold them. A chunk at rest gets places before it is written to.
+//! A chunk begins with a dictionary. If too many of its texts differ, it gets places instead; when all its slots are
+//! taken, it is checked whether a dictionary pays after all. Codes, places and lengths are stored in a run of a region.
+//! Heap and dictionary are only appended to until they are rewritten, so a snapshot can share them. A chunk at rest is
+//! converted to places before it is written to.
 //!
 //! | file | job |
 //! |---|---|
 //! | `form` | the references of rows to texts |
 //! | `edges` | the least and the greatest text |
-//! | `heap`, `dictionary`, `sequence` | the places where texts lie |
+//! | `heap`, `dictionary`, `sequence` | the memory in which texts lie |
 //! | `packing` | texts in fewer bits |
 //! | `settle` | garbage collection of texts |
 //! | `rest` | chunks that nobody writes to |
@@ -54,7 +55,8 @@ use crate::cells::codes::coding::image;
 const SHORTEST: usize = 64;
 /// A dictionary has at most one entry for this many rows.
 const ROWS_PER_ENTRY: usize = 4;
-/// A chunk with more bytes of text is never rewritten in one piece, since that would block the writer for too long.
+/// A chunk with more bytes of text than this is never rewritten in one piece, because that would block the writer for
+/// too long.
 const MOST_AT_ONCE: usize = 4 << 20;
 
 #[derive(Debug)]
@@ -72,17 +74,17 @@ pub struct TextColumn {
 struct Chunk {
     form: Form,
     heap: Heap,
-    /// The dictionary of a chunk of codes.
+    /// The dictionary, if the chunk's rows have codes.
     dictionary: Option<Box<Dictionary>>,
-    /// The texts of a chunk at rest.
+    /// The texts, if the chunk is at rest.
     sequence: Option<Arc<Sequence>>,
     /// Whether all slots are taken.
     full: bool,
-    /// All slots from this one on were never written.
+    /// The first slot that was never written; no later slot was, either.
     filled: usize,
-    /// The number of live bytes of the heap at the last check.
+    /// The number of live bytes in the heap when they were last counted.
     settled: usize,
-    /// The number of bytes that were added or became dead since then.
+    /// The number of bytes that were added or became dead since the live bytes were last counted.
     changed: usize,
     edges: Edges,
 }
@@ -96,15 +98,15 @@ impl Chunk {
 }
 
 impl TextColumn {
-    /// `may_rest` says whether chunks that nobody writes to may be laid to rest. Such chunks do not support
-    /// [`TextColumn::get`].
+    /// A new column. `may_rest` says whether chunks that nobody writes to may be laid to rest. Slots of such chunks
+    /// cannot be read with [`TextColumn::get`].
     pub fn new(pool: &Pool, mechanism: Mechanism, may_rest: bool) -> TextColumn {
         let (region, rest) = (Extents::new(pool, mechanism, SHORTEST), Rest::new(may_rest));
         TextColumn { region, chunks: Vec::new(), rows: 0, rest, hasher: RandomState::default(), pool: pool.clone() }
     }
 
-    /// Makes room for `rows` texts: up to a full chunk, or for one more chunk. `valid` are the texts that are not null,
-    /// if some are null.
+    /// Makes room for `rows` texts: more texts of the first chunk, or one more chunk. `valid` has the texts that are
+    /// not null, if some are null.
     pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
             match rows <= CHUNK_ROWS {
@@ -142,7 +144,7 @@ impl TextColumn {
         self.text(chunk, row)
     }
 
-    /// The text of a slot in its stored form.
+    /// The text of a slot as it is stored, plain or packed.
     #[inline]
     pub fn stored(&self, slot: u32) -> Stored<'_> {
         let (chunk, row) = split(slot);
@@ -183,7 +185,8 @@ impl TextColumn {
         }
     }
 
-    /// Prefetches the text of a slot, unless it is in a dictionary, whose texts are few.
+    /// Prefetches the text of a slot. Texts in a dictionary are few and likely in the cache, so they are not
+    /// prefetched.
     #[inline]
     pub fn prefetch_text(&self, slot: u32) {
         let (chunk, row) = split(slot);
@@ -202,7 +205,7 @@ impl TextColumn {
         }
     }
 
-    /// A slot's code or place.
+    /// The code or place in a slot.
     #[inline]
     fn reference(&self, chunk: usize, row: usize) -> u64 {
         let bytes = |width| self.region.bytes_in(chunk, row * width, width);
@@ -232,13 +235,15 @@ impl TextColumn {
                 return self.put_place(chunk, row, text);
             };
             if let Some(code) = dictionary.code(text, &of.heap, &self.hasher) {
-                // So far, the empty text may have been a dictionary entry for nulls only.
+                // The edges may not include the empty text yet, because its entry in the dictionary may have stood for
+                // nulls only.
                 if text.is_empty() {
                     of.edges.include(text);
                 }
                 return self.write(chunk, row, code.into());
             }
-            // The check comes before the new text is added, because no slot has that text yet.
+            // The check must come before the new text is added. It would be removed otherwise, because no slot refers
+            // to it yet.
             if self.needs_a_look(chunk) {
                 self.settle(chunk)?;
                 continue;
@@ -262,7 +267,7 @@ impl TextColumn {
         }
     }
 
-    /// Writes a text into a chunk of places.
+    /// Writes a text into a chunk whose rows have places, converting a chunk at rest first.
     fn put_place(&mut self, chunk: usize, row: usize, text: &[u8]) -> Result<(), OutOfMemory> {
         self.disturb(chunk)?;
         let old = self.place(chunk, row).map(|place| self.chunks[chunk].heap.text(place).len());
@@ -278,7 +283,7 @@ impl TextColumn {
         if self.needs_a_look(chunk) { self.settle(chunk) } else { Ok(()) }
     }
 
-    /// Called when a slot's text is not needed any more.
+    /// Called when no snapshot needs the text of a slot any more.
     pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         let (chunk, row) = split(slot);
         let of = &self.chunks[chunk];
@@ -288,7 +293,7 @@ impl TextColumn {
         }
     }
 
-    /// The place of a slot's text in a chunk that is not at rest, unless it is empty or null.
+    /// The place of a slot's text, unless the text is empty or null. The chunk must not be at rest.
     #[inline]
     fn place(&self, chunk: usize, row: usize) -> Option<Place> {
         let of = &self.chunks[chunk];
@@ -308,7 +313,7 @@ impl TextColumn {
         self.rows.min(CHUNK_ROWS)
     }
 
-    /// Widens the codes or places of a chunk.
+    /// Rewrites the codes or places of a chunk with more bytes each.
     fn widen(&mut self, chunk: usize, form: Form) -> Result<(), OutOfMemory> {
         let old = self.chunks[chunk].form;
         let wider = |reference| match old {
@@ -319,7 +324,7 @@ impl TextColumn {
         self.refer(chunk, form, &references)
     }
 
-    /// Removes the room for future texts, once all slots of the chunk are taken.
+    /// Rewrites a chunk without room for future texts. It is called once all slots are taken.
     fn fill_up(&mut self, chunk: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         self.chunks[chunk].full = true;
         if self.chunks[chunk].heap.written() > MOST_AT_ONCE {
@@ -334,7 +339,7 @@ impl TextColumn {
         }
     }
 
-    /// Replaces the codes or places of a chunk by places.
+    /// Rewrites a chunk's references as these places.
     fn refer_to(&mut self, chunk: usize, places: &[Option<Place>]) -> Result<(), OutOfMemory> {
         let fits = |form: Form| places.iter().all(|place| form.write(*place).is_some());
         let form = if fits(Form::Places(4)) { Form::Places(4) } else { Form::Places(8) };
@@ -342,7 +347,7 @@ impl TextColumn {
         self.refer(chunk, form, &references)
     }
 
-    /// Gives a chunk another dictionary, and codes for it.
+    /// Gives a chunk another heap and dictionary, and rewrites its references as codes of that dictionary.
     fn install(
         &mut self,
         chunk: usize,
@@ -358,7 +363,7 @@ impl TextColumn {
         Ok(())
     }
 
-    /// Replaces the codes or places of a chunk.
+    /// Replaces the references of a chunk by these, in this form.
     fn refer(&mut self, chunk: usize, form: Form, references: &[u64]) -> Result<(), OutOfMemory> {
         let width = form.width();
         let fill = |_: &[u8], into: &mut [u8]| {
@@ -402,7 +407,8 @@ impl TextColumn {
     }
 }
 
-/// Prefetches a text. A longer text is compared from its beginning, and the processor then prefetches the rest itself.
+/// Prefetches the first lines of a text. For a longer text, the processor itself prefetches the following lines,
+/// because texts are compared from their beginning.
 fn prefetch_all(bytes: &[u8]) {
     for line in bytes.chunks(64).take(4) {
         prefetch(line.as_ptr());

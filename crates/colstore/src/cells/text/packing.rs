@@ -2,19 +2,19 @@
 //!
 //! ```text
 //!   codes of 6 bits    0 1 2 … 11 | 12 … 37 | 38 … 63
-//!   characters         . / 0 …  9 |  A …  Z |  a …  z       a step up where characters are left out
+//!   characters         . / 0 …  9 |  A …  Z |  a …  z       a step (|) where unused characters are skipped
 //! ```
 //!
-//! Characters are bytes here, so a character of several bytes in UTF-8 counts several times. The characters of a chunk
-//! are numbered in their order. A gap between two of them is a step. Decoding needs no table but a few comparisons, one
-//! per step, which the compiler does for many characters at once. Eight codes become as many bytes as a code has bits,
-//! without a branch.
+//! Characters are bytes here, so a character of several bytes in UTF-8 counts as several. The characters that a chunk
+//! uses are numbered in their order. A gap between two of them is a step. Decoding needs no table: it compares a code
+//! with each step, which the compiler does for many characters at once. Eight codes are packed into as many bytes as a
+//! code has bits, without a branch.
 
 /// The greatest number of steps. With more of them, packing is not worth it.
 const MOST_STEPS: usize = 15;
 /// The number of characters that are handled together.
 const BLOCK: usize = 32;
-/// The number of codes that are packed together.
+/// The number of codes that are packed as a unit.
 const GROUP: usize = 8;
 /// The possible lengths of a code in bits, shortest first.
 const BITS: [u32; 3] = [4, 5, 6];
@@ -32,7 +32,7 @@ pub struct Packing {
     count: usize,
 }
 
-/// From this code, or this character, on, all characters are shifted further up.
+/// A step: all codes from `code` on, and so all characters from `character` on, differ by `by` more than those before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Step {
     code: u8,
@@ -41,12 +41,12 @@ struct Step {
 }
 
 impl Packing {
-    /// A packing for texts with these uses of characters, or for those of them that use only the most frequent
-    /// characters.
+    /// A packing for texts in which characters occur this often. If there are too many characters, it covers only the
+    /// most frequent ones, and texts with others stay plain.
     pub fn of(uses: &Uses) -> Option<Packing> {
         let used: Vec<u8> = (0..=255).filter(|character| uses[usize::from(*character)] > 0).collect();
         let fitting = BITS.into_iter().filter(|bits| used.len() <= 1 << bits);
-        // If the shortest possible codes leave too many gaps, longer codes may fill some of them.
+        // If the shortest possible codes leave too many gaps, longer codes can fill some of the gaps.
         let widest = BITS[BITS.len() - 1];
         fitting.chain([widest]).find_map(|bits| Packing::by(bits, uses, used.clone()))
     }
@@ -102,7 +102,7 @@ impl Packing {
         true
     }
 
-    /// Whether the packed text is this text, which has as many characters.
+    /// Whether the packed text equals `text`. Both must have the same number of characters.
     #[inline]
     pub fn is(&self, packed: &[u8], text: &[u8]) -> bool {
         text.chunks(BLOCK).enumerate().all(|(at, block)| self.block(packed, at, block.len())[..block.len()] == *block)
@@ -117,7 +117,8 @@ impl Packing {
         }
     }
 
-    /// As [`Packing::read`], for `characters` characters in whole blocks: `into` has room for [`whole_blocks`] of them.
+    /// Like [`Packing::read`], for `characters` characters, but writes whole blocks. `into` has room for
+    /// [`whole_blocks`] of `characters`.
     #[inline(always)]
     pub fn read_blocks(&self, packed: &[u8], characters: usize, into: &mut [u8]) {
         let blocks = into[..whole_blocks(characters)].as_chunks_mut::<BLOCK>().0;
@@ -163,7 +164,7 @@ impl Packing {
         characters
     }
 
-    /// The codes of characters. A character without a code gets some number, which is no code or belongs to another
+    /// The codes of characters. A character without a code gets a number that is no code, or the code of another
     /// character.
     #[inline]
     fn codes(&self, characters: &[u8; BLOCK]) -> [u8; BLOCK] {
@@ -182,14 +183,14 @@ pub const fn whole_blocks(characters: usize) -> usize {
     characters.next_multiple_of(BLOCK)
 }
 
-/// A byte with all bits set, or none. The compiler can use masks for many characters at once, but not a branch.
+/// A byte with all bits set, or with none. Compilers use masks, but not branches, for many characters at once.
 #[inline(always)]
 fn mask(is_set: bool) -> u8 {
     0u8.wrapping_sub(is_set.into())
 }
 
-/// Gives codes to unused characters so that there are fewer steps, as long as codes are left. The shortest gaps come
-/// first.
+/// Adds unused characters to the used ones, so that there are fewer gaps, while there are at most `most`. The shortest
+/// gaps are filled first.
 fn fill_gaps(used: &mut Vec<u8>, most: usize) {
     let mut gaps: Vec<(u8, u8)> = used.windows(2).map(|pair| (pair[0], pair[1])).collect();
     gaps.sort_by_key(|(low, high)| high - low);
@@ -211,7 +212,7 @@ fn spread<const B: u32>(word: u64) -> u64 {
     word & code | (word & code << B) << (8 - B)
 }
 
-/// The inverse of [`spread`].
+/// The inverse of [`spread`]: eight bytes of a word become eight consecutive codes of `B` bits.
 #[inline]
 fn gathered<const B: u32>(word: u64) -> u64 {
     let (half, quarter, code) = masks::<B>();
@@ -220,7 +221,7 @@ fn gathered<const B: u32>(word: u64) -> u64 {
     word & half | word >> (32 - 4 * B) & half << (4 * B)
 }
 
-/// Masks of the lower four codes of a word, of two in each half, and of one in each quarter.
+/// Masks of the lower four of eight codes, of two codes in each half of a word, and of one code in each quarter.
 const fn masks<const B: u32>() -> (u64, u64, u64) {
     ((1 << (4 * B)) - 1, ((1 << (2 * B)) - 1) * 0x0000_0001_0000_0001, ((1 << B) - 1) * 0x0001_0001_0001_0001)
 }
@@ -250,7 +251,7 @@ mod tests {
             }
             fit += 1;
             assert_eq!(packed.len(), 6 + packing.bytes(text.len()));
-            // The bytes behind the text do not matter.
+            // Random bytes behind the text must not matter.
             packed.extend((0..rnd.random_range(0..10)).map(|_| rnd.random::<u8>()));
             let mut read = vec![1; text.len()];
             packing.read(&packed[6..], &mut read);
@@ -325,7 +326,7 @@ mod tests {
         let packing = Packing::of(&uses).unwrap();
         assert_eq!(packing.bits(), 6);
         assert!((0..32).all(|at| packing.append(&[33 + 2 * at], &mut Vec::new())));
-        // More gaps than steps are allowed, and too long to be filled.
+        // There are more gaps than steps may be, and each gap is too long to be filled.
         let mut far = [0; 256];
         (0..40).for_each(|at| far[6 * at] = 1);
         assert_eq!(Packing::of(&far), None);

@@ -1,4 +1,4 @@
-//! Chunks at rest are full chunks that nobody writes to any more. Their texts lie one behind the other, packed unless
+//! Chunks at rest: full chunks that nobody writes to any more. Their texts are stored without gaps, and packed unless
 //! queries read them often.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!   quiet for a while: at rest again; each time it has to be quiet for longer
 //! ```
 //!
-//! All ways except the first are taken when the writer is idle, one chunk at a time.
+//! An idle writer makes all changes except those caused by a full chunk or by a write, one chunk at a time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,30 +29,30 @@ use crate::base::quiet::{MOST_PATIENCE, ROUND_MILLIS};
 
 /// The number of rounds without readers after which plain chunks are packed again.
 const UNREAD_ROUNDS: u32 = 32;
-/// Packing has to save at least 1/8 of the bytes.
+/// Packing has to save at least 1/8 of a chunk's bytes.
 const WORTH_PACKING: usize = 8;
 /// Chunks are unpacked only while more than 1/4 of the memory limit is free.
 const ROOM_FOR_PLAIN: u64 = 4;
 
-/// A column's record of its chunks at rest.
+/// A column's statistics about its chunks at rest.
 #[derive(Debug)]
 pub struct Rest {
     /// Whether chunks may be laid to rest at all.
     allowed: bool,
-    /// Chunks that were ever disturbed; the next field counts those of them that may rest again.
+    /// Chunks that were at rest and were then written to; `restless` counts those of them that are not at rest again.
     disturbed: HashMap<usize, Disturbed>,
     restless: usize,
-    /// The number of packed chunks at rest; the next field counts those that could be packed but are not.
+    /// The number of packed chunks at rest; `plain` counts the plain chunks that could be packed.
     packed: usize,
     plain: usize,
-    /// The number of texts that queries have read from chunks at rest; the next field is the number at the last round.
+    /// The number of texts that queries have read from chunks at rest; `known_reads` is that number at the last round.
     reads: Arc<AtomicU64>,
     known_reads: u64,
     unread_rounds: u32,
-    /// Whether queries have taken snapshots since the last round.
+    /// Whether a query has taken a snapshot since the last round.
     asked: bool,
     round_ms: u64,
-    /// The rest of this round's work.
+    /// Chunks that are still to be rewritten in this round.
     due: Vec<Due>,
 }
 
@@ -62,7 +62,7 @@ struct Disturbed {
     /// Whether the chunk was written to since the last round.
     written: bool,
     quiet_rounds: u32,
-    /// The number of times that the chunk was disturbed.
+    /// The number of times that the chunk was woken up by a write.
     times: u32,
 }
 
@@ -90,13 +90,13 @@ impl Rest {
         }
     }
 
-    /// The counter of read texts for a new snapshot.
+    /// The counter of texts read from chunks at rest, for a new snapshot.
     pub fn reader(&mut self) -> Arc<AtomicU64> {
         self.asked = true;
         self.reads.clone()
     }
 
-    /// Whether there is nothing to do, as long as nothing is written and nobody reads.
+    /// Whether there is nothing to do for as long as nothing is written or read.
     pub fn is_tidy(&self) -> bool {
         self.due.is_empty() && self.restless == 0 && self.plain == 0 && !(self.asked && self.packed > 0)
     }
@@ -118,13 +118,13 @@ impl Rest {
         }
     }
 
-    /// Called when a chunk cannot rest.
+    /// Called when a chunk cannot be laid to rest. It is not tried again.
     fn give_up(&mut self, chunk: usize) {
         self.settled(chunk);
         self.disturbed.remove(&chunk);
     }
 
-    /// Notes a write to a chunk that has rested before.
+    /// Records a write to a chunk that was at rest before.
     #[inline]
     pub fn written(&mut self, chunk: usize) {
         if self.restless > 0
@@ -136,7 +136,7 @@ impl Rest {
 }
 
 impl TextColumn {
-    /// Gives a chunk at rest places, so that it can be written to.
+    /// Converts a chunk at rest to places, so that it can be written to.
     #[inline]
     pub(super) fn disturb(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         match self.chunks[chunk].sequence.is_some() {
@@ -177,8 +177,8 @@ impl TextColumn {
         }
     }
 
-    /// Moves the texts of a full chunk of places, or of one at rest, into a new sequence. Returns false if that would
-    /// not be shorter. Left-over texts in rows that are null are dropped.
+    /// Moves the texts of a full chunk with places, or of a chunk at rest, into a new sequence. Returns false if that
+    /// would not be shorter. Texts in rows that are null are dropped.
     pub(super) fn lay_to_rest(
         &mut self,
         chunk: usize,
@@ -201,7 +201,7 @@ impl TextColumn {
                 return Ok(false);
             }
         }
-        // Rows may have shared texts.
+        // The sequence would be longer if many rows share texts in the heap, because it has a copy for each.
         if of.sequence.is_none() && total > of.heap.written() {
             return Ok(false);
         }
@@ -242,7 +242,7 @@ impl TextColumn {
         if has(valid, row) { self.stored_in(chunk, row).read(buffer) } else { &[] }
     }
 
-    /// The texts of a chunk one behind the other, and the length of each.
+    /// The texts of a chunk without gaps between them, and the length of each.
     fn laid(&self, chunk: usize, total: usize, valid: &Mask, packing: Option<&Packing>) -> (Vec<u8>, Vec<Length>) {
         let (mut bytes, mut lengths) = (Vec::with_capacity(total), Vec::with_capacity(CHUNK_ROWS));
         let mut buffer = Vec::new();
@@ -257,7 +257,8 @@ impl TextColumn {
         (bytes, lengths)
     }
 
-    /// Looks after the chunks, for an idle writer: rewrites at most one, and returns whether it did.
+    /// Lays chunks to rest, packs or unpacks them, while the writer is idle. Rewrites at most one chunk, and returns
+    /// whether it did.
     pub fn tidy_rest(&mut self, now_ms: u64, valid: Option<&Bitmap>) -> bool {
         if !self.rest.allowed || self.rest.is_tidy() {
             return false;
@@ -284,7 +285,7 @@ impl TextColumn {
         let read = reads - std::mem::replace(&mut self.rest.known_reads, reads);
         self.rest.asked &= read > 0;
         self.rest.unread_rounds = if read > 0 { 0 } else { self.rest.unread_rounds.saturating_add(1) };
-        // The number of reads corresponds to every second chunk being read.
+        // Reading is frequent if, on average, at least every second chunk was read once since the last round.
         let often = read as usize >= (self.rest.packed + self.rest.plain).div_ceil(2) * CHUNK_ROWS && read > 0;
         let is_roomy = self.pool.room() > self.pool.limit() / ROOM_FOR_PLAIN;
         let for_long = self.rest.unread_rounds >= UNREAD_ROUNDS;

@@ -1,8 +1,8 @@
 //! The texts of a full chunk as a sequence in the order of the rows, packed if that makes them shorter.
 //!
 //! ```text
-//!   run      n0 n1 n2 … n15 | n16 …        for each row how long it is, and whether it is packed
-//!   starts   s0               s16 …        where every sixteenth text begins
+//!   run      n0 n1 n2 … n15 | n16 …        for each row, the length of its text, and whether it is packed
+//!   starts   s0               s16 …        the start of every sixteenth text
 //!   block    text 0, text 1, …
 //! ```
 //!
@@ -13,7 +13,7 @@ use snapmem::{Charge, OutOfMemory, Pool, prefetch};
 use super::packing::Packing;
 use crate::base::pick::Pick;
 
-/// The number of rows between two starts. Their lengths lie in one line of a run.
+/// The number of rows between two starts. Their length entries lie in one cache line of the run.
 pub const GROUP: usize = 16;
 /// The length of the longest text, in characters.
 pub const LONGEST: usize = (u16::MAX / 2) as usize;
@@ -21,11 +21,11 @@ pub const LONGEST: usize = (u16::MAX / 2) as usize;
 #[derive(Debug)]
 pub struct Sequence {
     pub packing: Option<Packing>,
-    /// Whether packing makes the texts much shorter, or would.
+    /// Whether packing makes the texts much shorter, or would if it were done.
     is_packable: bool,
     /// The start of each group of rows.
     starts: Box<[u32]>,
-    /// The length entry of every row, if all are the same.
+    /// The length entry of every row, if all entries are equal.
     same: u16,
     charge: Charge,
 }
@@ -74,7 +74,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The text. It is unpacked into `buffer` if need be.
+    /// The text, unpacked into `buffer` if it is packed.
     pub fn read(self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         match self {
             Stored::Plain(plain) => plain,
@@ -122,7 +122,7 @@ impl Sequence {
         self.starts.is_empty()
     }
 
-    /// The memory in bytes, without run and block.
+    /// The memory in bytes, not counting the run and the block.
     pub fn memory(&self) -> u64 {
         self.charge.bytes()
     }
@@ -135,8 +135,8 @@ impl Sequence {
         }
     }
 
-    /// The start of a row's text, and its length. `group` returns the length entries of a group, at least from its
-    /// first row to the given one.
+    /// The start and the length of a row's text. `group` returns the length entries of a group's rows, at least up to
+    /// the given row.
     #[inline]
     pub fn locate<'r>(&self, row: usize, width: usize, group: impl FnOnce(usize) -> &'r [u8]) -> (usize, Length) {
         if width == 0 {
@@ -152,7 +152,7 @@ impl Sequence {
         (self.starts[row / GROUP] as usize + before, length(within))
     }
 
-    /// Prefetches the memory that [`Sequence::locate`] reads besides the group's lengths.
+    /// Prefetches what [`Sequence::locate`] reads, except the length entries.
     #[inline]
     pub fn prefetch(&self, row: usize) {
         if let Some(start) = self.starts.get(row / GROUP) {

@@ -1,4 +1,5 @@
-//! Garbage collection in chunks: texts that no slot has, room for future texts, short blocks.
+//! Garbage collection in chunks. It removes texts to which no slot refers and room for future texts, and merges short
+//! blocks.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,9 +12,9 @@ use super::dictionary::{Dictionary, MOST};
 use super::heap::{Heap, Place, record_bytes};
 use super::{MOST_AT_ONCE, TextColumn};
 
-/// With fewer changed bytes, a check is not worth it.
+/// The number of changed bytes below which the live bytes are not counted again.
 const MIN_CHANGED: usize = 16 << 10;
-/// The number of bytes of texts that are moved at a time, if there are too many for one pass.
+/// The number of bytes of texts that one pass moves at most, in a chunk that is too long for a single pass.
 const SWEPT_AT_ONCE: usize = 1 << 20;
 /// Blocks below this size are merged if there are too many of them.
 const SHORT_BLOCK: usize = 64 << 10;
@@ -41,16 +42,16 @@ impl TextColumn {
             true if of.dictionary.is_some() => self.drop_unused(chunk),
             true => self.compact(chunk),
             false => {
-                // The next check comes when the heap has grown by half.
+                // Nothing is rewritten now. The next check comes when as many bytes have changed as half of the heap.
                 of.settled = of.heap.written();
                 Ok(())
             }
         }
     }
 
-    /// Makes room in a dictionary that has as many entries as it may.
+    /// Makes room in a dictionary that has reached its greatest number of entries.
     pub(super) fn make_room(&mut self, chunk: usize, most: usize) -> Result<(), OutOfMemory> {
-        // The cost of a rewrite must be justified by as many new texts.
+        // A rewrite pays only if it makes room for many new texts; otherwise the chunk gives up its dictionary.
         let is_long = self.chunks[chunk].heap.written() > MOST_AT_ONCE;
         if !is_long && self.used(chunk).iter().filter(|used| **used).count() <= most / 2 {
             self.drop_unused(chunk)
@@ -59,7 +60,7 @@ impl TextColumn {
         }
     }
 
-    /// The codes that a slot uses.
+    /// For each code, whether a slot uses it.
     fn used(&self, chunk: usize) -> Vec<bool> {
         let entries = self.chunks[chunk].dictionary.as_ref().map_or(0, |dictionary| dictionary.len());
         let mut used = vec![false; entries];
@@ -69,7 +70,7 @@ impl TextColumn {
         used
     }
 
-    /// Renumbers the texts of a dictionary, without those that no slot has.
+    /// Rewrites a dictionary without texts to which no slot refers, and renumbers the codes.
     pub(super) fn drop_unused(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let used = self.used(chunk);
         let of = &self.chunks[chunk];
@@ -84,7 +85,7 @@ impl TextColumn {
         self.install(chunk, numbered, &references)
     }
 
-    /// Gives a chunk of places a dictionary, if few of its texts differ.
+    /// Gives a chunk with places a dictionary, if few of its texts differ. Returns whether it did.
     pub(super) fn write_as_codes(&mut self, chunk: usize) -> Result<bool, OutOfMemory> {
         let mut codes = HashTable::<u16>::new();
         let mut texts: Vec<&[u8]> = Vec::new();
@@ -107,7 +108,7 @@ impl TextColumn {
         Ok(true)
     }
 
-    /// A dictionary of distinct texts.
+    /// A dictionary with these texts, which are distinct, and the heap that holds them.
     fn numbered(&self, texts: &[&[u8]]) -> Result<(Heap, Box<Dictionary>), OutOfMemory> {
         let mut dictionary = Box::new(Dictionary::new(&self.pool));
         let mut heap = Heap::default();
@@ -119,7 +120,8 @@ impl TextColumn {
         Ok((heap, dictionary))
     }
 
-    /// Replaces the codes of a chunk by the places that they stand for. No text is copied: rows may share one.
+    /// Replaces the codes of a chunk by the places that they stand for. No text is copied, so several rows may share
+    /// one.
     pub(super) fn give_up_codes(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let places: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
         self.refer_to(chunk, &places)?;
@@ -127,7 +129,7 @@ impl TextColumn {
         Ok(())
     }
 
-    /// Rewrites the texts of a chunk of places, one behind the other. Rows that share a text still do so.
+    /// Rewrites the texts of a chunk with places, without gaps. Rows that share a text continue to share it.
     pub(super) fn compact(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let old: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
         let of = &self.chunks[chunk];
@@ -152,8 +154,9 @@ impl TextColumn {
         Ok(())
     }
 
-    /// Collects garbage among texts that are too long to be rewritten in one piece. It drops blocks without live texts,
-    /// moves the live texts of some others, and renumbers the rest. `used` are the places of all rows.
+    /// Collects garbage in a heap that is too long to be rewritten in one piece. It drops blocks without live texts,
+    /// moves the live texts of some other blocks, and renumbers the remaining blocks. `used` are the places of all
+    /// rows.
     fn sweep(&mut self, chunk: usize, used: HashSet<Place>) -> Result<(), OutOfMemory> {
         let of = &mut self.chunks[chunk];
         let old = &of.heap;
@@ -165,7 +168,7 @@ impl TextColumn {
             |block: u32, bytes: usize| 4 * bytes < 3 * old.block_bytes(block) || many && bytes < SHORT_BLOCK;
         let worth_it = by_block.iter().map(|(block, places)| (bytes(places), *block));
         let mut worth_it: Vec<(usize, u32)> = worth_it.filter(|(bytes, block)| is_worth_it(*block, *bytes)).collect();
-        // The cheapest blocks come first.
+        // Blocks with the fewest live bytes come first, because moving these costs least.
         worth_it.sort_unstable();
         let mut left = SWEPT_AT_ONCE;
         let swept: HashSet<u32> = worth_it
@@ -192,7 +195,7 @@ impl TextColumn {
         let of = &mut self.chunks[chunk];
         of.heap = heap;
         if !all {
-            // The next part is due soon.
+            // More blocks are worth it, so the next pass is due soon.
             of.changed = (of.settled / 2 + MIN_CHANGED).saturating_sub(SWEPT_AT_ONCE / 4);
         }
         Ok(())

@@ -19,9 +19,9 @@ use crate::base::pick::Pick;
 use crate::base::zero_copy;
 use crate::cells::patches::{self, Patches};
 
-/// The length of the longest text that fits into Arrow's view.
+/// The length of the longest text that Arrow stores in the view itself.
 const INLINE: usize = 12;
-/// The limit of an offset, which is a signed number of 32 bits.
+/// The greatest total length of a chunk's patched texts, because Arrow's offsets are signed numbers of 32 bits.
 const MAX_PATCHES: usize = i32::MAX as usize;
 
 /// A snapshot of a text column, with private patches.
@@ -29,11 +29,12 @@ const MAX_PATCHES: usize = i32::MAX as usize;
 pub struct TextSnapshot {
     references: ExtentsSnapshot,
     chunks: Vec<ChunkTexts>,
-    /// Views in Arrow's form.
+    /// Patched cells: Arrow's views of older texts.
     patches: Patches,
-    /// The long texts of patches, by chunk. Their block is numbered behind the chunk's own blocks.
+    /// The long texts of patches, by chunk. Views refer to them as one block, whose number follows those of the chunk's
+    /// own blocks.
     long: HashMap<usize, Vec<u8>>,
-    /// Texts of `long` as buffers, once no more texts will come.
+    /// The texts of `long` as buffers, made when all patches are there.
     sealed: HashMap<usize, Buffer>,
     reads: Arc<AtomicU64>,
     charge: Charge,
@@ -65,7 +66,7 @@ impl ChunkTexts {
         entries.flat_map(|entries| (0..entries.len()).map(move |code| of_entry(entries, code))).collect()
     }
 
-    /// Views of the texts that codes or places refer to.
+    /// Views of the texts that the codes or places of rows refer to.
     fn views(&self, form: Form, run: &[u8], pick: Pick<'_>) -> Vec<u128> {
         fn of<const N: usize>(run: &[u8], pick: Pick<'_>, view: impl Fn([u8; N]) -> u128) -> Vec<u128> {
             let references = run.as_chunks::<N>().0;
@@ -93,7 +94,8 @@ impl ChunkTexts {
         }
     }
 
-    /// Views of texts at rest, with the long texts that had to be unpacked. These form a block with the number `own`.
+    /// Views of texts at rest, with the long texts that had to be unpacked. The views refer to these as the block with
+    /// number `own`.
     fn views_at_rest(
         &self,
         sequence: &Sequence,
@@ -109,7 +111,7 @@ impl ChunkTexts {
     }
 }
 
-/// Makes views, from the start and length of each text.
+/// A loop that makes a view from the start and length of each text.
 struct ViewsAtRest<'a> {
     sequence: &'a Sequence,
     block: &'a [u8],
@@ -125,7 +127,8 @@ impl Loop for ViewsAtRest<'_> {
         let is_unpacked = |length: &Length| length.is_packed() && length.characters() > INLINE;
         let long = self.places.iter().filter(|(_, length)| is_unpacked(length));
         let total: usize = long.map(|(_, length)| length.characters()).sum();
-        // Unpacking writes whole blocks, so the last block of a text reaches into the place of the next one.
+        // Unpacking writes whole blocks, so it may write beyond the end of a text, where the next text is written
+        // later.
         let mut unpacked = vec![0; if total > 0 { whole_blocks(total) + whole_blocks(1) } else { 0 }];
         let (mut views, mut at) = (Vec::with_capacity(self.places.len()), 0);
         for &(start, length) in self.places {
@@ -151,7 +154,7 @@ impl Loop for ViewsAtRest<'_> {
 }
 
 impl TextSnapshot {
-    /// `reads` counts the texts that are read from chunks at rest.
+    /// A new snapshot. `reads` counts the texts that are read from chunks at rest.
     pub fn new(
         references: ExtentsSnapshot,
         chunks: Vec<ChunkTexts>,
@@ -169,8 +172,8 @@ impl TextSnapshot {
         self.patches.add(slot, view)
     }
 
-    /// The bounds of a chunk's texts, as places, including patched texts. The first is greater than the second if there
-    /// are no texts.
+    /// The range of a chunk's texts, as places in [`plan::text_order`], including patched texts. The first is greater
+    /// than the second if there are no texts.
     pub fn bounds(&self, chunk: usize) -> (i128, i128) {
         self.chunks[chunk].edges.bounds()
     }
@@ -187,18 +190,18 @@ impl TextSnapshot {
         Ok(long_view(text, block, offset as u32))
     }
 
-    /// Makes reads through this snapshot not count as reads of a query.
+    /// Stops counting the texts read through this snapshot, so that they do not count as reads of a query.
     pub fn look_only(&mut self) {
         self.reads = Arc::default();
     }
 
-    /// Says that no more patches will come.
+    /// Called when all patches have been made.
     pub fn seal(&mut self) {
         let long = std::mem::take(&mut self.long).into_iter();
         self.sealed = long.map(|(chunk, texts)| (chunk, Buffer::from_vec(texts))).collect();
     }
 
-    /// The form in which a chunk is written, in words.
+    /// A description for people of the form in which a chunk is written.
     pub fn coding(&self, chunk: usize) -> Result<String, OutOfMemory> {
         let form = Form::from_label(self.references.labelled_run(chunk)?.1).in_words();
         let sequence = self.chunks[chunk].sequence.as_ref();
@@ -219,7 +222,7 @@ impl TextSnapshot {
                 if sequence.is_packable() {
                     self.reads.fetch_add(pick.len() as u64, Ordering::Relaxed);
                 }
-                // This block comes after the chunk's own blocks and the block of the patches.
+                // The block of unpacked texts comes after the chunk's own blocks and the block of patched texts.
                 let own = texts.blocks.len() + 1;
                 let (views, unpacked) = texts.views_at_rest(sequence, &run, form.width(), seen, own as u32);
                 if !unpacked.is_empty() {
@@ -237,8 +240,8 @@ impl TextSnapshot {
         Ok((Buffer::from_vec(views), blocks))
     }
 
-    /// Views of the distinct texts of a chunk, followed by an empty one, with the run and width of the codes that
-    /// number them. `None` if some of its texts have no code.
+    /// Views of the distinct texts of a chunk, followed by an empty one; then the run of codes that number these texts,
+    /// and the width of a code. `None` if some texts have no code.
     pub fn distinct(&self, chunk: usize) -> Result<Option<(Vec<u128>, Run, usize)>, OutOfMemory> {
         let (run, label) = self.references.labelled_run(chunk)?;
         let texts = &self.chunks[chunk];
@@ -252,7 +255,7 @@ impl TextSnapshot {
         })
     }
 
-    /// The chunk's blocks, in the order by which views number them, followed by the block of its patches.
+    /// The blocks to which a chunk's views refer, by number; the last one has the patched texts.
     pub fn blocks(&self, chunk: usize) -> Vec<Buffer> {
         let buffer = |block: &Block| {
             let (run, used) = block.clone().into_run();
@@ -262,7 +265,7 @@ impl TextSnapshot {
     }
 }
 
-/// A short text's view: length: u32 | bytes, zero-padded
+/// The view of a short text: its length as u32, then its bytes, padded with zeros.
 fn inline_view(text: &[u8]) -> u128 {
     let mut view = [0; 16];
     view[0] = text.len() as u8;
@@ -270,7 +273,7 @@ fn inline_view(text: &[u8]) -> u128 {
     u128::from_le_bytes(view)
 }
 
-/// A long text's view: length: u32 | first 4 bytes | block: u32 | offset: u32
+/// The view of a long text: its length as u32, its first 4 bytes, its block as u32, its offset as u32.
 fn long_view(text: &[u8], block: u32, offset: u32) -> u128 {
     let prefix = u32::from_le_bytes([text[0], text[1], text[2], text[3]]);
     text.len() as u128 | u128::from(prefix) << 32 | u128::from(block) << 64 | u128::from(offset) << 96

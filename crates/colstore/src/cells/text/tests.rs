@@ -15,7 +15,7 @@ type Model = Vec<Vec<u8>>;
 
 fn read(snapshot: &TextSnapshot, chunk: usize, pick: Pick<'_>) -> BinaryViewArray {
     let (views, blocks) = snapshot.texts(chunk, pick).unwrap();
-    // Arrow itself checks the views here.
+    // Unlike the tested code, this constructor checks the views.
     BinaryViewArray::try_new(arrow_buffer::ScalarBuffer::new(views, 0, pick.len()), blocks, None).unwrap()
 }
 
@@ -43,7 +43,7 @@ fn check_edges(snapshot: &TextSnapshot, model: &Model, forgotten: &HashSet<usize
     }
 }
 
-/// A text. The number of distinct texts, and their lengths, change gradually.
+/// A random text. The number of distinct texts, and their lengths, change from slot to slot.
 fn some_text(rnd: &mut StdRng, slot: usize) -> Vec<u8> {
     let kind = slot / CHUNK_ROWS % 4;
     let distinct = match kind {
@@ -83,7 +83,7 @@ fn texts_equal_a_plain_vector() {
         for _ in 0..60_000 {
             let slot = match rnd.random_range(0..5) {
                 0..3 => model.len(),
-                // Most writes go to one place, so that other chunks come to rest; a few go anywhere.
+                // Most writes go to the first chunk, so that other chunks come to rest; a few go anywhere.
                 _ if rnd.random_bool(0.001) => rnd.random_range(0..=model.len()),
                 _ => rnd.random_range(0..=model.len().min(CHUNK_ROWS)),
             };
@@ -104,7 +104,7 @@ fn texts_equal_a_plain_vector() {
                 let slot = rnd.random_range(0..model.len().min(CHUNK_ROWS));
                 column.forget(slot as u32).unwrap();
                 forgotten.insert(slot);
-                // The content of the slot is undefined now.
+                // The slot may contain anything now, so the model takes over what it contains.
                 model[slot] = text_of(&column, slot);
             }
             now_ms += 20;
@@ -153,7 +153,7 @@ fn column_of(texts: impl Iterator<Item = String>) -> TextColumn {
         }
         column.put(slot as u32, text.as_bytes()).unwrap();
     }
-    // Room for one more chunk completes the last one.
+    // Room for one more chunk marks the chunk before as full.
     column.grow(column.rows + CHUNK_ROWS, None).unwrap();
     column
 }
@@ -170,7 +170,8 @@ fn texts_take_the_bytes_that_they_need() {
     assert!(bytes_a_text((0..rows).map(|i| format!("one of seven texts: {}", i % 7))) < 1.1);
     // At first, nearly all texts differ.
     assert!(bytes_a_text((0..rows).map(|i| format!("Clerk#{:09}", i % 1000))) < 6.0);
-    // All texts differ, but have few characters: of one length; then of several lengths; then with many characters.
+    // All texts differ, but use few characters: texts of one length, of two lengths, and then texts with many
+    // characters.
     assert!(bytes_a_text((0..rows).map(|i| format!("{i:027}"))) < 14.1);
     assert!(bytes_a_text((0..rows).map(|i| format!("{i:027}{}", "x".repeat(i % 2)))) < 14.5 + 1.6);
     let mixed =
@@ -195,8 +196,8 @@ fn updates_do_not_write_a_chunk_anew_each_time() {
         let first = chunk.heap.blocks()[0].bytes().as_ptr();
         rewritten += usize::from(std::mem::replace(&mut blocks, first) != first);
     }
-    // Each rewrite finds that at least half of the 2048 texts in the dictionary are new, or that there are as many dead
-    // bytes as live ones.
+    // The chunk is rewritten rarely. Each rewrite finds that at least half of the 2048 texts in the dictionary are new,
+    // or that there are as many dead bytes as live ones.
     assert!(forms.len() <= 2 * rewritten && rewritten <= 20, "{forms:?}, written anew {rewritten} times");
 }
 
@@ -233,7 +234,7 @@ fn rows_share_a_long_text_when_the_dictionary_is_given_up() {
     assert_eq!(chunk.form, Form::Places(4));
     assert!(column.bytes() < 3 * before, "{} bytes, {before} before", column.bytes());
     (4000..CHUNK_ROWS).for_each(|i| assert_eq!(text_of(&column, i), text(i).as_bytes()));
-    // A rewrite does not change that either.
+    // The memory does not grow when texts are overwritten again, either.
     (4000..8000).for_each(|i| column.put(i, b"short").unwrap());
     assert!(column.bytes() < 3 * before, "{} bytes, {before} before", column.bytes());
     (8000..CHUNK_ROWS).for_each(|i| assert_eq!(text_of(&column, i), text(i).as_bytes()));
@@ -252,9 +253,10 @@ fn texts_that_nobody_has_any_more_do_not_pile_up() {
             most = most.max(column.bytes() as usize);
             assert_eq!(text_of(&column, 7), long(1000 + i).as_bytes());
         }
-        // The limit is the texts of before, as many that have come since, and again as many while they are rewritten.
+        // The memory may hold the original texts, as many bytes of texts that have come since, and a copy of both while
+        // they are rewritten.
         assert!(most < 5 * before + (1 << 20), "{rows} rows, {distinct} distinct: {before} bytes, then up to {most}");
-        // The same holds if rows share texts, and give them up one by one.
+        // The same limit holds if rows share texts, and then get other texts one by one.
         if rows == CHUNK_ROWS {
             column.give_up_codes(0).unwrap();
             for i in 0..3000 {
@@ -321,7 +323,7 @@ fn a_chunk_that_is_written_to_rests_again_when_it_is_quiet() {
 fn chunks_that_are_read_often_are_not_packed() {
     let (mut column, texts, mut now_ms) = at_rest();
     let model: Model = texts.into_iter().map(String::into_bytes).collect();
-    // A few rows do not count as frequent reading.
+    // Reading a few rows does not unpack a chunk.
     let snapshot = column.snapshot().unwrap();
     snapshot.texts(0, Pick::Rows(&[7])).unwrap();
     assert!(!column.is_tidy());
@@ -331,7 +333,7 @@ fn chunks_that_are_read_often_are_not_packed() {
     assert!(!is_packed(&column, 0) && !is_packed(&column, 1) && !column.is_tidy());
     check(&column.snapshot().unwrap(), &model);
     check(&snapshot, &model);
-    // They stay unpacked as long as somebody reads them now and then.
+    // Unpacked chunks stay unpacked while a query reads them now and then.
     for _ in 0..50 {
         column.snapshot().unwrap().texts(0, Pick::Rows(&[7])).unwrap();
         assert_eq!(rounds(&mut column, &mut now_ms, 1), 0);
@@ -352,7 +354,7 @@ fn where_memory_is_scarce_what_is_read_often_stays_packed() {
     others.set(0).unwrap();
     check(&column.snapshot().unwrap(), &model);
     assert!(rounds(&mut column, &mut now_ms, 1) == 2 && !is_packed(&column, 0));
-    // Unpacked chunks are packed when there is no room for them any more.
+    // Unpacked chunks are packed again when little memory is free.
     others.set(column.pool.room() - (200 << 20)).unwrap();
     assert!(rounds(&mut column, &mut now_ms, 1) == 2 && is_packed(&column, 0));
 }
@@ -402,7 +404,8 @@ fn held_text(snapshot: &TextSnapshot, row: usize) -> Vec<u8> {
 fn edges_are_those_of_the_texts_that_are_left() {
     let bounds = |column: &mut TextColumn| column.snapshot().unwrap().bounds(0);
     let places = |low: &str, high: &str| (text_order::place(low.as_bytes()), text_order::place(high.as_bytes()));
-    // One chunk has a dictionary, one places, and one is at rest; a slot of each has no text.
+    // The first chunk has a dictionary, the second one has places, and the third one is at rest. In each of them, one
+    // slot has no text.
     let empty = |of: fn(usize) -> String| {
         let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, true);
         column.grow(CHUNK_ROWS, None).unwrap();
