@@ -1,5 +1,5 @@
-//! The registers, which hold the results of a program's steps for the rows of a chunk. Nothing here allocates while it
-//! computes.
+//! The registers, which hold the results of a program's steps for the rows of a chunk. Their memory is allocated before
+//! the fork, because the child must not allocate.
 
 use arrow_buffer::BooleanBuffer;
 use colstore::{CHUNK_ROWS, Coded};
@@ -8,7 +8,7 @@ use plan::{ArithOp, BoolOp, CmpOp};
 use super::program::{Program, Register, Step};
 use super::trouble::Trouble;
 
-/// A chunk of the table, in the form in which memory holds it.
+/// A chunk of the table, as it lies in memory.
 pub struct Chunk {
     pub rows: usize,
     /// The rows that exist; `None` if all do.
@@ -22,7 +22,7 @@ pub struct Chunk {
 pub enum State {
     Null = 0,
     Value = 1,
-    /// The value might be an error, so the heap has to answer.
+    /// The computation may raise an error, so the query has to run on the heap.
     Error = 2,
 }
 
@@ -65,13 +65,14 @@ impl Registers {
         self.lanes[register].values[row as usize]
     }
 
-    /// Computes a chunk, and returns the number of rows that pass: those of [`Registers::row`].
+    /// Computes a chunk, and returns the number of rows that pass the conditions. [`Registers::row`] returns these
+    /// rows.
     pub fn compute(&mut self, program: &Program, chunk: &Chunk) -> Result<usize, Trouble> {
         for (at, step) in program.steps.iter().enumerate() {
             let (before, after) = self.lanes.split_at_mut(at);
             let lane = &mut after[0];
             match step {
-                // Constants do not change.
+                // Constants are the same for all chunks.
                 Step::Constant(_) if self.begun => {}
                 Step::Constant(value) => {
                     lane.values.fill(value.unwrap_or(0));
@@ -100,7 +101,7 @@ impl Registers {
         for row in 0..chunk.rows {
             let is_there = chunk.live.as_ref().is_none_or(|live| live.value(row));
             if is_there && passes(&self.lanes, &program.conditions, row)? {
-                // The vector has room for all rows of a chunk.
+                // The vector has room for all rows of a chunk, so this does not allocate.
                 self.rows.push(row as u32);
             }
         }
@@ -157,7 +158,7 @@ impl Lane {
                 }
             }
             Step::Bool { op, args } => {
-                // The value that decides alone: false for AND, true for OR.
+                // An argument with this value decides the result: false for AND, true for OR.
                 let decides = *op == BoolOp::Or;
                 for row in 0..rows {
                     let (mut state, mut value) = (State::Value, !decides);
@@ -195,7 +196,7 @@ impl Lane {
         }
     }
 
-    /// Writes a result that may be out of range. That matters only if the operands have values.
+    /// Writes a result; `None` stands for one that is out of range. This is an error only if both operands have values.
     #[inline]
     fn put(&mut self, row: usize, operands: State, result: Option<i128>) {
         self.states[row] = if operands == State::Value && result.is_none() { State::Error } else { operands };
@@ -211,7 +212,7 @@ impl Lane {
     }
 }
 
-/// The state of a result that is computed from both.
+/// The state of a result that is computed from two operands in these states.
 #[inline]
 fn both(left: State, right: State) -> State {
     match (left, right) {

@@ -1,4 +1,4 @@
-//! The groups: a hash table in memory that is allocated before the fork.
+//! The groups: a hash table in memory that is allocated before the fork, because the child must not allocate.
 
 use super::evaluate::{Registers, State};
 use super::program::{Program, What};
@@ -6,20 +6,20 @@ use super::trouble::Trouble;
 
 /// The greatest number of groups; a query with more runs on the heap.
 const MOST_GROUPS: usize = 1 << 16;
-/// The approximate memory that they may take.
+/// The approximate memory that the groups may take, in bytes.
 const MOST_BYTES: usize = 16 << 20;
-/// The mark of an empty place.
+/// The mark of an empty place in the hash table.
 const NOBODY: u32 = u32::MAX;
 
 pub struct Groups {
-    /// The numbers of groups, by hash. There are twice as many places as groups.
+    /// The hash table: each place holds the number of a group. There are at least twice as many places as groups.
     places: Vec<u32>,
     count: usize,
     most: usize,
     /// The keys of each group.
     keys: Vec<i128>,
     nulls: Vec<bool>,
-    /// The number of values for each group and call; `values` holds their aggregate.
+    /// For each group and call, the number of values that were not null. `values` holds the aggregate of these values.
     counts: Vec<u64>,
     values: Vec<i128>,
     /// The key of the current row.

@@ -1,15 +1,16 @@
-//! Scans with groups in a forked child of this process, in the way of HyPer's queries.
+//! Scans with groups in a forked child of this process, as in HyPer's first versions.
 //!
 //! ```text
-//!   parent   plan -> Program (+ the plan of the rest)     Reply -> rows of the rest's plan -> DataFusion
+//!   parent   plan -> Program (+ the remaining plan)       Reply -> input of the remaining plan -> DataFusion
 //!                |  chunks of a view, memory to work in      ^
 //!   fork --------|-------------------------------------------|---
 //!   child        Work: registers of a chunk, groups ---------+
 //! ```
 //!
-//! A child of a process with many threads may neither allocate nor lock, so it cannot run the engine's operators. A
-//! program of its own reads one mirrored table chunk by chunk, keeps the rows that pass the conditions, and groups
-//! them. If the program cannot do some computation, or would have to raise an error, the query runs on the heap.
+//! A child of a process with many threads may neither allocate nor lock, so it cannot run the engine's operators.
+//! Instead, it runs a program that reads one mirrored table chunk by chunk, keeps the rows that pass the conditions,
+//! and groups them. If a plan needs more than a program can do, or if an error may have to be raised, the query runs on
+//! the heap.
 
 mod evaluate;
 mod groups;
@@ -29,10 +30,10 @@ use program::Program;
 /// A plan whose first part a child can run.
 pub struct Forking {
     program: Program,
-    /// The child's operators, and the meanings of all columns, for EXPLAIN.
+    /// The part of the plan that the child runs, and the meanings of all columns, for EXPLAIN.
     groups: Rel,
     columns: Vec<(ColumnId, Meaning)>,
-    /// The rest of the plan. In it, the child's groups are rows that are sent along.
+    /// The remaining plan. It reads the child's groups like rows that are sent along.
     rest: Plan,
 }
 
@@ -66,21 +67,21 @@ impl Forking {
         reply::most_bytes(&self.program)
     }
 
-    /// The work of one child, which is prepared before anybody has to wait for the fork.
+    /// Prepares the work of one child. This comes before the fork, so that nobody has to wait for it then.
     pub fn work(&self) -> Work {
         let program = self.program.clone();
         Work { registers: Registers::new(&program), groups: Groups::new(&program), chunks: Vec::new(), program }
     }
 
-    /// The rest of the query, from a child's reply.
+    /// The remaining plan and its input, from a child's reply.
     pub fn rest(&self, reply: &[u8]) -> Result<Rest, Failure> {
         let types = &self.rest.relations[0].columns;
         let (groups, passed) = reply::read(reply, &self.program, types)?;
         Ok(Rest { plan: self.rest.clone(), groups, passed })
     }
 
-    /// The plan of the rest as it ran, with the child's operators below it: the groups, the rows that passed, and the
-    /// rows that were scanned.
+    /// The plan for EXPLAIN: the remaining plan as it ran, with the child's operators below it. The numbers are the
+    /// rows that these operators returned: the groups, the rows that passed the conditions, and the scanned rows.
     pub fn told(&self, mut rest: EnginePlan, groups: u64, passed: u64, scanned: u64) -> EnginePlan {
         let operator = |step, rows, inputs| {
             let actual = Some(Actual { rows, ..Actual::default() });
@@ -116,16 +117,16 @@ impl Forking {
     }
 }
 
-/// The rest of a query, after a child has answered.
+/// The part of a query that remains after a child has answered.
 pub struct Rest {
     pub plan: Plan,
-    /// The rows of the rest's relation that stands for the groups.
+    /// The child's groups, as rows of the only relation of `plan`.
     pub groups: SentRows,
     /// The number of rows that passed the conditions.
     pub passed: u64,
 }
 
-/// The lowest groups of the plan, if they are groups of a scan.
+/// The lowest groups of the plan, if they are groups of a scan. If not, the error says why a child cannot run the plan.
 fn lowest_groups(rel: &mut Rel) -> Result<&mut Rel, String> {
     match rel {
         Rel::Aggregate { input, .. } if is_scan(input) => Ok(rel),
@@ -143,7 +144,7 @@ fn lowest_groups(rel: &mut Rel) -> Result<&mut Rel, String> {
     }
 }
 
-/// Whether the rows come from a scan, perhaps filtered and with more columns.
+/// Whether the rows come from a scan, perhaps filtered and with computed columns.
 fn is_scan(rel: &Rel) -> bool {
     match rel {
         Rel::Scan { .. } => true,
@@ -152,7 +153,7 @@ fn is_scan(rel: &Rel) -> bool {
     }
 }
 
-/// The work of a child.
+/// The work of a child: the chunks that it reads, and the memory in which it works.
 pub struct Work {
     program: Program,
     chunks: Vec<Chunk>,
@@ -161,7 +162,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Notes the places of the table's columns in memory, which are all that the child needs to know of them.
+    /// Notes where the table's columns lie in memory. The child reads them there after the fork.
     pub fn read(&mut self, view: &dyn TableView) -> Result<(), Refusal> {
         let out_of_memory = |error: OutOfMemory| Refusal::OutOfMemory { what: error.to_string() };
         for index in 0..view.chunk_count() {

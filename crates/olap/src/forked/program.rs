@@ -6,7 +6,7 @@ use colstore::{LONG_TEXT, SHORT_TEXT, number_of_text};
 use plan::catalogue::Kind;
 use plan::{Agg, Aggregation, ArithOp, BoolOp, CmpOp, ColumnId, Expr, Literal, Physical, Plan, Rel, Type};
 
-/// A register: the place of its step in [`Program::steps`].
+/// A register, by the position in [`Program::steps`] of the step that fills it.
 pub type Register = usize;
 
 /// The greatest number of registers, which limits the memory of a child.
@@ -25,7 +25,7 @@ pub struct Program {
     pub conditions: Vec<Register>,
     pub keys: Vec<Key>,
     pub calls: Vec<Call>,
-    /// The columns of the groups.
+    /// The columns of the groups that the child returns.
     pub output: Vec<Output>,
 }
 
@@ -71,7 +71,7 @@ pub struct Key {
     pub is_text: bool,
 }
 
-/// An aggregate's state for a group.
+/// A simple aggregate that the child computes for each group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
     /// The argument; `None` if all rows count.
@@ -118,7 +118,7 @@ impl Program {
                     break;
                 }
                 Rel::Filter { input, conditions: these } => {
-                    // Conditions from below come first.
+                    // The conditions of a lower filter come first.
                     conditions.splice(0..0, these);
                     rel = input;
                 }
@@ -261,7 +261,8 @@ impl Compiler<'_> {
         let mut sides = [self.register(left)?, self.register(right)?];
         match types[0].kind() {
             Kind::Text => {
-                // All long texts have the same number, but no short text has it.
+                // Texts are compared by their numbers. All long texts have the same number, which no short text has. So
+                // one side must be a constant, which is always short.
                 let is_short = |side: &Register| matches!(self.program.steps[*side], Step::Constant(_));
                 if !matches!(op, CmpOp::Eq | CmpOp::Ne) || !sides.iter().any(is_short) {
                     return Err("a comparison of texts that is not = or <> with a constant".into());
@@ -321,7 +322,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The place of an element in a list. It is added if it is missing.
+/// The position of an element in a list. The element is appended if it is missing.
 fn place_of<T: PartialEq>(list: &mut Vec<T>, what: T) -> usize {
     list.iter().position(|other| *other == what).unwrap_or_else(|| {
         list.push(what);
@@ -361,7 +362,7 @@ fn constant(ty: Type, value: Option<&Literal>) -> Result<Step, String> {
     }))
 }
 
-/// The range of values that arithmetic in the type may return.
+/// The range of results that arithmetic in a type may have.
 fn range(ty: Type) -> Result<(i128, i128), String> {
     let digits = |digits| 10_i128.pow(digits) - 1;
     Ok(match ty {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0 | groups: u64 | rows: u64 | for each group: keys (1 | number, 0 | zero: null), calls (values met: u64 | number)
-//!   1, 2, 3: it gave up
+//!   1, 2, 3: the child gave up
 //! ```
 
 use plan::{Literal, Type};
@@ -51,7 +51,7 @@ pub fn write(program: &Program, groups: &Groups, rows: u64, reply: &mut [u8]) ->
     at
 }
 
-/// Called in the child: says that it gives up.
+/// Called in the child: says that the child gives up, and why.
 pub fn refuse(trouble: Trouble, reply: &mut [u8]) -> usize {
     let told = match trouble {
         Trouble::Raised => 1,

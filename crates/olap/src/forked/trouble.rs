@@ -5,7 +5,7 @@ use protocol::request::{Failure, FailureKind};
 /// The reason why a child gives up, so that the heap answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// A value may be an error.
+    /// The computation of a value may raise an error.
     Raised,
     TooManyGroups,
     /// A key is a long text.

@@ -22,13 +22,13 @@ use crate::functions::numerics::Collected;
 
 type Outcome<T> = std::result::Result<T, QueryError>;
 
-/// The error for bytes that are no array, which the mirror has as the table has them.
+/// The error for bytes that are no array. The mirror copies what a table holds without a check.
 const BROKEN: QueryError = QueryError(FailureKind::Internal);
-/// The bytes of a varlena's length, which are not part of a value here.
+/// The bytes of a varlena's length, which is already removed from the values here.
 const LENGTH: usize = 4;
-/// The bytes in front of the dimensions.
+/// The bytes in front of the dimensions, with the varlena's length.
 const HEADER: usize = 16;
-/// The offset of the first element's number, in an array of one dimension.
+/// The offset of the lower bound, which is the number of the first element, in an array of one dimension.
 const LOWER: usize = HEADER + 4 - LENGTH;
 
 fn word(bytes: &[u8], at: usize) -> Outcome<usize> {
@@ -41,7 +41,7 @@ pub fn dimensions(bytes: &[u8]) -> Outcome<Vec<usize>> {
     (0..word(bytes, 0)?).map(|at| word(bytes, HEADER - LENGTH + 4 * at)).collect()
 }
 
-/// All elements, one dimension after the other; `None` for a null.
+/// All elements, in the order in which they are stored; `None` for a null.
 pub fn elements(bytes: &[u8], element: Element) -> Outcome<Vec<Option<&[u8]>>> {
     let dimensions = dimensions(bytes)?;
     if dimensions.is_empty() {
@@ -49,7 +49,7 @@ pub fn elements(bytes: &[u8], element: Element) -> Outcome<Vec<Option<&[u8]>>> {
     }
     let count = dimensions.iter().try_fold(1usize, |all, one| all.checked_mul(*one)).ok_or(BROKEN)?;
     let behind = HEADER + 8 * dimensions.len();
-    // Offsets count from the varlena's length.
+    // The offset in the array counts from the beginning of the varlena's length.
     let (nulls, mut at) = match word(bytes, 4)? {
         0 => (None, behind.next_multiple_of(8)),
         start => (Some(bytes.get(behind - LENGTH..).ok_or(BROKEN)?), start),
@@ -185,7 +185,7 @@ pub fn length(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new((0..rows).map(length).collect::<Result<Int32Array>>()?))
 }
 
-/// The number of elements.
+/// The number of elements in all dimensions.
 pub fn cardinality(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let arrays = args[0].to_array(rows)?;
     let count = |bytes: Option<&[u8]>| -> Result<Option<i32>> {
@@ -196,8 +196,8 @@ pub fn cardinality(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(arrays.as_binary_view().iter().map(count).collect::<Result<Int32Array>>()?))
 }
 
-/// Whether a value of type `ty` is among the elements. If it is not found, the result is null if there is a null
-/// element. For a null value, it is null if there are any elements. After the array, the operands are the elements'
+/// Whether a value of type `ty` is among an array's elements. If it is not found, but an element is null, the result is
+/// null. A null value gives null, or false if the array is empty. The operands are the value, the array, the elements'
 /// alignment, and their length or -1.
 pub fn has_element(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (values, arrays) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
@@ -225,8 +225,8 @@ pub fn has_element(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<Arra
     Ok(Arc::new(BooleanArray::from(found)))
 }
 
-/// The element with a given number, in an array of one dimension whose numbers need not begin at 1; null if there is
-/// none.
+/// The element with a given number in an array of one dimension, whose numbers need not begin at 1. The result is null
+/// if there is no such element, or if the array has several dimensions.
 pub fn element_at(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (arrays, places) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
     let element = element_of(args)?;

@@ -1,4 +1,5 @@
-//! The order of an enum's values, and their labels. Both come from an array that PostgreSQL makes of all values.
+//! The order of an enum's values, and their labels. Both are looked up in an array of all values, an operand that
+//! PostgreSQL computes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub fn labels(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
         return Err(unknown());
     };
     let labels: Vec<&str> = all.as_deref().unwrap_or_default().split(between.as_str()).collect();
-    // A label may contain the separator.
+    // The numbers differ if a label contains the separator.
     if labels.len() != places.len().max(1) {
         return Err(unknown());
     }
@@ -47,7 +48,7 @@ fn unknown() -> DataFusionError {
     DataFusionError::Internal("an enum's value that is none of its labels".into())
 }
 
-/// The place of each value.
+/// The position of each value in the enum's order.
 fn places(all: &ColumnarValue) -> Result<HashMap<i32, i32>> {
     let ColumnarValue::Scalar(ScalarValue::BinaryView(all)) = all else { return Err(unknown()) };
     let bytes = all.as_deref().unwrap_or_default();

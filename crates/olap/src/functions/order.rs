@@ -6,7 +6,7 @@ use plan::catalogue::Extreme;
 
 use crate::functions::numbers::floats::canonical;
 
-/// Whether a new value replaces the one that was found before.
+/// Whether a new value replaces the least or greatest value so far.
 pub fn replaces<V: Ordered + ?Sized>(which: Extreme, new: &V, old: &V) -> bool {
     match which {
         Extreme::Min => new.before(old),

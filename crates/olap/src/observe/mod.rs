@@ -7,8 +7,8 @@
 //!                                      ViewScan
 //! ```
 //!
-//! Only a query that is explained has such operators around the working ones, with a meter each. Operators that
-//! DataFusion needs in between (exchanges, partial states) count for the operator above them.
+//! Only a query that is explained has these operators around its own, each with a meter. Some operators are not shown,
+//! such as exchanges and partial aggregation. Their work counts for the shown operator above them.
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ use crate::spill::Meter;
 pub struct Observer(pub bool);
 
 impl Observer {
-    /// Observes an operator that EXPLAIN shows, with its expected rows.
+    /// Observes an operator that EXPLAIN shows. `about` is the step that it performs, and the expected number of rows.
     pub fn operator(
         self,
         plan: Arc<dyn ExecutionPlan>,
@@ -45,12 +45,12 @@ impl Observer {
         })
     }
 
-    /// Observes a plan that works for the operator above.
+    /// Observes an operator that is not shown. Its work counts for the shown operator above it.
     pub fn part(self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         self.around(plan, || Role::Part)
     }
 
-    /// Observes a plan that computes more columns for the rows of the operator below.
+    /// Observes a projection, which is not shown. Its work counts for the operator whose rows it projects.
     pub fn output(self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         self.around(plan, || Role::Output)
     }
@@ -117,7 +117,7 @@ impl DisplayAs for Observed {
     }
 }
 
-/// A scan, for an operator that reads the scan's chunks itself.
+/// The scan, if `plan` is a scan, for an operator that reads the scan's chunks itself.
 pub fn direct(plan: &Arc<dyn ExecutionPlan>) -> Option<Direct> {
     match plan.downcast_ref::<Observed>() {
         Some(Observed { plan, meter, .. }) => Some(Direct::new(plan.downcast_ref()?, Some(meter.clone()))),
@@ -125,7 +125,7 @@ pub fn direct(plan: &Arc<dyn ExecutionPlan>) -> Option<Direct> {
     }
 }
 
-/// An observed plan.
+/// The observed plan of a query.
 pub struct Observation {
     plan: Arc<dyn ExecutionPlan>,
     columns: Vec<(ColumnId, Meaning)>,
@@ -136,7 +136,7 @@ impl Observation {
         Observation { plan, columns }
     }
 
-    /// The plan as EXPLAIN shows it. `ran` adds the measured figures so far.
+    /// The plan as EXPLAIN shows it. With `ran`, it contains the figures that were measured so far.
     pub fn plan(self, ran: bool) -> Option<EnginePlan> {
         let mut top = Below::default();
         top.gather(&self.plan, ran);
@@ -147,11 +147,11 @@ impl Observation {
     }
 }
 
-/// The operators below one.
+/// The shown operators below an operator, and the work that counts for that operator.
 #[derive(Default)]
 struct Below {
     operators: Vec<Operator>,
-    /// The time of everything that works for the operator.
+    /// The time of all operators that are not shown and work for the operator.
     nanoseconds: u64,
     chunks: Option<Chunks>,
     without_partner: u64,
@@ -212,7 +212,7 @@ impl Below {
         if let Some(join) = plan.downcast_ref::<JoinExec>() {
             self.nanoseconds += join.nanoseconds();
         }
-        // The figures of an exchange, whose threads have no meter.
+        // The time of an exchange. It runs in tasks of its own, which no meter measures.
         let spent = plan.metrics().and_then(|metrics| metrics.sum_by_name("repartition_time"));
         self.nanoseconds += spent.map_or(0, |time| time.as_usize() as u64);
     }
@@ -221,11 +221,11 @@ impl Below {
 /// The operator with its inputs in the order in which EXPLAIN shows them.
 fn arranged(mut operator: Operator) -> Operator {
     match &operator.step {
-        // The inputs are the rows themselves.
+        // Each input is only one of the listed rows.
         Step::Values { .. } => operator.inputs.clear(),
         Step::Join(join) if operator.inputs.len() == 2 => {
             let is_hashed = join.method == Method::Hash;
-            // The build side comes first.
+            // The plan has the build side first, but EXPLAIN shows it last.
             operator.inputs.reverse();
             if let Some(build) = operator.inputs.pop_if(|_| is_hashed) {
                 let memory_bytes =

@@ -50,8 +50,7 @@ fn scan(relation: u16) -> Rel {
     Rel::Scan { relation, columns: vec![ColumnId(relation)] }
 }
 
-/// `SELECT key, count(*) FROM a JOIN b ON a = b WHERE b < limit GROUP BY key`; `every` consecutive numbers have the
-/// same key.
+/// `SELECT key, count(*) FROM a JOIN b ON a = b WHERE b < limit GROUP BY key`, with `key = a % every`.
 fn joined(limit: i64, every: i64) -> Plan {
     let number = |ty| RelationColumn { attnum: 1, ty };
     let below = Expr::Cmp { op: CmpOp::Lt, left: Box::new(column(1)), right: Box::new(int(limit)) };
@@ -134,8 +133,8 @@ fn what_runs_is_what_is_shown_and_counted_in_all_threads() {
         assert_eq!(of(wide).without_partner, 20 * CHUNK_ROWS as u64 - limit as u64);
         assert_eq!((of(narrow).rows, of(narrow).chunks), (10 * CHUNK_ROWS as u64, all(10)));
         assert_eq!(narrow.expected_rows, Some((10 * CHUNK_ROWS) as f64));
-        // The rows of the build side, eight bytes each, belong to the join, but are shown at the operator that holds
-        // them.
+        // The rows of the build side take eight bytes each. The join reserves them, but they are shown at the hash,
+        // which holds them.
         assert!(of(hash).memory_bytes >= 8 * limit as u64 && of(join).memory_bytes == 0, "{threads}: {after:#?}");
         assert!(of(group).memory_bytes > 0 && of(filter).memory_bytes == 0);
         let timed = |operator: &Operator| of(operator).nanoseconds.is_some_and(|time| time > 0);

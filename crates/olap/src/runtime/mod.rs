@@ -50,14 +50,15 @@ pub struct DiskOptions {
     pub path: PathBuf,
     /// The limit for all queries together.
     pub limit_bytes: u64,
-    /// The memory that all operators which can use the disk take together, so that some is left for others.
+    /// The memory that all operators which can use the disk may take together. The remainder is left for other
+    /// operators.
     pub share_bytes: u64,
-    /// The memory that each of them gets in any case.
+    /// The memory that each operator which can use the disk gets in any case.
     pub least_bytes: u64,
 }
 
 impl DiskOptions {
-    /// The options for queries that have `memory_bytes` together.
+    /// The options if all queries together have `memory_bytes` of working memory.
     pub fn new(path: PathBuf, limit_bytes: u64, memory_bytes: u64) -> DiskOptions {
         let least_bytes = (memory_bytes / 128).clamp(512 << 10, 4 << 20);
         DiskOptions { path, limit_bytes, share_bytes: memory_bytes / 20 * 9, least_bytes }
@@ -72,7 +73,7 @@ impl DiskOptions {
 pub struct Running {
     pub schema: SchemaRef,
     pub batches: SendableRecordBatchStream,
-    /// The observation of a query that is explained.
+    /// The figures for EXPLAIN, if the query is observed.
     pub observation: Option<Observation>,
 }
 
@@ -101,8 +102,8 @@ impl Runtime {
         self.disk.as_ref().map_or(0, |disk| disk.written_bytes())
     }
 
-    /// Plans and starts a query; must be called within a tokio runtime. `views` belong to `plan.relations`, column by
-    /// column. A malformed plan is `Failure { kind: Internal }`, never a panic.
+    /// Plans and starts a query; must be called within a tokio runtime. `views` are the tables of `plan.relations`, in
+    /// the same order and with the same columns. A malformed plan is `Failure { kind: Internal }`, never a panic.
     pub async fn start(
         &self,
         plan: &Plan,
@@ -113,7 +114,7 @@ impl Runtime {
         self.start_as(plan, params, views, cancellation, Manner::default()).await
     }
 
-    /// Plans and starts a query in another manner.
+    /// Like `start`, with options.
     pub async fn start_as(
         &self,
         plan: &Plan,
@@ -161,7 +162,7 @@ impl Runtime {
         observation.plan(false).ok_or_else(|| internal("a plan without operators"))
     }
 
-    /// The meaning of an error of the stream.
+    /// The failure that an error in a query's stream of batches stands for.
     pub fn failure(error: &DataFusionError) -> Failure {
         failure(error)
     }

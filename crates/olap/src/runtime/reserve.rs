@@ -11,7 +11,7 @@ use crate::runtime::Runtime;
 pub struct Reservation(MemoryReservation);
 
 impl Runtime {
-    /// Reserves `bytes`, or returns the failure of a query without memory.
+    /// Reserves `bytes`, or fails as a query does that gets no memory.
     pub fn reserve(&self, bytes: usize) -> Result<Reservation, Failure> {
         let reservation = MemoryConsumer::new("result").register(&self.environment.memory_pool);
         // The pool adds without a check, and no limit is near half of the numbers.

@@ -20,8 +20,8 @@ pub fn streaming(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Res
     Ok(without_panics(execute_stream(plan, context)?))
 }
 
-/// Returns batches once every partition has its first one, or has ended. This is for plans in which a partition can
-/// only fail before its first batch.
+/// Returns batches once every partition has made its first batch, or has ended. This is for plans in which a partition
+/// can fail only before its first batch.
 pub fn all_or_nothing(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
     if plan.output_partitioning().partition_count() == 1 {
         return streaming(plan, context);
@@ -47,7 +47,8 @@ fn begin(mut partition: SendableRecordBatchStream) -> SpawnedTask<Result<Begun>>
     SpawnedTask::spawn(async move { Ok((partition.try_next().await?, partition)) })
 }
 
-/// DataFusion passes a panic of one of its tasks on to the task that waits for it. It must not end the engine.
+/// Turns a panic into an error, because DataFusion passes a panic of one of its tasks on to the task that waits for it.
+/// A panic must not end the engine.
 fn without_panics(batches: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = batches.schema();
     let caught = AssertUnwindSafe(batches).catch_unwind().map(|batch| batch.unwrap_or_else(|p| Err(panicked(p))));

@@ -59,7 +59,7 @@ impl Stored {
         self.batches_within(rows, usize::MAX)
     }
 
-    /// The same, but a batch also has enough rows if it has `bytes` bytes.
+    /// Like `batches`, but a batch also ends once it has `bytes` bytes.
     pub fn batches_within(self, rows: usize, bytes: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let Stored { schema, pages } = self;
         batches(Inflow::new(pages), schema, rows, bytes)
@@ -107,7 +107,7 @@ fn batches(
     })
 }
 
-/// The next batches, joined into one.
+/// Reads batches until they have enough rows or bytes, and joins them to one batch.
 fn next(
     reader: &mut StreamReader<Inflow>,
     schema: &SchemaRef,

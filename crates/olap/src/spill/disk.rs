@@ -1,8 +1,8 @@
-//! The file that holds the rows of queries on disk. It is unlinked as soon as it is created, so that it ends with the
-//! process.
+//! The file that holds the rows of queries on disk. It is unlinked as soon as it is created, so that it vanishes with
+//! the process.
 //!
-//! It consists of pages. Each page belongs to one [`Outflow`] or [`Pages`], or is free. If all are free, the file is
-//! truncated to nothing.
+//! The file consists of pages. Each page belongs to one [`Outflow`] or [`Pages`], or is free. If all pages are free,
+//! the file is truncated to nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read, Write};
@@ -75,7 +75,7 @@ impl Disk {
         if space.free.len() == space.end as usize {
             space.free = Vec::new();
             space.end = 0;
-            // If that fails, the pages will be overwritten later.
+            // If the file cannot be truncated, its pages will be overwritten later.
             let _ = space.file.as_ref().map(|file| file.set_len(0));
         }
     }
@@ -115,13 +115,13 @@ impl Quota {
     }
 }
 
-/// Receives the bytes on disk of one operator.
+/// Counts the bytes that one operator has on disk.
 pub trait Tally: Send + Sync {
     fn added(&self, bytes: u64);
     fn removed(&self, bytes: u64);
 }
 
-/// The account of one operator's disk space.
+/// The disk that one operator uses, and the counters of its use.
 #[derive(Clone)]
 pub struct Account {
     pub disk: Arc<Disk>,
@@ -181,7 +181,7 @@ impl Drop for Pages {
     }
 }
 
-/// Writes bytes.
+/// Writes bytes to pages on disk.
 pub struct Outflow {
     pages: Pages,
     buffer: Vec<u8>,
@@ -224,7 +224,7 @@ impl Write for Outflow {
     }
 }
 
-/// Reads the bytes again.
+/// Reads the bytes of pages, in the order in which they were written.
 pub struct Inflow {
     source: Source,
     buffer: Vec<u8>,
@@ -233,9 +233,9 @@ pub struct Inflow {
 }
 
 enum Source {
-    /// Pages of which the last one is read next; each is freed as soon as it was read.
+    /// Pages in reverse order, so that the last one is read next. Each page is freed once it is read.
     Once(Pages),
-    /// Others may read these pages, too.
+    /// Pages that other readers may read, too. `next` counts the pages that this reader has read.
     Kept { pages: Arc<Pages>, next: usize },
 }
 

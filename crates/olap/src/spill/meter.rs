@@ -18,7 +18,7 @@ use futures::{Stream, StreamExt};
 
 use super::Tally;
 
-/// Measurements over all partitions.
+/// Measurements of one operator, over all its partitions.
 #[derive(Debug, Default)]
 pub struct Meter {
     rows: AtomicU64,
@@ -39,12 +39,12 @@ impl Meter {
         self.nanoseconds.load(Ordering::Relaxed)
     }
 
-    /// The greatest memory at one time.
+    /// The greatest memory at one time, in bytes.
     pub fn most_memory(&self) -> u64 {
         self.most_memory.load(Ordering::Relaxed) as u64
     }
 
-    /// The greatest disk space at one time.
+    /// The greatest disk space at one time, in bytes.
     pub fn most_disk(&self) -> u64 {
         self.most_disk.load(Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl Meter {
         self.most_memory.fetch_max(all, Ordering::Relaxed);
     }
 
-    /// Measures work that returns `rows` rows, as if it were a stream below the one that is running.
+    /// Measures work as if it were a stream below the stream that is running. `rows` counts the rows of its result.
     pub fn spent<T>(&self, work: impl FnOnce() -> T, rows: impl FnOnce(&T) -> u64) -> T {
         let start = Instant::now();
         let done = work();
@@ -70,7 +70,7 @@ impl Meter {
         Box::pin(Measured { rows, meter: self.clone() })
     }
 
-    /// The same context, whose memory counts here, and for no operator above.
+    /// The same context, except that memory counts for this meter, and for no meter of an operator above.
     pub fn context(self: &Arc<Meter>, context: &TaskContext) -> Arc<TaskContext> {
         let pool = context.memory_pool();
         let pool = pool.downcast_ref::<Counted>().map_or(pool, |counted| &counted.pool).clone();

@@ -3,7 +3,7 @@
 //! ```text
 //!   Room    how much memory an operator may have: it asks before it takes more, and puts rows on disk if it gets none
 //!   Sink    takes batches, Stored keeps them and gives them back, in the same order, once
-//!   Disk    the pages behind them, of all queries together; they end with the process
+//!   Disk    the pages that hold the batches of all queries; they vanish with the process
 //! ```
 
 mod batches;
@@ -65,7 +65,8 @@ impl Means {
     }
 }
 
-/// The same rows, for a consumer that reads all of them.
+/// The same rows, for a consumer that reads all of them. It pauses while other consumers of the same exchange lag
+/// behind.
 pub fn paced(rows: SendableRecordBatchStream, context: &TaskContext) -> BoxStream<'static, Result<RecordBatch>> {
     match context.session_config().get_extension::<Spill>() {
         Some(spill) => Paced::new(rows, spill.pool.clone()).boxed(),

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// The first phase of grouping. If it gets no more memory, it passes on its groups, and others need memory for them.
+/// The name of the first phase of grouping. It gets only a part of the memory. When that is used up, it passes its
+/// groups on, and the operators that receive them need memory, too.
 pub const FIRST_PHASE: &str = "PartialGroups";
 
-/// DataFusion's exchange. It accepts all rows that come, and cannot work with less memory.
+/// The name of DataFusion's exchange. It accepts all rows that come, and cannot work with less memory.
 const EXCHANGE: &str = "RepartitionExec";
 
 #[derive(Debug)]
@@ -35,7 +36,8 @@ impl Pool {
         self.exchanges.load(Ordering::Relaxed) > self.bytes / 20
     }
 
-    /// The counter of this kind of memory, with its limit.
+    /// The counter and the limit of the memory of first phases or exchanges, if the reservation belongs to one of
+    /// these.
     fn part(&self, reservation: &MemoryReservation) -> Option<(&AtomicUsize, usize)> {
         match reservation.consumer().name() {
             name if name.starts_with(FIRST_PHASE) => Some((&self.first_phases, self.bytes / 20 * 3)),

@@ -1,4 +1,4 @@
-//! The memory of operators that can work with less of it.
+//! The memory of operators that can put rows on disk if they get no more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_execution::memory_pool::MemoryReservation;
 
-/// The part of the pool that they may take together, because operators beside them cannot work with less.
+/// The part of the pool that these operators may take together. They cannot take all, because other operators cannot
+/// put rows on disk.
 #[derive(Debug)]
 pub struct Share {
     limit: usize,
-    /// The memory that each of them may take in any case.
+    /// The memory that each of these operators may take in any case. It is not taken from the share.
     minimum: usize,
     taken: AtomicUsize,
 }
@@ -31,7 +32,7 @@ impl Share {
 pub struct Room {
     reservation: MemoryReservation,
     share: Arc<Share>,
-    /// The bytes that were taken from the share.
+    /// The bytes that were taken from the share, beyond the minimum.
     taken: usize,
 }
 
@@ -40,17 +41,18 @@ impl Room {
         Room { reservation, share, taken: 0 }
     }
 
-    /// The bytes that were taken.
+    /// The bytes that the operator has taken.
     pub fn bytes(&self) -> usize {
         self.reservation.size()
     }
 
-    /// The bytes that it gets in any case, if they exist.
+    /// The bytes that the operator gets in any case, if the pool has them.
     pub fn least_bytes(&self) -> usize {
         self.share.minimum
     }
 
-    /// Takes this much in total, unless that exceeds its part.
+    /// Changes the operator's memory to `bytes` in total. Returns false, and changes nothing, if the share or the pool
+    /// has too little left.
     #[must_use]
     pub fn try_resize(&mut self, bytes: usize) -> bool {
         let wanted = bytes.saturating_sub(self.share.minimum);
@@ -64,7 +66,8 @@ impl Room {
         fits
     }
 
-    /// Takes this much in total, which is indispensable.
+    /// Changes the operator's memory to `bytes` in total, even beyond the share, because the operator cannot go on with
+    /// less.
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         self.reservation.try_resize(bytes)?;
         let wanted = bytes.saturating_sub(self.share.minimum);
@@ -76,8 +79,8 @@ impl Room {
         Ok(())
     }
 
-    /// Takes `bytes` more; an error if that exceeds its part. An operator without any memory gets whatever the others
-    /// leave.
+    /// Takes `bytes` more, or returns an error if the share or the pool has too little left. An operator that has no
+    /// memory yet may exceed the share.
     pub fn grow(&mut self, bytes: usize) -> Result<()> {
         if self.reservation.size() == 0 {
             return self.resize(bytes);

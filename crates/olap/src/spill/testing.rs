@@ -1,4 +1,4 @@
-//! Rows that are to be put on disk, and queries that have to use the disk.
+//! Tables of random rows, and queries that have to use the disk, for tests.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -188,7 +188,7 @@ fn one_operator_leaves_room_for_others() {
     assert!(first.try_resize(650) && !first.try_resize(651));
     assert!(second.try_resize(50) && !second.try_resize(51));
     assert_eq!(pool.reserved(), 700);
-    // Indispensable memory reduces the others' part.
+    // `resize` may exceed the share, so that `try_resize` gets less of it.
     second.resize(300).unwrap();
     assert!(second.resize(351).is_err());
     assert_eq!(pool.reserved(), 950);

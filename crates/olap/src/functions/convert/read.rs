@@ -1,5 +1,5 @@
-//! Values of other types that are parsed from texts. PostgreSQL accepts more forms than these. Any other form is an
-//! error here, and the query runs on the heap.
+//! Parses texts as values of other types. PostgreSQL accepts more forms than this module does. For any other form the
+//! query runs on the heap.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub fn apply(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> 
     })
 }
 
-/// Texts as points in time. `instant` converts a local time to the moment that it means in the zone, in microseconds.
+/// Texts as points in time. `instant` converts a local time of the zone to a point in time, both in microseconds.
 pub fn instants(args: &[ColumnarValue], rows: usize, instant: impl Fn(i64) -> i64) -> Result<ArrayRef> {
     let texts = args[0].to_array(rows)?;
     Ok(Arc::new(numbers::<Int64Type>(&texts, |text| {
@@ -98,13 +98,13 @@ fn float(text: &str) -> Option<f64> {
         };
     }
     let value: f64 = text.parse().ok()?;
-    // A number that is out of range raises an error.
+    // The parser turns a number that is out of range into infinity or zero, but PostgreSQL raises an error.
     let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
     let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     (value.is_finite() && (value != 0.0 || is_zero)).then_some(value)
 }
 
-/// A truth value. Its words may be shortened as long as they remain unique.
+/// A truth value. Its word may be shortened as long as it stays unambiguous.
 fn bool_of(text: &str) -> Option<bool> {
     let text = trimmed(text).to_ascii_lowercase();
     let begins = |word: &str, least: usize| text.len() >= least && word.starts_with(&text);
@@ -210,7 +210,7 @@ fn moment(text: &str) -> Option<Moment> {
         };
         let hours = number(&mut at, 2)?;
         let minutes = if takes(&mut at, b":") { number(&mut at, 2)? } else { 0 };
-        // PostgreSQL knows no offset beyond these.
+        // Greater offsets are left to PostgreSQL.
         if hours > 14 || minutes > 59 {
             return None;
         }

@@ -114,7 +114,7 @@ pub fn zoned(args: &[ColumnarValue], rows: usize, east: impl Fn(i64) -> i64) -> 
 }
 
 enum Style {
-    /// The value is printed here.
+    /// The engine writes values in this style.
     Plain,
     Unknown,
 }
@@ -221,7 +221,8 @@ fn uuid(number: i128, out: &mut String) {
     }
 }
 
-/// Appends the years, months and days that are not zero, and the time. A sign is repeated after a negative part.
+/// Appends the years, months and days that are not zero, and the time. A positive part behind a negative one gets a
+/// plus sign.
 fn interval(interval: Interval, out: &mut String) {
     let Interval { months, days, microseconds } = interval;
     let mut is_before = false;
@@ -265,7 +266,8 @@ fn real(value: f32, out: &mut String) -> Outcome {
     }
 }
 
-/// Appends a float that is no finite number, or the sign of one that is. Returns whether the float is complete.
+/// Appends NaN, an infinity or a zero, and returns true. For any other float, it appends only the sign, and returns
+/// false.
 fn special(value: f64, out: &mut String) -> bool {
     match () {
         _ if value.is_nan() => out.push_str("NaN"),
@@ -281,9 +283,10 @@ fn special(value: f64, out: &mut String) -> bool {
     true
 }
 
-/// The fewest digits that identify a float, taken from `scientific`. If they lie exactly between two floats, PostgreSQL
-/// takes other digits, so as not to rely on rounding; such a float is left to it. From 10^`large` on, and below 10^-4,
-/// the text has an exponent. `rounded` is the float with that many digits after the first.
+/// Appends the fewest digits that identify a float, taken from `scientific`. If these digits lie exactly between two
+/// floats, PostgreSQL writes others, so as not to rely on rounding. Such a float is an error here, so that PostgreSQL
+/// writes it. From 10^`large` on, and below 10^-4, the text has an exponent. `rounded(n)` is the float with `n` digits
+/// after the first.
 fn shortest(
     scientific: &str,
     large: i32,
@@ -297,7 +300,8 @@ fn shortest(
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     let mut number: u64 = digits.parse().map_err(|_| unknown())?;
     let last = exponent - digits.len() as i32 + 1;
-    // With fewer digits, at most one of two such neighbours is this float.
+    // A float may lie exactly between two neighbours with this many digits; PostgreSQL then takes the even one. With
+    // fewer digits, at most one of two neighbours is read as this float.
     let may_be_between = digits.len() as i32 > large && !number.is_multiple_of(2);
     if let Some(even) = may_be_between.then(|| even_neighbour(number, digits.len(), rounded)).flatten()
         && is_same(&format!("{even}e{last}"))
@@ -389,7 +393,8 @@ mod tests {
 
     #[test]
     fn what_is_between_two_floats_is_not_said() {
-        // 9007199254740993 is read as the float below it, which is even. It has no more digits than that float's own.
+        // 9007199254740993 lies exactly between two floats, and is read as the lower one, whose last bit is even. Its
+        // digits are as many as those of that float.
         let mut out = String::new();
         let is_same = |text: &str| text.parse::<f64>().is_ok_and(|read| read == 9_007_199_254_740_992.0);
         let rounded = |more| format!("{:.more$e}", 9_007_199_254_740_992f64);

@@ -1,7 +1,7 @@
 //! Parts of a json value, which is stored as the text that was written. PostgreSQL has checked its syntax.
 //!
-//! PostgreSQL decodes all escapes of a document when it looks for a part, and some of them are errors. So documents
-//! that contain character codes run on the heap.
+//! PostgreSQL decodes all escapes of a document when it looks for a part, and some escapes of character codes are
+//! errors. So queries on documents with such escapes run on the heap.
 
 use protocol::request::FailureKind;
 
@@ -32,7 +32,8 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<&'a str>> {
         Part::Whole => Ok(Some(text)),
         Part::Member(key) | Part::Step(key) if is_object => {
             let mut found = None;
-            // The last of several equal keys counts. On a path with more steps, however, it may be another one.
+            // The last of several equal keys counts. On a path with more steps, PostgreSQL may follow another one, so
+            // the query runs on the heap.
             for (name, value) in members(text)? {
                 if unescaped(name)? == key {
                     if found.is_some() && matches!(part, Part::Step(_)) {
@@ -73,7 +74,7 @@ pub fn kind(bytes: &[u8]) -> Outcome<&'static str> {
     })
 }
 
-/// The length of an array.
+/// The length of an array; `None` if the document is no array.
 pub fn length(bytes: &[u8]) -> Outcome<Option<usize>> {
     let text = trimmed(std::str::from_utf8(bytes).map_err(|_| BROKEN)?);
     if text.starts_with('[') { Ok(Some(items(text)?.len())) } else { Ok(None) }

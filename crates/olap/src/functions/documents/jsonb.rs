@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   header            how many entries; an object, an array, or an array that stands for its only element
-//!   entries           of an object the keys, then the values
-//!   their contents    texts; numbers and containers at multiples of four bytes
+//!   entries           one for each element of an array; in an object first the keys, then the values
+//!   contents          texts; numbers and containers at multiples of four bytes
 //! ```
 //!
 //! Keys are sorted, shorter ones first.
@@ -156,7 +156,7 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<Value<'a>>> {
     let container = Container::of(bytes)?;
     match part {
         Part::Member(key) | Part::Step(key) if container.is(OBJECT) => container.member(key),
-        // If the document is a single value, PostgreSQL returns that value here.
+        // A document that is a single value is stored as an array with one element, which PostgreSQL returns here.
         Part::Element(number) if container.is(ARRAY) => container.element(number.into()),
         Part::Step(step) if container.is(ARRAY) && !container.is(SCALAR) => match number_of(step) {
             Some(number) => container.element(number),
@@ -167,7 +167,7 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<Value<'a>>> {
     }
 }
 
-/// Whether a text is the key of a member, or an element.
+/// Whether a text is the key of a member of the object, or an element of the array.
 pub fn has(bytes: &[u8], key: &str) -> Outcome<bool> {
     let container = Container::of(bytes)?;
     if container.is(OBJECT) {
@@ -181,7 +181,7 @@ pub fn has(bytes: &[u8], key: &str) -> Outcome<bool> {
     Ok(false)
 }
 
-/// The length of an array.
+/// The length of an array; `None` if the document is no array.
 pub fn length(bytes: &[u8]) -> Outcome<Option<usize>> {
     let container = Container::of(bytes)?;
     Ok((container.is(ARRAY) && !container.is(SCALAR)).then(|| container.count()))

@@ -1,4 +1,4 @@
-//! The part of a document that a function asks for, and the result.
+//! The parts of documents that functions ask for, and the result type of these functions.
 
 use protocol::request::FailureKind;
 
@@ -6,7 +6,7 @@ use crate::base::error::QueryError;
 
 pub type Outcome<T> = Result<T, QueryError>;
 
-/// The error for bytes that are no document, which the mirror has as the table has them.
+/// The error for bytes that are no document. The mirror copies what a table holds without a check.
 pub const BROKEN: QueryError = QueryError(FailureKind::Internal);
 
 /// A part of a document.
@@ -19,7 +19,7 @@ pub enum Part<'a> {
     Whole,
 }
 
-/// The place of an element. A negative number counts from the end.
+/// The position of an element, if it exists. A negative number counts from the end.
 pub fn place(number: i64, length: usize) -> Option<usize> {
     let at = if number < 0 { number.checked_add(length as i64)? } else { number };
     usize::try_from(at).ok().filter(|at| *at < length)

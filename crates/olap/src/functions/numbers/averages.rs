@@ -1,4 +1,4 @@
-//! The division of a sum by a count, as numeric does it.
+//! The division of a sum by a count, as PostgreSQL's numeric does it.
 
 use plan::AVERAGE_SCALE;
 
@@ -35,7 +35,7 @@ fn rounded(sum: u128, scale: u8, count: i64) -> Option<i128> {
     i128::try_from(average).ok().filter(|average| *average < 10i128.pow(38))
 }
 
-/// The first digit (to the base 10,000) that is not zero, and its weight.
+/// The weight and the value of the first digit (to the base 10,000) that is not zero.
 fn leading(value: u128, scale: u32) -> Option<(i32, u128)> {
     let behind = scale.div_ceil(DIGIT);
     let aligned = value.checked_mul(10u128.checked_pow(behind * DIGIT - scale)?)?;

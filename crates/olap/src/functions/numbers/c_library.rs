@@ -21,13 +21,13 @@ unsafe extern "C" {
     pub safe fn tan(x: f64) -> f64;
 }
 
-/// Rust's runtime contains a `cbrt` that the linker would find first.
+/// The C library's cube root. It is looked up at run time, because the linker would take the `cbrt` of Rust's runtime.
 pub fn cbrt(x: f64) -> f64 {
     static CBRT: LazyLock<extern "C" fn(f64) -> f64> = LazyLock::new(|| {
-        // SAFETY: a C string; it looks for a symbol of the libraries that are loaded.
+        // SAFETY: the name is a C string, and `dlsym` only looks it up in the loaded libraries.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"cbrt".as_ptr()) };
         assert!(!found.is_null(), "the C library has no cbrt");
-        // SAFETY: as math.h declares it; it takes a number and returns one.
+        // SAFETY: math.h declares `cbrt` with this type; it takes a number and returns one.
         unsafe { mem::transmute::<*mut libc::c_void, extern "C" fn(f64) -> f64>(found) }
     });
     CBRT(x)

@@ -1,6 +1,6 @@
 //! Dates are days since 2000-01-01; `i32::MIN` and `i32::MAX` are the infinities.
 
-/// The day with the Julian number 0; below, the day after the last date.
+/// The first date, which has the Julian day number 0. `END` is the day after the last date.
 const FIRST: i32 = -2_451_545;
 const END: i32 = 2_147_483_494 - 2_451_545;
 /// The day after the last timestamp.

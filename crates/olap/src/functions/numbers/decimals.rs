@@ -27,7 +27,7 @@ slot!(i32, true);
 slot!(i64, true);
 slot!(i128, false);
 
-/// 10^digits. With 39 or more digits, only zero stays within any limit.
+/// 10^digits; `None` for 39 or more digits, because only zero fits after a multiplication by such a power.
 pub fn power(digits: u8) -> Option<i128> {
     10i128.checked_pow(digits as u32)
 }
@@ -36,7 +36,7 @@ fn bounded(value: i128, overflow: bool) -> (i128, bool) {
     (value, overflow | (value.unsigned_abs() >= LIMIT))
 }
 
-/// The product. Usually both factors have 64 bits; then it takes one instruction and always fits.
+/// The product. Usually both factors fit 64 bits. Then the product takes one instruction, and always fits.
 #[inline(always)]
 fn product(a: i128, b: i128) -> (i128, bool) {
     let (short_a, short_b) = (a as i64, b as i64);
@@ -90,10 +90,10 @@ pub fn neg<A: Slot>(a: A) -> (i128, bool) {
     a.wide().overflowing_neg()
 }
 
-/// Compares `a * 10^da` with `b * 10^db`, one of whose powers is 1. The result is exact for any size.
+/// Compares `a * 10^da` with `b * 10^db`, where one of the powers is 1. The result is exact for any size.
 pub fn order<A: Slot, B: Slot>(a: A, b: B, powers: [Option<i128>; 2]) -> Ordering {
     match (rescale(a, powers[0]), rescale(b, powers[1])) {
-        // A product that overflows lies beyond every value of the other side.
+        // A product that overflows lies beyond every value of the other side, so its sign decides.
         ((_, true), _) => a.wide().cmp(&0),
         (_, (_, true)) => 0.cmp(&b.wide()),
         ((a, false), (b, false)) => a.cmp(&b),

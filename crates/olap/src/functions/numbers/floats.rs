@@ -1,4 +1,5 @@
-//! Double precision: for finite operands, the result must be finite and must not underflow to zero.
+//! Arithmetic in double and single precision. For finite operands, the result must be finite and must not underflow to
+//! zero.
 
 use protocol::request::FailureKind;
 
@@ -8,8 +9,8 @@ pub trait Precision {
 }
 
 pub struct Double;
-/// Arithmetic on reals. They are held as doubles, which have more than twice the digits. So a double result that is
-/// rounded once more is exactly the real result.
+/// Arithmetic on reals. They are held as doubles, which have more than twice as many digits. So a result in double
+/// precision that is then rounded to a real is exactly the result of real arithmetic.
 pub struct Single;
 
 impl Precision for Double {
@@ -53,7 +54,7 @@ pub fn to_real(a: f64) -> (f64, bool) {
     mul::<Single>(a, 1.0)
 }
 
-/// The kind of a failure, other than a division by zero.
+/// The kind of failure of an operation with this result, other than a division by zero.
 pub fn why(result: f64) -> FailureKind {
     if result == 0.0 { FailureKind::FloatUnderflow } else { FailureKind::FloatOverflow }
 }

@@ -45,7 +45,7 @@ fn unknown(function: Named, operand: Type) -> DataFusionError {
 
 fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let plain = |f: fn(f64) -> f64| map::<Float64Type, Float64Type>(args, rows, |a| (f(a), false), NEVER);
-    // Rounding yields a whole number, and the bounds are exact as floats.
+    // After rounding, the float is a whole number. The bounds are exact as floats, so the comparison is exact, too.
     fn fits(a: f64, bits: i32) -> bool {
         let bound = 2f64.powi(bits - 1);
         (a >= -bound) & (a < bound)
@@ -110,8 +110,8 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
     }
 }
 
-/// Applies the C library's function, which is PostgreSQL's. Infinite, too small and undefined results are left to the
-/// heap.
+/// Applies a function of the C library, which PostgreSQL uses, too. Infinite, very small and undefined results are left
+/// to the heap.
 fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| match a.is_nan() {
         true => (a, false),
@@ -124,7 +124,8 @@ fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<
 #[allow(clippy::excessive_precision, clippy::approx_constant)]
 const RADIANS: f64 = 0.0174532925199432957692;
 
-/// Applies a trigonometric function. The function is zero at zero, or at one.
+/// Applies a trigonometric function or the cube root. A result of zero is right only at 0 or 1. Other very small
+/// results, and infinite or undefined ones, are left to the heap.
 fn of_angle(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| {
         if a.is_nan() {
@@ -139,7 +140,7 @@ fn of_angle(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Resu
 /// Converts seconds since 1970 to microseconds since 2000; the flag says that there is no such point in time.
 fn from_epoch(seconds: f64) -> (i64, bool) {
     const DAY: f64 = 86_400.0;
-    /// The Julian days of 1970-01-01 and, below, of the end of the last timestamps.
+    /// The Julian day of 1970-01-01. `LAST` is the Julian day after the last timestamp.
     const UNIX: f64 = 2_440_588.0;
     const LAST: f64 = 109_203_528.0;
     match seconds {
@@ -210,8 +211,8 @@ where
     }
 }
 
-/// Rounds or truncates to the digits of `ty`, which has no fewer. The last operand has that type; if it is null, so is
-/// the result.
+/// Rounds or truncates to the decimal places of `ty`, which are no more than `scale`. If the last operand is null, so
+/// is the result.
 fn to_scale<A: ArrowPrimitiveType>(
     function: Named,
     scale: u8,
@@ -338,7 +339,7 @@ where
     }
 }
 
-/// See [`Named::MovedDown`].
+/// The sum; if it is infinity minus infinity, the infinity in the wanted direction. See [`Named::MovedDown`].
 fn moved(a: f64, by: f64, up: bool) -> f64 {
     match a + by {
         open if open.is_nan() && !a.is_nan() && !by.is_nan() => {

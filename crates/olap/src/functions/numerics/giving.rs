@@ -21,7 +21,7 @@ pub enum Function {
     OfNumbers {
         scale: u8,
     },
-    /// Converts decimals of this scale that show other numbers of digits.
+    /// Converts decimals of this scale. A second operand says how many decimal places each one shows.
     ShownWith {
         scale: u8,
     },
@@ -167,7 +167,7 @@ fn shown_with(scale: u8, args: &[Given], rows: usize, out: &mut impl Output) -> 
     Ok(())
 }
 
-/// Computes averages. A sum is null where there is nothing to count.
+/// Divides sums by counts. A sum is null, and so is its average, where the count is 0.
 fn averages(scale: Option<u8>, args: &[Given], rows: usize, out: &mut impl Output) -> Result<()> {
     let counts = args[1].to_array(rows)?;
     let counts = counts.as_primitive::<Int64Type>().values();
@@ -186,7 +186,7 @@ fn averages(scale: Option<u8>, args: &[Given], rows: usize, out: &mut impl Outpu
     Ok(())
 }
 
-/// Converts floats, with the digits that are certain.
+/// Converts floats, with as many digits as are certain.
 pub fn from_floats(of_reals: bool, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let floats = args[0].to_array(rows)?;
     let mut out = Collected::with_capacity(rows);
@@ -208,8 +208,8 @@ pub fn from_stored(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(out.finish())
 }
 
-/// The greatest scale. The time of roots, logarithms and powers grows with the square of the digits, and cannot be
-/// cancelled within a batch. So longer ones run on the heap.
+/// The greatest scale of an operand of roots, logarithms and powers. Their time grows with the square of the digits,
+/// and they cannot be cancelled within a batch. So longer operands are left to the heap.
 const LONGEST_SCALE: u16 = 100;
 const LONGEST_POWER: f64 = 500.0;
 const DIGITS_OF_E: f64 = std::f64::consts::LOG10_E;

@@ -1,5 +1,5 @@
-//! Numerics of any number of digits, with PostgreSQL's arithmetic: see `anker_numeric`. They travel between operators
-//! in key form. Within an expression, they are passed on directly.
+//! Numerics of any number of digits, with PostgreSQL's arithmetic: see `anker_numeric`. Arrays hold them as bytes, in
+//! the form that `Numeric::write_key` writes. Within an expression, they are passed on without arrays.
 
 mod giving;
 mod leaving;
@@ -93,7 +93,7 @@ pub fn failure(error: numeric::Error) -> QueryError {
     })
 }
 
-/// A destination of computed numerics: another function, or an array.
+/// A destination of computed numerics: the operand of another function, or an array.
 pub trait Output {
     fn put(&mut self, value: Option<Numeric>);
 }
@@ -110,7 +110,7 @@ impl Output for Collected {
     }
 }
 
-/// Collects numerics.
+/// Collects numerics in an array.
 pub struct Collected {
     builder: BinaryViewBuilder,
     scratch: Vec<u8>,

@@ -81,8 +81,8 @@ impl Values {
 }
 
 impl Call {
-    /// The value of a text operand. An operand that is missing or no text would be empty, but the catalogue admits
-    /// none.
+    /// The value of a text operand. The catalogue admits no call in which the operand is missing or no text; the value
+    /// would be empty.
     fn text(&self, index: usize, row: usize) -> &str {
         match self.args.get(index) {
             Some(Values::Texts(texts)) => texts.value(row),
@@ -381,7 +381,7 @@ fn substring(text: &str, start: i32, characters: Option<i32>) -> Outcome<&str> {
     let rest = &text[offset(text, start.max(1) as usize - 1)..];
     match characters {
         Some(..0) => Err(QueryError(FailureKind::NegativeSubstring)),
-        // A number that is too large to be counted reaches to the end of the text.
+        // If the end is too large for an integer, the part reaches to the end of the text.
         Some(characters) => Ok(match start.checked_add(characters) {
             Some(end) => &rest[..offset(rest, (end.max(1) - start.max(1)).max(0) as usize)],
             None => rest,

@@ -55,8 +55,8 @@ impl Pattern {
 }
 
 fn in_order(text: &str, first: &str, middle: &[Finder<'static>], last: &str) -> bool {
-    // The last part is tried first, because that fails sooner than a search. An empty string is not compared at all: it
-    // has no memory, and some processors take as long to find that out as for twenty comparisons.
+    // Both ends are compared first, because comparisons are faster than searches. An empty part is not compared: it has
+    // no memory, and on some processors such a comparison takes as long as twenty others.
     let ends = (first.is_empty() || text.starts_with(first)) && (last.is_empty() || text.ends_with(last));
     if !ends || text.len() < first.len() + last.len() {
         return false;
@@ -72,10 +72,11 @@ fn in_order(text: &str, first: &str, middle: &[Finder<'static>], last: &str) -> 
     true
 }
 
-/// Texts up to this length are searched place by place, which could take too long for longer ones.
+/// The greatest length of a wanted text that is compared at each possible place. For longer ones that could take too
+/// long.
 const SHORT: usize = 16;
 
-/// The first place of `wanted` in `text`.
+/// The offset at which `wanted` first occurs in `text`.
 pub fn find(text: &str, wanted: &str) -> Option<usize> {
     if wanted.len() > SHORT {
         return text.find(wanted);
@@ -87,11 +88,12 @@ pub fn find(text: &str, wanted: &str) -> Option<usize> {
     candidates.find(|&(at, _)| text[at..at + wanted.len()] == *wanted).map(|(at, _)| at)
 }
 
-/// Goes back only to the last `%`, since everything before it has matched as early as possible.
+/// Matches any pattern. After a mismatch it goes back only to the last `%`, because everything before that `%` has
+/// matched as early as possible.
 fn general(text: &[u8], pattern: &[u8]) -> Result<bool, QueryError> {
     let ends_in_escape = QueryError(FailureKind::PatternEndsInEscape);
     let (mut t, mut p) = (0, 0);
-    // The pattern behind the last `%`, and the place of its next attempt.
+    // The position behind the last `%` in the pattern, and the place in the text where its last attempt began.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if t == text.len() {

@@ -1,8 +1,8 @@
 //! Regular expressions, matched by an automaton. Its states are sets of places in the expression, and are made when a
 //! text first reaches them.
 //!
-//! Letters and their cases are those of PostgreSQL: of the C library or, in collation "C", of ASCII. In the database's
-//! own collation, ASCII's letters change their case as in "C", whatever the locale.
+//! Letters and their cases are PostgreSQL's: the C library decides or, in collation "C", ASCII. In the database's own
+//! collation, ASCII's letters change their case as in "C", whatever the locale.
 
 use std::collections::HashMap;
 
@@ -73,19 +73,19 @@ impl Letters {
 enum Place {
     /// A place that leads to both of these places.
     Fork(u32, u32),
-    /// A place that leads to the next one with a character of this set.
+    /// A character of this set leads to the next place.
     Character(u32),
-    /// It leads to the next place at the start of the text; the variant below, at the end.
+    /// At the start of the text, it leads to the next place. `End` does so at the end of the text.
     Start,
     End,
     Match,
 }
 
 /// A set of characters. If case is ignored, a range also contains the other cases of its characters. A single character
-/// is replaced by its lower and its upper case, and may itself be neither.
+/// is replaced by its lower and its upper case; it is itself in the set only if it is one of these.
 struct Characters {
     set: Set,
-    /// The single characters, in order.
+    /// If case is ignored, both cases of all characters in the set's ranges, sorted.
     cases: Vec<char>,
 }
 
@@ -111,12 +111,12 @@ impl Characters {
     }
 }
 
-/// A state: the places where a text may be.
+/// A state: the places of the expression that the characters read so far may have reached.
 struct State {
     places: Vec<u32>,
     matched: bool,
     matches_at_end: bool,
-    /// The next state for each kind of characters that was met here.
+    /// The next state for each kind of character, unknown until a character of that kind comes in this state.
     next: Vec<u32>,
 }
 
@@ -215,7 +215,7 @@ impl Automaton {
         }
     }
 
-    /// Adds a fork whose ways are set later.
+    /// Adds a fork whose two targets are set later.
     fn fork(&mut self) -> usize {
         self.places.push(Place::Fork(0, 0));
         self.places.len() - 1
@@ -326,7 +326,7 @@ impl Automaton {
         let matches_at_end = self.reached(&next, false, true).iter().any(|at| self.is_match(*at));
         if self.states.len() >= MOST_STATES {
             self.begin();
-            // If all states are forgotten, the state that led here is forgotten, too.
+            // The state that led here is forgotten with all others, so it cannot remember the new one.
             let new = self.add(places.clone(), matches_at_end);
             self.known.insert(places, new);
             return new;
@@ -379,11 +379,12 @@ pub struct Finder {
     captured: Captured,
 }
 
-/// The greatest length of a text. Each place of it is tried, so a longer text could take too long.
+/// The greatest length of a text, in bytes. A match is tried at each place of the text, so a longer text could take too
+/// long.
 const LONGEST: usize = 20_000;
 
 impl Finder {
-    /// A finder; `None` if the place of the wanted part does not follow from the place of the match.
+    /// A finder; `None` if the captured part cannot be located within the match.
     pub fn new(parsed: &Parsed, letters: Letters) -> Option<Finder> {
         let (whether, from) = (Automaton::new(parsed, letters), Automaton::made(parsed, letters, false));
         Some(Finder { whether, from, captured: parsed.captured()? })

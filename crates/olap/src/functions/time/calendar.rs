@@ -1,4 +1,5 @@
-//! Fields of dates and timestamps, and the beginnings of such units. The calendar is Gregorian for all times.
+//! Fields of dates and timestamps, and the beginnings of the units in which these lie. The calendar is Gregorian for
+//! all times.
 
 use std::sync::Arc;
 
@@ -16,12 +17,12 @@ use crate::base::error::QueryError;
 
 pub const SECOND: i64 = 1_000_000;
 pub const DAY: i64 = 86_400 * SECOND;
-/// Whether a point in time is one of the two that lie beyond all others.
+/// Whether a point in time is infinity or minus infinity.
 pub fn is_infinite(time: i64) -> bool {
     time == i64::MIN || time == i64::MAX
 }
 
-/// 2000-01-01 in days since 1970-01-01; below, as a Julian day.
+/// 2000-01-01 in days since 1970-01-01. `JULIAN` is the same day as a Julian day.
 const FROM_UNIX: i64 = 10_957;
 pub const JULIAN: i64 = 2_451_545;
 /// The first timestamp, which is on Julian day 0.
@@ -91,7 +92,8 @@ impl Times {
         last as i32 - first as i32
     }
 
-    /// The rows with a value. For infinite times, these are only fields that increase without end.
+    /// The null bitmap in which infinite times are null, too. Of an infinite time, only fields that increase without
+    /// end have a value.
     fn finite(&self) -> Option<NullBuffer> {
         let finite = BooleanBuffer::collect_bool(self.len(), |row| self.infinity(row) == 0);
         let finite = Some(NullBuffer::new(finite)).filter(|nulls| nulls.null_count() > 0);
@@ -127,7 +129,7 @@ impl Times {
         Arc::new(Float64Array::new((0..self.len()).map(value).collect::<Vec<f64>>().into(), nulls))
     }
 
-    /// A field as float, with all the digits of PostgreSQL's division.
+    /// A field as float, computed with PostgreSQL's divisions, so that all digits are the same.
     fn float_part(&self, field: Field, row: usize) -> f64 {
         let (day, time) = self.get(row);
         let (seconds, behind) = (time % (60 * SECOND) / SECOND, (time % SECOND) as f64);
@@ -190,7 +192,7 @@ impl Times {
     }
 }
 
-/// The value of a field, in the units of its type.
+/// The value of a field as an integer, in the unit of the field's result type.
 fn part(field: Field, (day, time): (i64, i64)) -> i64 {
     match field {
         // Centuries and millennia have no number 0. A decade is the year divided by ten, and its year 0 exists.
@@ -209,7 +211,7 @@ fn part(field: Field, (day, time): (i64, i64)) -> i64 {
         Field::Hour => time / (3600 * SECOND),
         Field::Minute => time / (60 * SECOND) % 60,
         Field::Second | Field::Milliseconds | Field::Microseconds => time % (60 * SECOND),
-        // The seconds of a date.
+        // The seconds of a date. Callers compute those of a timestamp.
         Field::Epoch => (day + FROM_UNIX) * 86_400,
         Field::Julian => day + JULIAN,
     }
@@ -238,7 +240,7 @@ pub fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
             return None;
         }
     };
-    // Null slots hold anything.
+    // Null slots hold anything, so the sum may overflow.
     Some(day.wrapping_mul(DAY).wrapping_add(time))
 }
 

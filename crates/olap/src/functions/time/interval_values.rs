@@ -19,7 +19,7 @@ pub fn out_of_range() -> QueryError {
     QueryError(FailureKind::IntervalOutOfRange)
 }
 
-/// The interval as the engine's number.
+/// The number by which the engine holds the interval.
 pub fn number(interval: Interval) -> Outcome<i128> {
     interval.number().ok_or(QueryError(FailureKind::IntervalTooLong))
 }
@@ -101,10 +101,11 @@ pub fn with_months(interval: Interval) -> Option<Interval> {
     })
 }
 
-/// The interval with both, and with all parts of one sign (`justify_interval`).
+/// The interval with each 24 hours as a day, each 30 days as a month, and all parts of one sign (`justify_interval`).
 pub fn justified(interval: Interval) -> Option<Interval> {
     let Interval { months, days, microseconds } = interval;
-    // The type is wide enough for PostgreSQL's versions, which compute in different orders.
+    // In 64 bits no sum overflows, so the result does not depend on the order of steps, which differs between
+    // PostgreSQL's versions.
     let all_days = i64::from(days) + microseconds / DAY;
     let time = microseconds % DAY;
     let month = i64::from(DAYS_OF_MONTH);
@@ -156,8 +157,8 @@ pub fn earlier(time: i64, interval: Interval) -> i64 {
     time.wrapping_sub(interval.microseconds).rem_euclid(DAY)
 }
 
-/// The difference of two points in time as a calendar shows it, part by part. `is_earlier` says whether the first point
-/// comes first: local times may not show it if the clocks were put back.
+/// The difference of two points in time as a calendar shows it, part by part. `is_earlier` says whether `a` lies before
+/// `b`, because local times do not show it where clocks were put back.
 pub fn age(a: i64, b: i64, is_earlier: bool) -> Outcome<Interval> {
     if [a, b].iter().any(|time| !(FIRST..END).contains(time)) {
         return Err(QueryError(FailureKind::NoTimestamp));
@@ -205,7 +206,7 @@ pub fn part(field: Field, interval: Interval) -> Option<i64> {
     })
 }
 
-/// A field as float, with all the digits of PostgreSQL's division.
+/// A field as float, computed with PostgreSQL's divisions, so that all digits are the same.
 pub fn float_part(field: Field, interval: Interval) -> f64 {
     let Interval { months, days, microseconds } = interval;
     let (seconds, behind) = ((microseconds % MINUTE / SECOND) as f64, (microseconds % SECOND) as f64);

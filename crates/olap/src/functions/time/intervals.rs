@@ -22,7 +22,7 @@ pub fn times(array: &ArrayRef) -> Result<&Int64Array> {
     array.as_primitive_opt::<Int64Type>().ok_or_else(wrong)
 }
 
-/// Dates as timestamps. Dates beyond all timestamps get values between these and infinity.
+/// Dates as timestamps. Dates beyond all timestamps become values between the timestamps and infinity.
 pub fn comparable(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     map::<Int32Type, Int64Type>(args, rows, |date| (compared_date(date), false), FailureKind::Internal)
 }
@@ -35,8 +35,8 @@ pub fn compared_date(date: i32) -> i64 {
     }
 }
 
-/// Limits a time beyond the timestamps to a value between them and infinity. A rounded time may be exactly at the
-/// timestamps' end.
+/// Moves a time that lies beyond all timestamps to a value between these and infinity. This value is not the
+/// timestamps' end itself, because a rounded time may be exactly there.
 pub fn between_infinities(time: i64) -> i64 {
     if time >= END { END + 1 } else { time.max(FIRST - 1) }
 }
@@ -44,7 +44,8 @@ pub fn between_infinities(time: i64) -> i64 {
 /// Applies a function of intervals; the first operand has type `operand`.
 pub fn apply(function: Named, operand: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     use Named::*;
-    // The interval may be the second operand if it is multiplied, or moves a time of day.
+    // Exchanges two operands if the first one has type `other`: products, and sums with a time of day, have either
+    // order.
     let behind = |other: Type| match args {
         [a, b] if operand == other => vec![b.clone(), a.clone()],
         _ => args.to_vec(),
@@ -175,8 +176,8 @@ pub fn shifted(function: Named, args: &[ColumnarValue], rows: usize) -> Result<A
     shift_all(args, rows, function == Named::MinusInterval, same, same)
 }
 
-/// Points in time moved by intervals. `local` shows a point as a time of the calendar to which months and days belong;
-/// `instant` is the point that such a time stands for.
+/// Points in time moved by intervals. `local` converts a point to a local time, in which months and days are counted.
+/// `instant` converts a local time back to a point.
 pub fn shift_all(
     args: &[ColumnarValue],
     rows: usize,
@@ -192,7 +193,7 @@ pub fn shift_all(
     let mut values = Vec::with_capacity(rows);
     for row in 0..rows {
         let interval = Interval::of_number(intervals.get(row));
-        // PostgreSQL negates the parts in this way.
+        // PostgreSQL lets the negation wrap around, too.
         let interval = match minus {
             true => Interval {
                 months: interval.months.wrapping_neg(),
@@ -210,7 +211,7 @@ pub fn shift_all(
     Ok(Arc::new(Int64Array::new(values.into(), nulls)))
 }
 
-/// Moves a time first by months, then by days, then by time; each step must be a valid time.
+/// Moves a time first by months, then by days, then by microseconds. Each step must give a valid timestamp.
 fn shift(time: i64, interval: Interval, local: impl Fn(i64) -> i64, instant: impl Fn(i64) -> i64) -> Option<i64> {
     if is_infinite(time) {
         return Some(time);

@@ -129,7 +129,7 @@ impl Moment {
             Part::Minute => (self.time / (60 * SECOND) % 60, 2),
             Part::Second => (self.time / SECOND % 60, 2),
             Part::SecondOfDay => (self.time / SECOND, 1),
-            // Digits behind the point keep all their zeros.
+            // The digits of a fraction keep their zeros even if the pattern suppresses padding.
             Part::Millisecond => return put(text, format_args!("{:03}", behind / 1000)),
             Part::Microsecond => return put(text, format_args!("{behind:06}")),
             Part::Fraction(digits) => {
