@@ -4,13 +4,13 @@
 //!   build side -> parts on disk --+
 //!                                 +-> parts that are too large are divided again, by another hash
 //!   probe side -> parts on disk --+
-//!                                     each: some of its build side in memory <- its probe side, batch by batch
-//!                                           the rest of its build side       <- its probe side once more
+//!                                each part: a piece of its build side in memory <- its probe side, batch by batch
+//!                                           the next piece                     <- its probe side once more
 //! ```
 //!
-//! Everything except the last line happens before the first row is returned. By then the memory for the last line is
-//! set aside, so that nothing can fail any more. Most parts need one pass. A part with too many rows of one key needs
-//! several.
+//! Everything except the joining of parts happens before the first row is returned. By then the memory for joining is
+//! reserved, so that nothing can fail any more. Most parts are joined in one pass. A part with too many rows of one key
+//! needs several passes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -40,7 +40,7 @@ const DEEPEST: u64 = 8;
 pub struct Apart {
     pub parts: Mutex<Vec<Part>>,
     rooms: Mutex<Vec<Room>>,
-    /// The bytes of the build side that each reservation may hold in memory at once.
+    /// The memory for a build side in each of `rooms`, in bytes.
     pub budget: usize,
 }
 
@@ -50,7 +50,7 @@ impl Apart {
     }
 }
 
-/// The memory for a build side of this extent.
+/// The memory that joining with a build side of this extent takes.
 pub fn memory_of(extent: &Extent) -> usize {
     2 * extent.bytes + Table::most_bytes(extent.rows) + extent.rows
 }
@@ -135,7 +135,7 @@ async fn write_all(
     blocking(|| writer.finish())
 }
 
-/// Takes as much memory as the largest part needs, or as much as is available.
+/// Takes memory for each thread: as much as the largest part needs, or as much as is available.
 fn share(rooms: &mut [Room], parts: &[Part]) -> Result<usize> {
     let wanted = parts.iter().map(|part| memory_of(&part.build.extent)).max().unwrap_or(0);
     let least = rooms.first().map_or(0, Room::least_bytes).max(READ_BYTES);

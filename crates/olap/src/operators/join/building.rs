@@ -1,4 +1,4 @@
-//! Builds a build side from its rows: the columns one by one, and the keys into the table.
+//! Builds the build side in memory from its rows: concatenates each column, and inserts the keys into the table.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ use crate::base::compact::owned;
 /// Texts in more buffers than this are copied into one, because each batch that is made from them lists all buffers.
 const MOST_BUFFERS: usize = 32;
 
-/// Work that any number of threads do together.
+/// The work of building, which any number of threads share.
 pub struct Building {
     jobs: Mutex<VecDeque<Job>>,
     columns: Mutex<Vec<Option<ArrayRef>>>,
@@ -35,7 +35,7 @@ pub struct Building {
 enum Job {
     /// Concatenates a column.
     Column(usize, Vec<ArrayRef>),
-    /// Inserts rows into the table; the number is that of the first row.
+    /// Inserts the keys of a batch into the table. The number is that of the batch's first row.
     Insert(usize, Vec<ArrayRef>),
 }
 
@@ -46,7 +46,7 @@ impl Building {
         let mut jobs: VecDeque<Job> = (0..places).map(|place| Job::Column(place, column(place))).collect();
         let mut rows = 0;
         for batch in batches {
-            // Without keys, all rows would have the same word.
+            // Without keys, all rows would have the same word. They are sorted instead.
             if !shape.is_keyless() {
                 jobs.push_back(Job::Insert(rows, shape.build.keys_of(&batch)));
             }
@@ -76,7 +76,7 @@ impl Building {
         }
     }
 
-    /// The built side, after all work is done.
+    /// The build side in memory, after all work is done.
     pub fn done(self, shape: &Shape) -> Result<Built> {
         let Building { columns, rows, packing, mut table, .. } = self;
         table.complete();
@@ -113,7 +113,7 @@ pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing,
     Table::bytes(rows, packing.limit()) + rows + keys + on_the_way.max(ordering)
 }
 
-/// The number of columns to build. The ranked ones are included, since the rows may have to be sorted.
+/// The number of columns to concatenate. With limits, the ranks are among them, because the rows may have to be sorted.
 fn places_needed(shape: &Shape, packing: &Packing) -> usize {
     if shape.bounds.is_empty() { places_kept(&shape.build, packing) } else { shape.build.schema().fields().len() }
 }

@@ -16,10 +16,10 @@ use crate::base::bytes::bytes_of_column;
 #[derive(Debug)]
 pub struct Built {
     pub rows: usize,
-    /// The columns in their layout. Keys that are not output are left out if words identify keys.
+    /// The columns of the layout without ranks. If equal words mean equal keys, separate key columns are left out, too.
     pub columns: Vec<ArrayRef>,
     pub finder: Finder,
-    /// Whether each row has a partner, if that matters.
+    /// Whether each row has a partner; empty if the join does not need to know.
     pub met: Vec<AtomicBool>,
 }
 
@@ -61,8 +61,8 @@ pub enum Finder {
 }
 
 impl Finder {
-    /// The first candidate for each row of the probe side, counted from 1. The last candidates are returned, too,
-    /// unless all linked rows are candidates. `words` is working memory.
+    /// For each row of the probe side, the first candidate: a row of the build side, counted from 1, or 0 for none. For
+    /// a sorted build side, the last candidates are returned, too. `words` is working memory.
     pub fn find(&self, probe: &Layout, batch: &RecordBatch, words: &mut Vec<u64>) -> Result<(Vec<u32>, Vec<u32>)> {
         let (mut first, mut last) = (Vec::with_capacity(batch.num_rows()), Vec::new());
         self.packing().words(&probe.keys_of(batch), batch.num_rows(), words)?;
@@ -80,7 +80,7 @@ impl Finder {
         }
     }
 
-    /// The next candidate after this one.
+    /// The candidate after `row`, or 0 if there is none.
     #[inline]
     pub fn next(&self, row: u32, last: u32) -> u32 {
         match self {
@@ -90,7 +90,7 @@ impl Finder {
         }
     }
 
-    /// Whether candidates have equal keys.
+    /// Whether each candidate has the same keys as the row of the probe side, so that keys need not be compared.
     pub fn is_exact(&self) -> bool {
         self.packing().is_exact()
     }
@@ -104,7 +104,7 @@ impl Finder {
     }
 }
 
-/// Known bounds of the keys' values.
+/// The bounds of the keys' values so far; `None` if a key is no integer.
 #[derive(Debug)]
 pub struct KeyBounds(Option<Vec<Bounds>>);
 

@@ -43,7 +43,8 @@ where
     pairs.retain(|b, p| build[b] == probe[p]);
 }
 
-/// A view contains the length and the first bytes.
+/// Compares texts or bytes by their views first. A view contains the length, and all bytes of a short value or the
+/// first four of a long one.
 fn views<T: ByteViewType + ?Sized>(
     pairs: &mut Pairs,
     build: &GenericByteViewArray<T>,

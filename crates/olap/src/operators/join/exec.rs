@@ -1,5 +1,5 @@
-//! The join operator. The first partition that asks makes the build side be prepared; then each partition looks up its
-//! own rows.
+//! The join operator. The first partition that runs starts the preparation of the build side. When that is done, each
+//! partition looks up its own rows of the probe side.
 
 use std::fmt;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ impl Sides {
         let prepared = begun.await.map_err(DataFusionError::Shared)?;
         let mut preparing = preparing.lock();
         preparing.taken += 1;
-        // The memory is released once the last partition no longer needs it.
+        // All partitions have the build side now. Its memory is released when the last of them no longer needs it.
         if preparing.taken == self.partitions() {
             preparing.prepared = None;
         }

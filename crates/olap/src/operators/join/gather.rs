@@ -27,10 +27,10 @@ use super::table::MOST_ROWS;
 use crate::base::bytes::bytes_of;
 use crate::spill::{Account, Means, Room, blocking};
 
-/// The number of rows from which on it pays to use further tasks.
+/// The least number of rows for which several tasks pay.
 const SHARED_ROWS: usize = 1 << 15;
 
-/// The rows of a build side.
+/// The rows of a build side: in memory, with the reservations for it, or on disk.
 pub enum Gathered {
     Built(Arc<Built>, Vec<Room>),
     OnDisk(Vec<Written>),
@@ -48,7 +48,7 @@ struct Held {
 /// State that the tasks share.
 struct Task {
     shape: Arc<Shape>,
-    /// Whether a task has found no memory.
+    /// Whether a task has run out of memory, so that all tasks have to write their rows to disk.
     is_full: AtomicBool,
     disk: Option<Account>,
     spent: Arc<Spent>,
@@ -92,7 +92,8 @@ pub async fn joined<T: 'static>(task: SpawnedTask<Result<T>>) -> Result<T> {
 }
 
 impl Task {
-    /// Reads rows. `apart` says that this is a task of its own, whose time is not counted elsewhere.
+    /// Reads rows into memory, or to disk. `apart` says that this runs in a task of its own, whose time no stream
+    /// counts.
     async fn read(&self, mut rows: SendableRecordBatchStream, room: Room, apart: bool) -> Result<Held> {
         let bounds = KeyBounds::of(&self.shape.build);
         let mut held = Held { batches: Vec::new(), bytes: 0, bounds, room, written: None };
@@ -107,7 +108,7 @@ impl Task {
         Ok(held)
     }
 
-    /// Whether there is memory for this batch beside the held rows.
+    /// Adds a batch to the held rows, and returns whether there is memory for it.
     fn take(&self, held: &mut Held, batch: &RecordBatch) -> Result<bool> {
         let batch = self.shape.build.lean_of(batch)?;
         held.bytes += bytes_of(&batch);

@@ -11,7 +11,7 @@ use datafusion_physical_expr::expressions::Column;
 use super::words::Packing;
 use crate::base::compact::lean;
 
-/// First the kept columns of the input, then the keys that are none of these, then the ranks.
+/// The columns of one side in order: first kept columns of the input, then keys that are not among these, then ranks.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The places of the kept columns in the input.
@@ -84,7 +84,7 @@ impl Layout {
         self.schema.fields().len() - self.ranks
     }
 
-    /// Rows of the input in this layout.
+    /// Converts rows of the input to this layout.
     pub fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> = self.kept.iter().map(|at| batch.column(*at).clone()).collect();
         for key in &self.computed {
@@ -93,7 +93,7 @@ impl Layout {
         self.batch(columns, batch.num_rows())
     }
 
-    /// The same rows, without memory that they do not need.
+    /// Like `of`, but the rows hold no memory that they do not need.
     pub fn lean_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let laid_out = self.of(batch)?;
         let columns = laid_out.columns().iter().map(lean).collect();
@@ -120,7 +120,8 @@ impl Layout {
     }
 }
 
-/// The number of columns that remain in the build side. If words identify keys, the separate key columns are dropped.
+/// The number of columns that remain in the build side. If equal words mean equal keys, separate key columns are
+/// dropped.
 pub fn places_kept(layout: &Layout, packing: &Packing) -> usize {
     if packing.is_exact() { layout.kept() } else { layout.without_ranks() }
 }

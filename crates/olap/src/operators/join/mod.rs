@@ -1,7 +1,7 @@
 //! Joins by equal keys, or by limits of values. If the build side does not fit into memory, they use the disk.
 //!
 //! ```text
-//!   build side, all partitions -> rows laid out -> one table     a word of 64 bits for the keys of a row -> rows
+//!   build side, all partitions -> rows laid out -> one table     a row's keys, as a word of 64 bits -> rows
 //!                                                   ^   ^
 //!   probe side, a partition ------------------------+   |        each batch: words -> pairs -> output columns
 //!   probe side, another one ----------------------------+
@@ -9,16 +9,16 @@
 //!   no memory for the table: both sides -> parts on disk, by hash of the keys -> each part as above
 //! ```
 //!
-//! With limits, such as a value that lies between two others, rows are sorted if they have no key, or share their key
-//! with many others. Without keys, they have to fit into memory.
+//! With limits, such as a value that lies between two others, the build side is sorted if there are no keys, or if many
+//! of its rows share their key. Without keys, the build side has to fit into memory.
 //!
-//! No rows are exchanged between threads. A join can only fail before its first row is returned.
+//! No rows are exchanged between threads. A join can fail only before its first row is returned.
 //!
 //! | file | job |
 //! |---|---|
 //! | `shape` | the kind, conditions and output of a join |
 //! | `layout` | the columns of a side |
-//! | `words`, `equal` | keys as words; keys whose words are hashes |
+//! | `words`, `equal` | keys packed into words; comparing keys whose words are only hashes |
 //! | `table` | the hash table, from words to rows |
 //! | `ranks`, `ordering`, `ordered` | values as ranks; sorting the build side by them; ranges of sorted rows |
 //! | `gather`, `building`, `built` | the build side: reading it, building it, the result in memory |

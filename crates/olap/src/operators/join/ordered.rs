@@ -1,14 +1,14 @@
 //! A sorted build side. Rows with values in a range are adjacent in it.
 //!
 //! ```text
-//!   rows of one key, by the rank of a limit's value   1   3   4   7   9
-//!   of a limit "at least", the greatest so far   2   5   5   8   9    lesser ones than the probe's, in front: none
-//!   of a limit "at most", the least from here    1   3   4   7   9    greater ones, at the end: none
+//!   rows of one key, sorted by the ranks of one limit   1   3   4   7   9
+//!   limit "at least": greatest rank up to here          2   5   5   8   9    less than the probe row's: no partner
+//!   limit "at most": least rank from here on            1   3   4   7   9    more than the probe row's: no partner
 //! ```
 //!
-//! Both extremes grow with the rows, so each limit takes one binary search, and the rows between the limits are
-//! candidates. If a value lies between two columns, as in periods that do not overlap, there is exactly one candidate,
-//! though the rows are sorted by only one of the columns.
+//! In each line ranks grow from row to row. So one binary search for each limit finds where the candidates begin or
+//! end. If a value is looked up in periods that do not overlap, there is at most one candidate, although the rows are
+//! sorted by only one end of the periods.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array};
@@ -30,12 +30,12 @@ pub struct Ordered {
 }
 
 impl Ordered {
-    /// Finds the first and the last candidate of each row of the probe side, counted from 1, by the row's word and
-    /// ranks.
+    /// Finds the first and the last candidate of each row of the probe side, by the row's word and ranks. Candidates
+    /// are counted from 1; 0 stands for none.
     pub fn find(&self, words: &[u64], ranks: &[ArrayRef], first: &mut Vec<u32>, last: &mut Vec<u32>) {
         self.groups.find(words, first);
         last.clear();
-        // The start of each row's range, and its end.
+        // For now, `first` and `last` are the start of each row's range and its end, counted from 0.
         for from in first.iter_mut() {
             let (start, end) = match *from as usize {
                 0 => (0, 0),
@@ -70,7 +70,7 @@ impl Ordered {
         }
     }
 
-    /// The ranks by which rows are sorted.
+    /// The ranks of the limit by which rows are sorted, row by row.
     pub fn ranks(&self, limit: usize) -> &[i64] {
         &self.limits[limit].1
     }

@@ -1,4 +1,4 @@
-//! Sorts the rows of a build side.
+//! Sorts the rows of a build side by their words, and by the ranks of a limit.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -19,7 +19,7 @@ pub fn ordering_bytes(rows: usize, limits: usize, columns: &[usize]) -> usize {
     rows * row + columns.iter().sum::<usize>()
 }
 
-/// Word, rank, row.
+/// The word, the rank and the number of a row.
 type Key = (u64, i64, u32);
 
 /// A sorted build side, from all columns of its layout.
@@ -68,7 +68,8 @@ fn grouped(rows: &[u32], words: &[u64], packing: &Packing) -> (Table, Vec<u32>) 
     (groups, starts)
 }
 
-/// The limit by whose ranks rows are sorted. If there are two limits between which values lie, it is one of these.
+/// The limit by whose ranks rows are sorted. If a value of the build side has a limit on either end, it is one of these
+/// two.
 fn key_of(bounds: &[Inequality], ranks: &[&Int64Array]) -> usize {
     let is_other_end = |at: usize, other: usize| {
         bounds[at].is_lower() != bounds[other].is_lower() && ranks[at].values() == ranks[other].values()
@@ -215,8 +216,8 @@ mod tests {
 
     #[test]
     fn between_two_values_of_a_row_that_do_not_overlap_is_one_candidate() {
-        // Periods: the build side's lower value and higher value, in the other order; the probe side has the same value
-        // for both.
+        // The build side has periods from `lower` to `higher`, in no order. Each row of the probe side has one value
+        // for both limits.
         let periods = shape(JoinType::Inner, &[Inequality::AtMost, Inequality::AtLeast], 0);
         let lower: Numbers = (0..100).map(|row| Some(row * 37 % 100 * 10)).collect();
         let higher = lower.iter().map(|low| Some((*low)? + 9)).collect();

@@ -67,7 +67,7 @@ pub struct Writer {
     side: Side,
     depth: u64,
     account: Account,
-    /// Parts that are not needed.
+    /// Parts that are not written, because they cannot contribute to the result.
     left_out: [bool; PARTS],
     parts: [(Option<Sink>, Extent); PARTS],
 }
@@ -149,7 +149,8 @@ impl Writer {
     }
 }
 
-/// The seed of the hash at a depth. It differs from those of other depths and purposes.
+/// The seed of the hash at a depth. No other depth or hash has the same seed, so that rows of one part are divided
+/// again.
 fn seed(depth: u64) -> u64 {
     0x616e_6b65_7300 + depth
 }
@@ -173,9 +174,9 @@ impl Rows {
 pub struct Part {
     pub build: Rows,
     pub probe: Rows,
-    /// The number of times that they were divided.
+    /// The number of times that the rows were divided.
     pub depth: u64,
-    /// Whether dividing them once more did not make them smaller.
+    /// Whether the last division left all rows of the build side together, so that another one would not help.
     pub is_whole: bool,
 }
 

@@ -51,8 +51,8 @@ impl Partwise {
     }
 }
 
-/// A part that is being joined. As much of its build side as fits into memory is joined with all of its probe side,
-/// then the next piece.
+/// A part that is being joined. As much of its build side as fits into memory is joined with all of its probe side;
+/// then comes the next piece of the build side.
 struct Joining {
     shape: Arc<Shape>,
     budget: usize,
@@ -66,8 +66,8 @@ struct Joining {
     rows: Option<Batches>,
     /// Rows of the build side that are output at the end of the pass.
     build_rows: Option<BuildRows>,
-    /// Rows of the probe side that have a partner, if several passes are needed to know, and the number of rows that
-    /// this pass has processed.
+    /// Whether each row of the probe side has a partner, and the number of rows that this pass has processed. Present
+    /// if it takes several passes to know the former.
     met: Option<(Vec<bool>, usize)>,
 }
 

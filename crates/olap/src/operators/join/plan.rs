@@ -18,10 +18,10 @@ pub struct Join {
     pub kind: JoinType,
     /// The keys of build and probe side that must be equal.
     pub on: Vec<Key>,
-    /// Limits by which partners are also looked up; without keys, by them alone. The filter contains their conditions,
-    /// too.
+    /// Limits by which partners are looked up, in addition to keys or instead of them. The filter contains the limits'
+    /// conditions, too.
     pub limits: Vec<Limit>,
-    /// For an inner join: given if only the first partners are needed.
+    /// For an inner join: present if only the first partners of each row are needed.
     pub first: Option<First>,
     pub filter: Option<JoinFilter>,
     /// The output columns, by their places in the inputs.
@@ -66,7 +66,7 @@ impl Join {
             Given::Probe(at) => probe_layout.place_of(*at).map(Given::Probe),
             Given::Mark => Some(Given::Mark),
         };
-        // All of these columns are read.
+        // Every column here has a place, because the layouts contain all columns that are read.
         let places = |given: &[Given]| given.iter().filter_map(place).collect::<Vec<_>>();
         let residual = self.filter.as_ref().map(|filter| Residual {
             predicate: filter.expression().clone(),

@@ -1,12 +1,15 @@
 //! Looks up the rows of the probe side, batch by batch.
 //!
 //! ```text
-//!   batch -> words or ranks -> candidates for each row -> pairs -> [equal keys] -> [other conditions] -> batches
-//!                                                           |                                              ^
-//!                                                           +-> which rows have a partner -> rows without -+
+//!   batch -> words and ranks -> candidates of each row -> pairs -> [equal keys] -> [other conditions] -> output
+//!                                                                                            |              ^
+//!               which rows have a partner -> rows that are output alone ---------------------|--------------+
+//!                         ^                                                                  |
+//!                         +------------------------------------------------------------------+
 //! ```
 //!
-//! The build side's columns are assembled only for rows that are output.
+//! A word is a row's keys, packed into 64 bits; a rank is an integer in the order of a limit's values. Stages in
+//! brackets run only where they are needed. The build side's columns are assembled only for rows that are output.
 
 use std::sync::Arc;
 
@@ -25,14 +28,14 @@ use super::output::{Rows, Side, batch_of, columns_of};
 use super::pairs::Pairs;
 use super::shape::{First, Shape};
 
-/// Batches with fewer rows wait for others.
+/// Output batches of at most this many rows are combined.
 const SMALL_BATCH: usize = 1024;
 
-/// The number of rows that are examined for each pair that is wanted, before other tasks get their turn.
+/// The number of candidates that are examined for each row of an output batch, before other tasks get their turn.
 const WALKED: usize = 16;
 
-/// The number of a row's candidates that are tried first if one partner is enough, which is usually among them. After
-/// that, more are tried at a time.
+/// If one partner is enough: the number of each row's candidates that are tried in the first round. A partner is
+/// usually among them. Each further round tries `NEXT_SHARE` times as many.
 const FIRST_SHARE: usize = 4;
 const NEXT_SHARE: usize = 8;
 
@@ -71,7 +74,7 @@ struct Current {
     row: usize,
     /// If one partner is enough: the number of candidates that are tried for a row before other rows have their turn.
     share: usize,
-    /// Rows before this one have further candidates.
+    /// Whether a row before this one has further candidates, which are tried in the next round.
     is_shared: bool,
     /// If only the first partners are needed: the number of partners that each row has so far.
     partners: Vec<usize>,
@@ -85,7 +88,7 @@ struct Current {
 #[derive(PartialEq)]
 enum Stage {
     Pairs,
-    /// Rows that are output without a partner.
+    /// Rows of the probe side that are output alone, without a row of the build side.
     Alone,
     Done,
 }
@@ -99,7 +102,7 @@ impl Prober {
         Prober { shape, built, batch_size, current: None, is_last: true, met: Vec::new(), small, words: Vec::new() }
     }
 
-    /// Drops the build side, before there is another one.
+    /// Drops the build side, so that its memory is free for the next one.
     pub fn let_go(&mut self) -> Result<()> {
         self.built = Arc::new(put_together(&self.shape, Vec::new())?);
         Ok(())
@@ -142,7 +145,7 @@ impl Prober {
             }
             match (self.step()?, &mut self.small) {
                 (Step::Rows(batch), Some(small)) => {
-                    // Otherwise, all later rows would be copied behind the waiting ones.
+                    // A large batch is not copied behind the waiting rows: these are returned first.
                     if batch.num_rows() > SMALL_BATCH {
                         small.finish_buffered_batch()?;
                     }
@@ -202,7 +205,7 @@ impl Prober {
     }
 }
 
-/// Whether the join outputs rows of one side only, by equal keys on the other side, and words identify keys.
+/// Whether no pairs are needed: only rows of one side are output, and words alone tell whether they have a partner.
 fn needs_no_pairs(shape: &Shape, built: &Built) -> bool {
     !shape.gives_pairs() && shape.residual.is_none() && built.finder.is_exact()
 }
@@ -221,7 +224,8 @@ impl Current {
         if shape.marks_build() {
             for found in self.found.iter().filter(|found| **found != 0) {
                 let mut row = *found;
-                // All rows with a word get their partner together, this row first.
+                // All rows with the same word are marked together, this row first. So if this row is marked, the others
+                // are, too.
                 while row != 0 && !built.is_met(row - 1) {
                     built.meet(row - 1);
                     row = built.finder.next(row, 0);
@@ -318,8 +322,8 @@ impl Current {
         pairs
     }
 
-    /// The next candidates in an order, for each row that has too few partners, and all candidates that tie with the
-    /// last one.
+    /// The next candidates in the wanted order, for each row that has too few partners. Candidates that tie with the
+    /// last one of these are included.
     fn first_pairs(&mut self, ordered: &Ordered, first: First, limit: usize) -> Pairs {
         let ranks = ordered.ranks(first.limit);
         let mut pairs = Pairs::with_capacity(limit);
@@ -375,7 +379,7 @@ impl Current {
         ]
     }
 
-    /// Rows of the probe side that are output because they have a partner, or none.
+    /// Rows of the probe side that are output alone, because they have a partner (semi join) or because they have none.
     fn alone(&self, shape: &Shape, built: &Built) -> Result<Option<RecordBatch>> {
         let all = self.rows.num_rows();
         let build = Side { layout: &shape.build, columns: &built.columns, rows: Rows::Absent };

@@ -1,12 +1,12 @@
 //! Ranks: integers that grow with the values. A value between two others has a rank between theirs, or equal to one of
 //! them.
 //!
-//! | values | rank | |
+//! | values | rank | can different values have equal ranks? |
 //! |---|---|---|
-//! | integers, dates, points in time, decimals of one scale | the value itself | identifies the value |
-//! | floats | the place in PostgreSQL's order | identifies the value |
-//! | wider decimals, or of two scales; intervals | the rank of the nearest float | |
-//! | texts, bytes, numerics of any length | the first eight bytes | |
+//! | integers, dates, points in time, decimals of one scale | the value itself | no |
+//! | floats | the place in PostgreSQL's order | no |
+//! | wider decimals, or decimals of two scales; intervals | the rank of the nearest float | yes |
+//! | texts, bytes, numerics of any length | the first eight bytes | yes |
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use plan::float_order;
 pub enum Ranking {
     /// The values themselves.
     Own,
-    /// Integers, multiplied by this factor.
+    /// Decimals, multiplied by this factor, so that both sides have the same scale.
     Scaled(i128),
 }
 
 /// Ranks of values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ranked {
-    /// The last expression is the value. Those before it may raise an error before it does.
+    /// The last expression is the value. The others come before it, because their errors come before its own.
     pub args: Vec<Arc<dyn PhysicalExpr>>,
     pub ranking: Ranking,
     /// The rank of all rows in a batch in which a row raises an error. The condition itself raises the error when it is
@@ -104,7 +104,7 @@ fn of<T: ArrowPrimitiveType>(values: &ArrayRef, rank: impl Fn(T::Native) -> i64)
     values.unary(rank)
 }
 
-/// Rounding keeps the order, and so does limiting a product that is too large.
+/// The rank of the nearest float. Neither rounding nor limiting a product that is too large changes the order.
 fn of_wide(value: i128, times: i128) -> i64 {
     float_order::rank(value.saturating_mul(times) as f64)
 }

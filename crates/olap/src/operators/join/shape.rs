@@ -21,9 +21,9 @@ pub struct Shape {
     pub kind: JoinType,
     pub build: Layout,
     pub probe: Layout,
-    /// Limits of partners' values by their ranks. The other conditions contain them, too.
+    /// Limits of partners' values by their ranks. `residual` contains the limits' conditions, too.
     pub bounds: Vec<Inequality>,
-    /// Given if only the first partners are needed.
+    /// Present if only the first partners of each row are needed.
     pub first: Option<First>,
     pub residual: Option<Residual>,
     pub output: Vec<Given>,
@@ -56,7 +56,7 @@ impl Inequality {
 }
 
 /// The first partners of a row of the probe side, by the value that a limit compares, with those that tie with the last
-/// one. Others may be output, too.
+/// one. Further partners may be output, too.
 #[derive(Clone, Copy, Debug)]
 pub struct First {
     pub limit: usize,
@@ -104,7 +104,7 @@ impl Shape {
         }
     }
 
-    /// Whether partners have no keys in common.
+    /// Whether the join has no keys.
     pub fn is_keyless(&self) -> bool {
         self.build.key_places().is_empty()
     }

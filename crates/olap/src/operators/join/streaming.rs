@@ -33,7 +33,7 @@ pub struct Streaming {
 }
 
 impl Streaming {
-    /// `rows` is `None` if they need not be read.
+    /// `rows` are the rows of the probe side; `None` if there is no need to read them.
     pub fn new(
         shape: Arc<Shape>,
         ready: Arc<Ready>,

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   Direct    word -----------> head ----------------------> row
-//!   Hashed    hash of a word -> head -> row and its word -> row and its word -> ...     a row for each word
+//!   Hashed    hash of a word -> head -> row and its word -> row and its word -> ...     one row for each word
 //!
-//!   of either                                                row -> another row with its word -> ...
+//!   both                                                     row -> another row with the same word -> ...
 //! ```
 //!
 //! Rows are counted from 1; 0 stands for none. A row is inserted by one atomic exchange, so that threads need not wait
-//! for each other. A word with many rows is only one entry in the chain of a head.
+//! for each other. Rows with one word are linked among themselves, so that the chain of a head has only one entry for
+//! them.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -17,13 +18,13 @@ use super::words::NONE;
 /// The greatest number of rows in a table.
 pub const MOST_ROWS: usize = u32::MAX as usize - 1;
 
-/// The number of words per row up to which each word has a head of its own.
+/// With at most this many possible words for each row, and `FEW_HEADS` more, each word gets a head of its own.
 const HEADS_A_ROW: u64 = 8;
 const FEW_HEADS: u64 = 1 << 14;
 
-/// The number of rows with one word, or in one chain, from which on they count as many.
+/// The average number of other rows with a row's word from which on a table is crowded.
 const MANY: usize = 32;
-/// The number of rows that are sampled to find out whether words have many rows.
+/// The number of rows that are sampled to find out whether a table is crowded.
 const ASKED: usize = 256;
 const MOST_FOLLOWING: usize = 512;
 
@@ -41,7 +42,7 @@ enum Finder {
     Hashed { heads: Vec<AtomicU32>, entries: Vec<Entry>, shift: u32 },
 }
 
-/// A row in a chain of rows with different words.
+/// A row in the chain of a head. The chain has one row for each word.
 #[derive(Debug, Default)]
 struct Entry {
     word: AtomicU64,
@@ -71,14 +72,14 @@ impl Table {
         found + rows * size_of::<AtomicU32>()
     }
 
-    /// The greatest memory, for any words.
+    /// The greatest memory that a table of this many rows can need, whatever the words are.
     pub fn most_bytes(rows: usize) -> usize {
         let direct = (HEADS_A_ROW as usize + 1) * rows + FEW_HEADS as usize;
         Table::bytes(rows, None).max(direct * size_of::<AtomicU32>())
     }
 
-    /// Inserts rows; `first` is the number of the first one, counted from 0. `shared` says that other threads do so at
-    /// the same time.
+    /// Inserts rows. `first` is the number of the first one, counted from 0. `shared` says that other threads insert
+    /// rows at the same time.
     pub fn insert(&self, first: usize, words: &[u64], shared: bool) {
         let rows = (first as u32 + 1..).zip(words.iter().copied()).filter(|(_, word)| *word != NONE);
         let repeats = match (&self.finder, shared) {
@@ -121,7 +122,7 @@ impl Table {
             let (head, entry) = (&heads[place(word, shift)], &entries[row as usize - 1]);
             entry.word.store(word, Ordering::Relaxed);
             loop {
-                // Everything behind a row was written before the row was inserted.
+                // This load shows all entries behind the head as they were when the head was stored.
                 let before = head.load(Ordering::Acquire);
                 let same = found(entries, before, word);
                 if same != 0 {
@@ -154,7 +155,7 @@ impl Table {
         }
     }
 
-    /// No two rows have the same word.
+    /// Whether no two rows have the same word, once the table is complete.
     pub fn is_unique(&self) -> bool {
         self.links.is_empty()
     }
@@ -167,11 +168,11 @@ impl Table {
             let following = std::iter::successors(Some(row), |row| Some(self.next(*row)).filter(|next| *next != 0));
             following.skip(1).take(MOST_FOLLOWING).count()
         };
-        // On average, there are as many before the sampled row.
+        // Only the rows behind each sampled row were counted. On average there are as many before it.
         asked.clone().map(others).sum::<usize>() > MANY / 2 * asked.count()
     }
 
-    /// A row for each word, if there is one.
+    /// For each word, a row that has it, or 0.
     pub fn find(&self, words: &[u64], rows: &mut Vec<u32>) {
         rows.clear();
         match &self.finder {
@@ -189,7 +190,7 @@ impl Table {
         }
     }
 
-    /// Another row with the same word.
+    /// Another row with the same word, or 0.
     #[inline]
     pub fn next(&self, row: u32) -> u32 {
         self.links.get(row as usize - 1).map_or(0, |link| link.load(Ordering::Relaxed))
@@ -214,7 +215,7 @@ fn place(word: u64, shift: u32) -> usize {
     ((word ^ word >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
-/// The row with this word in a chain.
+/// The row with this word in a chain, or 0.
 #[inline]
 fn found(entries: &[Entry], mut row: u32, word: u64) -> u32 {
     while row != 0 {
@@ -227,12 +228,12 @@ fn found(entries: &[Entry], mut row: u32, word: u64) -> u32 {
     row
 }
 
-/// Replaces the row in a place, atomically.
+/// Puts a row into a place atomically, and returns the row that was there.
 fn exchanged(place: &AtomicU32, row: u32) -> u32 {
     place.swap(row, Ordering::Relaxed)
 }
 
-/// Replaces the row in a place that no other thread uses.
+/// Puts a row into a place that no other thread uses, and returns the row that was there.
 fn replaced(place: &AtomicU32, row: u32) -> u32 {
     let before = place.load(Ordering::Relaxed);
     place.store(row, Ordering::Relaxed);
@@ -316,7 +317,7 @@ mod tests {
                 assert_eq!(table.is_crowded(), crowded, "{words}");
             }
         }
-        // One word belongs to many rows among others, and each look-up of it finds all of them.
+        // One word has many rows, the other words have one row each. Each look-up of the first word finds all its rows.
         let mut table = Table::new(5000, None);
         table.insert(0, &(0..5000).map(|row| if row % 5 == 0 { 0 } else { row }).collect::<Vec<_>>(), false);
         table.complete();

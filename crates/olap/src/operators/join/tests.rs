@@ -1,5 +1,5 @@
-//! Joins that use the disk return the same as those in memory, and joins by limits return the same as a comparison of
-//! all pairs. The interpreter's tests check the latter.
+//! Joins that use the disk are compared with joins in memory, and joins by limits with joins that compare all pairs.
+//! The interpreter's tests show that the latter are right.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ fn column(id: u16) -> Expr {
     Expr::column(ColumnId(id))
 }
 
-/// Two tables of four columns, joined by some of these; with `less`, also by their last columns, one of which must be
-/// less.
+/// A join of two tables of four columns by the `keys` among these. With `less`, the last column of the first table must
+/// also be less than that of the second table.
 fn plan(kind: JoinKind, keys: &[u16], less: bool) -> Plan {
     let relation: Vec<RelationColumn> =
         COLUMNS.iter().zip(1..).map(|(ty, attnum)| RelationColumn { attnum, ty: *ty }).collect();
@@ -71,7 +71,7 @@ async fn little_memory_gives_the_same_rows() {
     }
 }
 
-/// The same rows, but one in this many has the same key as all such rows.
+/// Random rows with other keys: one row in this many has the key 7, and all others have different keys.
 #[derive(Debug)]
 struct Skewed(Made, usize);
 
@@ -137,7 +137,7 @@ async fn memory_is_kept_to() {
     let plan = totals(&[0, 2]);
     let views = [view(40, 60, 1 << 40), view(40, 60, 1 << 40)];
     let expected = in_memory(&plan, &views).await;
-    // About 30 MB on each side.
+    // Each side has about 30 MB.
     let little = runtime(2, 24 << 20, Some((1 << 30, 8 << 20, 1 << 20)));
     assert!(rows(&run(&little, &plan, &views).await.unwrap()) == expected);
     assert!(little.spilled_bytes() > 40 << 20, "{}", little.spilled_bytes());
@@ -209,7 +209,7 @@ async fn joins_within_joins_put_rows_on_disk() {
 /// Two columns, and the comparison between them.
 type Compared = (u16, u16, CmpOp);
 
-/// `a` is below `b`; with `all_pairs`, in a form by which no partner can be looked up.
+/// `a op b`; with `all_pairs`, in a negated form by which no partner can be looked up.
 fn below(a: Expr, b: Expr, op: CmpOp, all_pairs: bool) -> Expr {
     let op = match (op, all_pairs) {
         (CmpOp::Lt, true) => CmpOp::Ge,
@@ -235,7 +235,7 @@ async fn limits_give_the_rows_that_all_pairs_give() {
     for (seed, kind) in (60..).zip(KINDS).filter(|(_, kind)| *kind != JoinKind::Full) {
         for limits in limits {
             for (left, right) in [(1, 2), (2, 1), (0, 1), (1, 0)] {
-                // Many rows have the same key.
+                // Where there is an equality, many rows share their key.
                 let values = if limits.iter().any(|(.., op)| *op == CmpOp::Eq) { 100 } else { 3000 };
                 let views = [view(seed, left, values), view(seed + 100, right, values)];
                 let told = async |all_pairs, runtime: Runtime| {
@@ -269,8 +269,8 @@ async fn limits_give_the_rows_that_all_pairs_give() {
     }
 }
 
-/// For each row of the first table, its first partners in the second one, by a value that is compared with one of its
-/// own.
+/// For each row of the first table, its first partners in the second one, in the order of column `by`, which one of the
+/// conditions compares.
 fn nearest(
     conditions: &[(u16, u16, CmpOp)],
     by: u16,

@@ -1,11 +1,11 @@
 //! Join keys as words of 64 bits.
 //!
 //! ```text
-//!   integers whose ranges on the build side have room in a word together
+//!   integers whose ranges on the build side fit together into a word
 //!
-//!        (a - least a) + (b - least b) * span of a + ...      equal keys have equal words, and no others
+//!        (a - least a) + (b - least b) * span of a + ...      only equal keys have equal words
 //!
-//!   all other keys: a hash                                   others may have it, too: who finds it compares the keys
+//!   all other keys: a hash                                   different keys may have equal words: keys are compared
 //! ```
 
 use arrow_array::cast::AsArray;
@@ -52,7 +52,7 @@ impl Bounds {
     }
 }
 
-/// Values that represent themselves. Floats are canonical in keys, so that equal ones have equal bits.
+/// Values that become integers without a loss. Floats are canonical in keys, so that equal ones have equal bits.
 trait Integer: Copy {
     fn integer(self) -> i64;
 }
@@ -99,7 +99,7 @@ pub enum Packing {
     Hashed,
 }
 
-/// The part of one key in a word.
+/// The contribution of one key to a word.
 #[derive(Clone, Copy, Debug)]
 pub struct Digit {
     low: i64,
