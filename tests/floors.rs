@@ -48,6 +48,32 @@ const HOUSES: &[House] = &[
     House { folder: "crates/plan/src", floors: &[&["values"], &["base"], &["functions"], &["algebra"], &["words"]] },
     House { folder: "crates/snapmem/src", floors: &[&["memory"], &["mechanisms"], &["mechanism"], &["extents"]] },
     House {
+        folder: "src",
+        floors: &[
+            &["pg", "settings", "verifying"],
+            &["client", "layout", "note", "reason"],
+            &["shared", "spec"],
+            &["load", "planner"],
+            &["api", "capture", "scan"],
+        ],
+    },
+    House {
+        folder: "src/pg",
+        floors: &[
+            &["changes", "error", "hooks", "memory", "plain", "rights", "symbols", "tag"],
+            &["compat", "make", "snapshot", "transaction", "walk"],
+            &["attempt", "descriptor", "record", "tree", "wait", "wal", "zone"],
+            &["catalog", "process", "utility"],
+            &["session", "types"],
+            &["collation", "relation", "tuple"],
+            &["decoding", "place", "planning", "primary_key", "rows"],
+            &["child", "delivery", "tuple_store"],
+            &["explain", "statement"],
+            &["scan_node"],
+            &["run"],
+        ],
+    },
+    House {
         folder: "src/planner",
         floors: &[&["words"], &["rewrite"], &["translate"], &["tree"], &["route"], &["hook"]],
     },

@@ -12,7 +12,7 @@ use crate::layout;
 use crate::load;
 use crate::pg::catalog::{self, relation_name};
 use crate::pg::relation::{self, Lock, OpenRelation, has_children};
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Node, Ref};
 use crate::pg::utility::{self, Watcher};
 use crate::pg::{session, transaction};
 use crate::shared;
@@ -50,24 +50,23 @@ pub fn forget(whole: pg_sys::Oid) -> bool {
 }
 
 fn makes_parts(statement: Node<'_>) -> bool {
-    // SAFETY: the caller's statement.
-    let tree = unsafe { Tree::new() };
     if let Some(create) = statement.cast::<pg_sys::CreateStmt>() {
         !create.inhRelations.is_null()
     } else if let Some(alter) = statement.cast::<pg_sys::AlterTableStmt>() {
-        tree.list_of::<pg_sys::AlterTableCmd>(alter.cmds).any(|command| added(tree, command).is_some())
+        alter.cmds().iter().any(|command| added(alter, command).is_some())
     } else {
         false
     }
 }
 
-/// The partition that a command attaches; null if the command makes the altered table a child.
-fn added(tree: Tree<'_>, command: &pg_sys::AlterTableCmd) -> Option<*mut pg_sys::RangeVar> {
+/// The partition that a command attaches, or the altered table if the command makes that a child.
+fn added<'a>(
+    alter: Ref<'a, pg_sys::AlterTableStmt>,
+    command: Ref<'a, pg_sys::AlterTableCmd>,
+) -> Option<Ref<'a, pg_sys::RangeVar>> {
     match command.subtype {
-        pg_sys::AlterTableType::AT_AttachPartition => {
-            tree.node(command.def)?.cast::<pg_sys::PartitionCmd>().map(|partition| partition.name)
-        }
-        pg_sys::AlterTableType::AT_AddInherit => Some(std::ptr::null_mut()),
+        pg_sys::AlterTableType::AT_AttachPartition => command.def()?.cast::<pg_sys::PartitionCmd>()?.name(),
+        pg_sys::AlterTableType::AT_AddInherit => Some(alter.relation()),
         _ => None,
     }
 }
@@ -75,14 +74,12 @@ fn added(tree: Tree<'_>, command: &pg_sys::AlterTableCmd) -> Option<*mut pg_sys:
 #[pg_guard]
 unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
     // SAFETY: the caller's statement, which has run.
-    let tree = unsafe { Tree::new() };
-    let statement = tree.required(statement);
+    let statement = unsafe { Node::new(statement) };
     let mut names = Vec::new();
     if let Some(create) = statement.cast::<pg_sys::CreateStmt>() {
-        names.push(create.relation);
+        names.push(create.relation());
     } else if let Some(alter) = statement.cast::<pg_sys::AlterTableStmt>() {
-        let added = tree.list_of::<pg_sys::AlterTableCmd>(alter.cmds).filter_map(|command| added(tree, command));
-        names.extend(added.map(|name| if name.is_null() { alter.relation } else { name }));
+        names.extend(alter.cmds().iter().filter_map(|command| added(alter, command)));
     }
     if !session::in_transaction() {
         return;
@@ -90,8 +87,7 @@ unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
     // The extension's tables may belong to an older version.
     let Some(parents) = load::parents_oid() else { return };
     transaction::see_own_changes();
-    // SAFETY: names of the statement.
-    let relids = names.into_iter().filter_map(|name| unsafe { relation::named(name) });
+    let relids = names.into_iter().filter_map(relation::named);
     relids.filter(|relid| is_wanted(*relid, parents)).for_each(mirror_part);
 }
 

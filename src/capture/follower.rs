@@ -225,7 +225,8 @@ impl Follow for Follower {
             return self.list_change(change);
         }
         let scratch = self.scratch;
-        if let Err(void) = scratch.with(|| self.row_change(change)) {
+        // SAFETY: a row's values are written to the ring, in memory of Rust's.
+        if let Err(void) = unsafe { scratch.with(|| self.row_change(change)) } {
             self.transaction.void.insert(change.relation.oid().to_u32(), void);
         }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use crate::load;
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{List, Node, Ref};
 use crate::pg::utility::{self, Watcher};
 use crate::pg::{catalog, compat, memory, process, session};
 use crate::shared::{self, DatabaseState};
@@ -51,23 +51,22 @@ fn concerns_databases(statement: Node<'_>) -> bool {
 #[pg_guard]
 unsafe extern "C-unwind" fn make_way(statement: *mut pg_sys::Node) {
     // SAFETY: the caller's statement, which nobody changes before it runs.
-    let tree = unsafe { Tree::new() };
-    if let Some(database) = database_in_the_way(tree, tree.required(statement)) {
+    if let Some(database) = database_in_the_way(unsafe { Node::new(statement) }) {
         suspend(database);
     }
 }
 
 /// The database that the statement needs for itself, if it has a worker of ours and the user has the permission for the
 /// statement.
-fn database_in_the_way(tree: Tree<'_>, statement: Node<'_>) -> Option<pg_sys::Oid> {
+fn database_in_the_way(statement: Node<'_>) -> Option<pg_sys::Oid> {
     let name = if let Some(drop) = statement.cast::<pg_sys::DropdbStmt>() {
-        tree.name(drop.dbname)
+        drop.dbname()
     } else if let Some(rename) = statement.cast::<pg_sys::RenameStmt>() {
-        tree.name(rename.subname).filter(|_| rename.renameType == pg_sys::ObjectType::OBJECT_DATABASE)
+        rename.subname().filter(|_| rename.renameType == pg_sys::ObjectType::OBJECT_DATABASE)
     } else if let Some(alter) = statement.cast::<pg_sys::AlterDatabaseStmt>() {
-        option(tree, alter.options, c"tablespace").and(tree.name(alter.dbname))
+        option(alter.options(), c"tablespace").and(alter.dbname())
     } else if let Some(create) = statement.cast::<pg_sys::CreatedbStmt>() {
-        option(tree, create.options, c"template").map_or(Some(c"template1"), |template| tree.option_value(template))
+        option(create.options(), c"template").map_or(Some(c"template1"), Ref::value)
     } else {
         None
     }?;
@@ -87,8 +86,8 @@ fn database_in_the_way(tree: Tree<'_>, statement: Node<'_>) -> Option<pg_sys::Oi
     allowed.then_some(database)
 }
 
-fn option<'a>(tree: Tree<'a>, options: *mut pg_sys::List, name: &CStr) -> Option<&'a pg_sys::DefElem> {
-    tree.list_of::<pg_sys::DefElem>(options).find(|element| tree.name(element.defname) == Some(name))
+fn option<'a>(options: List<'a, pg_sys::DefElem>, name: &CStr) -> Option<Ref<'a, pg_sys::DefElem>> {
+    options.iter().find(|element| element.defname() == Some(name))
 }
 
 /// Stops the database's worker, and keeps the launcher from starting another until the statement has ended.

@@ -132,7 +132,9 @@ fn send_rows(
         let tuple = rows.next();
         let at_end = tuple.is_none();
         if let Some(tuple) = tuple {
-            scratch.with(|| encoder.row(tuple, OnDisk::Fetch, &mut chunk)).map_err(|TooWide| Failure::TooWide)?;
+            // SAFETY: a row's values are copied into the chunk.
+            let encoded = unsafe { scratch.with(|| encoder.row(tuple, OnDisk::Fetch, &mut chunk)) };
+            encoded.map_err(|TooWide| Failure::TooWide)?;
             sent += 1;
         }
         if chunk.len() >= CHUNK_BYTES || at_end && !chunk.is_empty() {

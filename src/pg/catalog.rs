@@ -5,7 +5,6 @@ use std::ffi::{CStr, CString, c_char};
 use pgrx::prelude::*;
 
 use super::compat;
-use super::tree::Tree;
 
 macro_rules! by_name {
     ($($name:ident => $function:ident),* $(,)?) => {
@@ -74,18 +73,20 @@ pub fn type_with_modifier(oid: pg_sys::Oid, modifier: i32) -> String {
 /// The name of a column, quoted as SQL needs it.
 pub fn column_name(relid: pg_sys::Oid, attnum: i16) -> String {
     // SAFETY: a C string comes back, or null where there is no such column.
-    let name = unsafe { pg_sys::get_attname(relid, attnum, true) };
-    if name.is_null() { attnum.to_string() } else { quoted_text(name) }
+    unsafe {
+        let name = pg_sys::get_attname(relid, attnum, true);
+        if name.is_null() { attnum.to_string() } else { quoted_text(CStr::from_ptr(name)) }
+    }
 }
 
 /// A name, quoted as SQL needs it.
 pub fn quoted_name(name: &str) -> String {
-    CString::new(name).map_or_else(|_| name.to_owned(), |name| quoted_text(name.as_ptr()))
+    CString::new(name).map_or_else(|_| name.to_owned(), |name| quoted_text(&name))
 }
 
-fn quoted_text(name: *const c_char) -> String {
-    // SAFETY: the callers' C strings; one comes back.
-    unsafe { text(pg_sys::quote_identifier(name)) }.unwrap_or_default()
+fn quoted_text(name: &CStr) -> String {
+    // SAFETY: a C string comes back.
+    unsafe { text(pg_sys::quote_identifier(name.as_ptr())) }.unwrap_or_default()
 }
 
 pub fn database_name(database: pg_sys::Oid) -> Option<String> {
@@ -145,7 +146,7 @@ pub fn text_of(name: &pg_sys::NameData) -> String {
 
 /// A name, quoted as SQL needs it.
 pub fn quoted(name: &pg_sys::NameData) -> String {
-    quoted_text(name.data.as_ptr())
+    quoted_name(&text_of(name))
 }
 
 /// A C string of the server as text for people to read.
@@ -324,8 +325,9 @@ pub fn is_deterministic(collation: pg_sys::Oid) -> bool {
 pub fn meanings_of_operator(operator: pg_sys::Oid) -> Vec<(pg_sys::Oid, u32)> {
     // SAFETY: a catalog look-up; the list is new, and its elements are of that type.
     unsafe {
-        let meanings = Tree::new().pointers(compat::meanings_of_operator(operator));
-        let meanings = meanings.map(|meaning| &*meaning.cast::<compat::MeaningOfOperator>());
+        let meanings = compat::meanings_of_operator(operator);
+        let meaning = |at| &*pg_sys::list_nth(meanings, at).cast::<compat::MeaningOfOperator>();
+        let meanings = (0..pg_sys::list_length(meanings)).map(meaning);
         meanings.map(|meaning| (meaning.opfamily_id, compat::strategy(meaning))).collect()
     }
 }

@@ -8,6 +8,7 @@ use super::compat;
 use super::make;
 use super::memory::in_context;
 use super::place::{Flags, Place, Slot};
+use super::tree::Ref;
 
 /// A plan node below one of ours.
 pub struct Child {
@@ -50,13 +51,13 @@ impl<'a> Place<'a> {
         let estate = self.scan().ps.state;
         // SAFETY: a started node of this query, which has its plan.
         unsafe {
-            let targets = (*(*child.state).plan).targetlist;
-            if !self.tree().list_of::<pg_sys::TargetEntry>(targets).any(|entry| entry.resjunk) {
+            let targets = Ref::new((*child.state).plan).targetlist();
+            if !targets.iter().any(|entry| entry.resjunk) {
                 return;
             }
             child.junk_filter = in_context(self.estate().es_query_cxt, || {
                 let slot = pg_sys::ExecInitExtraTupleSlot(estate, ptr::null_mut(), &raw const pg_sys::TTSOpsVirtual);
-                pg_sys::ExecInitJunkFilter(targets, slot)
+                pg_sys::ExecInitJunkFilter(targets.as_ptr(), slot)
             });
         }
     }

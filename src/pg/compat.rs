@@ -6,9 +6,8 @@ use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 #[cfg(feature = "pg15")]
-use super::session::variable;
+use super::plain::variable;
 use super::symbols;
-use super::tree::Tree;
 
 /// The old and the new row of an insert, update or delete, as decoding passes them to its callback.
 ///
@@ -346,13 +345,15 @@ pub unsafe fn without_checks(query: &mut pg_sys::Query, original: &pg_sys::Query
 /// `query` is valid, and the entry is one of its own.
 pub unsafe fn with_permissions_of(
     query: &pg_sys::Query,
-    entry: &pg_sys::RangeTblEntry,
+    entry: *mut pg_sys::RangeTblEntry,
     own: &mut pg_sys::RangeTblEntry,
     permissions: &mut *mut pg_sys::List,
 ) {
     #[cfg(feature = "pg15")]
     {
         let _ = (query, permissions);
+        // SAFETY: by the caller's promise.
+        let entry = unsafe { &*entry };
         (own.requiredPerms, own.checkAsUser) = (entry.requiredPerms, entry.checkAsUser);
         (own.selectedCols, own.insertedCols) = (entry.selectedCols, entry.insertedCols);
         (own.updatedCols, own.extraUpdatedCols) = (entry.updatedCols, entry.extraUpdatedCols);
@@ -360,8 +361,8 @@ pub unsafe fn with_permissions_of(
     // SAFETY: by the caller's promise; the number of the entry says which element of the query's list belongs to it.
     #[cfg(not(feature = "pg15"))]
     unsafe {
-        if entry.perminfoindex != 0 {
-            let asked = pg_sys::getRTEPermissionInfo(query.rteperminfos, std::ptr::from_ref(entry).cast_mut());
+        if (*entry).perminfoindex != 0 {
+            let asked = pg_sys::getRTEPermissionInfo(query.rteperminfos, entry);
             *permissions = pg_sys::lappend(*permissions, asked.cast());
             own.perminfoindex = pg_sys::list_length(*permissions) as pg_sys::Index;
         }
@@ -395,10 +396,16 @@ pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys
 }
 
 /// Removes all permission checks of a finished statement. The function owns nothing, so errors may jump over it.
-pub(super) fn without_rights(statement: &mut pg_sys::PlannedStmt) {
-    // SAFETY: the range table of a finished statement that the caller owns, and its entries.
+///
+/// # Safety
+///
+/// A finished statement that the caller owns.
+pub(super) unsafe fn without_rights(statement: *mut pg_sys::PlannedStmt) {
+    // SAFETY: by the caller's promise; the range table is a part of the statement, and so are its entries.
     unsafe {
-        for entry in Tree::new().pointers(statement.rtable).map(|entry| entry.cast::<pg_sys::RangeTblEntry>()) {
+        let entries = (*statement).rtable;
+        for at in 0..pg_sys::list_length(entries) {
+            let entry = pg_sys::list_nth(entries, at).cast::<pg_sys::RangeTblEntry>();
             #[cfg(feature = "pg15")]
             {
                 (*entry).requiredPerms = 0;
@@ -408,8 +415,8 @@ pub(super) fn without_rights(statement: &mut pg_sys::PlannedStmt) {
                 (*entry).perminfoindex = 0;
             }
         }
+        set_permissions(&mut *statement, std::ptr::null_mut());
     }
-    set_permissions(statement, std::ptr::null_mut());
 }
 
 /// Sets the permissions that the entries of a statement ask for.
@@ -423,10 +430,14 @@ pub fn set_permissions(statement: &mut pg_sys::PlannedStmt, permissions: *mut pg
 }
 
 /// Says that a statement always reads its entry `number`, from 1, even if pruning at its start finds it superfluous.
-pub fn is_always_read(statement: &mut pg_sys::PlannedStmt, number: usize) {
+///
+/// # Safety
+///
+/// A finished statement that the caller owns.
+pub unsafe fn is_always_read(statement: &mut pg_sys::PlannedStmt, number: usize) {
     #[cfg(not(feature = "pg18"))]
     let _ = (statement, number);
-    // SAFETY: a set of the statement, which the caller may change.
+    // SAFETY: a set of the statement, by the caller's promise.
     #[cfg(feature = "pg18")]
     unsafe {
         statement.unprunableRelids = pg_sys::bms_add_member(statement.unprunableRelids, number as i32);

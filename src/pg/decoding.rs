@@ -208,10 +208,10 @@ impl<F: Follow> Decoder<F> {
         let start = Instant::now();
         let mut records = 0u32;
         let memory = self.memory;
-        // Decoding may leave another memory context current; nothing of the batch is used afterwards.
-        let outcome = memory.with(|| {
+        let batch = || {
             loop {
                 match self.read_record() {
+                    // Decoding may leave another memory context current.
                     Next::Record if self.is_wanted() => memory.run(|| self.decode_record()),
                     Next::Record => {}
                     Next::Nothing => return Advance::CaughtUp,
@@ -223,7 +223,9 @@ impl<F: Follow> Decoder<F> {
                 }
                 pgrx::check_for_interrupts!();
             }
-        });
+        };
+        // SAFETY: nothing of the batch is used afterwards.
+        let outcome = unsafe { memory.with(batch) };
         if outcome == Advance::CaughtUp {
             self.exhausted = flushed;
         }

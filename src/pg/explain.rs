@@ -67,7 +67,7 @@ impl Explain<'_> {
     pub fn group(&self, label: &CStr, inner: impl FnOnce()) {
         self.line("", &format!("{}:", label.to_string_lossy()));
         self.indent(1);
-        self.grouped(label.as_ptr(), true, inner);
+        self.grouped(Some(label), true, inner);
         self.indent(-1);
     }
 
@@ -75,18 +75,19 @@ impl Explain<'_> {
     pub fn node(&self, heading: &str, inner: impl FnOnce()) {
         self.line("->  ", heading);
         self.indent(3);
-        self.grouped(std::ptr::null(), true, inner);
+        self.grouped(None, true, inner);
         self.indent(-3);
     }
 
     /// Shows the child nodes of a node.
     pub fn nodes(&self, inner: impl FnOnce()) {
-        self.grouped(c"Plans".as_ptr(), false, inner);
+        self.grouped(Some(c"Plans"), false, inner);
     }
 
     /// Opens a group, fills it, and closes it. The text format shows the content only.
-    fn grouped(&self, label: *const std::ffi::c_char, labeled: bool, inner: impl FnOnce()) {
-        let kind = if label.is_null() { c"Plan".as_ptr() } else { label };
+    fn grouped(&self, label: Option<&CStr>, labeled: bool, inner: impl FnOnce()) {
+        let kind = label.unwrap_or(c"Plan").as_ptr();
+        let label = label.map_or(std::ptr::null(), CStr::as_ptr);
         // SAFETY: C strings, or no label.
         unsafe { pg_sys::ExplainOpenGroup(kind, label, labeled, self.state) };
         inner();

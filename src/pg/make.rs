@@ -7,7 +7,22 @@ use std::mem;
 
 use pgrx::prelude::*;
 
-use super::tree::{Shape, Tagged};
+use super::tag::Tagged;
+
+/// The type of an expression's values.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Shape {
+    pub ty: pg_sys::Oid,
+    pub modifier: i32,
+    pub collation: pg_sys::Oid,
+}
+
+impl Shape {
+    /// Values of any length, without a collation.
+    pub fn of(ty: pg_sys::Oid) -> Shape {
+        Shape { ty, modifier: -1, collation: pg_sys::InvalidOid }
+    }
+}
 
 /// A node with all fields zero.
 pub fn blank<T: Tagged>() -> T {

@@ -92,8 +92,11 @@ impl Scratch {
         Scratch(unsafe { pg_sys::AllocSetContextCreateInternal(context, name.as_ptr(), least, first, most) })
     }
 
-    pub(super) fn delete(self) {
-        // SAFETY: alive, and nobody uses it any more.
+    /// # Safety
+    ///
+    /// The context is alive, and nobody uses it or its contents any more.
+    pub(super) unsafe fn delete(self) {
+        // SAFETY: by the caller's promise.
         unsafe { pg_sys::MemoryContextDelete(self.0) };
     }
 
@@ -104,9 +107,13 @@ impl Scratch {
     }
 
     /// Runs `f` with this as the current context, and then empties it.
-    pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
+    ///
+    /// # Safety
+    ///
+    /// Nothing that `f` makes in the current context is used afterwards.
+    pub unsafe fn with<R>(&self, f: impl FnOnce() -> R) -> R {
         let result = self.run(f);
-        // SAFETY: the result of `f` does not lie in the context, or `f` would have to be unsafe.
+        // SAFETY: by the caller's promise.
         unsafe { pg_sys::MemoryContextReset(self.0) };
         result
     }

@@ -7,7 +7,7 @@
 //! - `relation`, `primary_key`, `descriptor`, `rows`, `rights`: tables, their rows, and who may read them
 //! - `types`, `tuple`: values of all types, in and out; rows for the change stream
 //! - `zone`: time zones and intervals
-//! - `tree`, `walk`, `make`: nodes of parser and planner
+//! - `tree`, `walk`, `make`, `tag`: nodes of parser and planner
 //! - `statement`, `planning`: statements of ours, and plans by way of all hooks
 //! - `place`, `child`, `scan_node`, `explain`, `tuple_store`: custom scans
 //! - `delivery`, `run`: rows on their way to the client
@@ -16,7 +16,7 @@
 //! - `memory`, `error`, `hooks`, `utility`: memory contexts, errors with code and hint, hooks
 //! - `changes`: changes of the catalog, which empty what is remembered
 //! - `compat`: differences between PostgreSQL's versions
-//! - `symbols`: functions of the server that pgrx does not offer as they are needed
+//! - `symbols`: functions of the server that pgrx does not offer as they are needed; `plain`: its variables
 //!
 //! Functions here that are not `unsafe` are sound for every caller on the main thread of a server process, in a
 //! transaction where that is stated. The server's errors come as panics of pgrx, unless documented otherwise.
@@ -36,6 +36,7 @@ pub mod hooks;
 pub mod make;
 pub mod memory;
 pub mod place;
+mod plain;
 pub mod planning;
 pub mod primary_key;
 pub mod process;
@@ -49,6 +50,7 @@ pub mod session;
 pub mod snapshot;
 pub mod statement;
 pub mod symbols;
+mod tag;
 pub mod transaction;
 pub mod tree;
 pub mod tuple;

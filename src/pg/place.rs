@@ -11,7 +11,7 @@ use protocol::Snapshot;
 
 use super::memory::in_context;
 use super::relation::{self, Lock, OpenRelation};
-use super::tree::{Node, Tree};
+use super::tree::{List, Node, Ref};
 use super::{compat, snapshot};
 
 /// The flags that the executor is started with.
@@ -90,18 +90,25 @@ impl<'a> Place<'a> {
         unsafe { &*self.scan().ps.state }
     }
 
-    fn plan(self) -> &'a pg_sys::CustomScan {
-        self.tree().required(self.scan().ps.plan).cast().expect("the plan of a custom scan")
+    fn plan(self) -> Ref<'a, pg_sys::CustomScan> {
+        // SAFETY: the plan of a custom scan, which stays as it is while the query runs.
+        unsafe { Ref::new(self.scan().ps.plan.cast()) }
+    }
+
+    /// The relations and other rows that the query reads, as its plan lists them.
+    fn range_table(self) -> List<'a, pg_sys::RangeTblEntry> {
+        // SAFETY: stays as it is while the query runs.
+        unsafe { List::new(self.estate().es_range_table) }
     }
 
     /// The planner's message to the node (`custom_private`).
     pub fn private(self) -> impl ExactSizeIterator<Item = Node<'a>> {
-        self.tree().list(self.plan().custom_private)
+        self.plan().custom_private().iter()
     }
 
     /// The plans below it.
     pub(super) fn plans(self) -> impl ExactSizeIterator<Item = Node<'a>> {
-        self.tree().list(self.plan().custom_plans)
+        self.plan().custom_plans().iter()
     }
 
     pub fn plan_count(self) -> usize {
@@ -110,12 +117,7 @@ impl<'a> Place<'a> {
 
     /// The expressions that it evaluates itself.
     pub fn expressions(self) -> impl ExactSizeIterator<Item = Node<'a>> {
-        self.tree().list(self.plan().custom_exprs)
-    }
-
-    pub(super) fn tree(self) -> Tree<'a> {
-        // SAFETY: used for plans of the query alone.
-        unsafe { Tree::new() }
+        self.plan().custom_exprs().iter()
     }
 
     /// The query's snapshot; `None` if [`snapshot::from_pg`] cannot describe it.
@@ -136,10 +138,10 @@ impl<'a> Place<'a> {
 
     /// A relation of the query. The executor opens it once, and closes it when the query ends, after an error too.
     pub fn relation(self, relid: pg_sys::Oid) -> Option<ManuallyDrop<OpenRelation>> {
-        let is_it = |e: &pg_sys::RangeTblEntry| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid;
-        // SAFETY: the range table stays as it is while the query runs, and its locks are held.
+        let is_it = |e: Ref<'_, pg_sys::RangeTblEntry>| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid;
+        let position = self.range_table().iter().position(is_it)?;
+        // SAFETY: a relation of the query, whose locks are held.
         unsafe {
-            let position = Tree::new().list_of(self.estate().es_range_table).position(is_it)?;
             let relation = compat::range_table_relation(self.scan().ps.state, position as pg_sys::Index + 1);
             Some(OpenRelation::borrowed(relation))
         }
@@ -148,9 +150,7 @@ impl<'a> Place<'a> {
     /// Whether the transaction may have written to a relation of the query, or to one of its partitions or children.
     pub fn may_have_written(self) -> bool {
         let is_locked = |relid| OpenRelation::try_locked(relid).is_some_and(|open| open.is_locked_by_me(Lock::Write));
-        // SAFETY: as for `relation`.
-        let mut entries = unsafe { Tree::new().list_of::<pg_sys::RangeTblEntry>(self.estate().es_range_table) };
-        entries.any(|entry| match entry.rtekind == pg_sys::RTEKind::RTE_RELATION {
+        self.range_table().iter().any(|entry| match entry.rtekind == pg_sys::RTEKind::RTE_RELATION {
             true if entry.inh => relation::family(entry.relid, Lock::None).into_iter().any(is_locked),
             true => is_locked(entry.relid),
             false => false,
@@ -160,15 +160,12 @@ impl<'a> Place<'a> {
     /// Holds all relations of the query open until it ends, as a plan that reads them would. DDL of this session cannot
     /// change them before.
     pub fn hold_all_relations(self) {
-        let is_held = |entry: &pg_sys::RangeTblEntry| {
+        let is_held = |entry: &Ref<'_, pg_sys::RangeTblEntry>| {
             entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW
         };
-        // SAFETY: as for `relation`.
-        unsafe {
-            let entries = Tree::new().list_of(self.estate().es_range_table);
-            for (number, _) in (1..).zip(entries).filter(|(_, entry)| is_held(entry)) {
-                compat::range_table_relation(self.scan().ps.state, number);
-            }
+        for (number, _) in (1..).zip(self.range_table()).filter(|(_, entry)| is_held(entry)) {
+            // SAFETY: as for `relation`.
+            unsafe { compat::range_table_relation(self.scan().ps.state, number) };
         }
     }
 

@@ -12,13 +12,13 @@ use std::ffi::c_char;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
-use super::catalog::text_of;
-use super::changes;
+use super::catalog::{text, text_of};
+use super::changes::{self, Cache};
 use super::hooks;
 use super::make;
 use super::relation::OpenRelation;
 use super::symbols::{self, Planner};
-use super::tree::Tree;
+use super::tree::Ref;
 
 /// A planning option beside the server's own: the query is to be planned for the heap. Neither the server nor other
 /// extensions use this bit, and they pass on the options that they get.
@@ -89,16 +89,18 @@ pub fn read_elsewhere(table: &OpenRelation) -> Option<String> {
     if !others_plan() || FROM_HEAP.with_borrow(|known| known.contains(&relid.to_u32())) {
         return None;
     }
-    let before = changes::count();
+    let before = changes::count(&CACHE);
     let reader = other_reader(table);
-    if reader.is_none() && changes::count() == before {
+    if reader.is_none() && changes::count(&CACHE) == before {
         FROM_HEAP.with_borrow_mut(|known| known.insert(relid.to_u32()));
     }
     reader
 }
 
+static CACHE: Cache = Cache { relation: forget, operators: || {} };
+
 /// Forgets a relation that has changed; without an oid, all of them.
-pub(super) fn forget(relid: pg_sys::Oid) {
+fn forget(relid: pg_sys::Oid) {
     FROM_HEAP.with_borrow_mut(|known| match relid {
         pg_sys::InvalidOid => known.clear(),
         _ => _ = known.remove(&relid.to_u32()),
@@ -119,11 +121,9 @@ fn other_reader(table: &OpenRelation) -> Option<String> {
     unsafe {
         let query = rows_of(table);
         let none = std::ptr::null_mut();
-        let statement = &*pg_guard_ffi_boundary(|| part(query, c"".as_ptr(), 0, none));
-        let tree = Tree::new();
-        let top = tree.required(statement.planTree);
-        let mut entries = tree.list_of::<pg_sys::RangeTblEntry>(statement.rtable);
-        match top.tag() {
+        let statement = Ref::new(pg_guard_ffi_boundary(|| part(query, c"".as_ptr(), 0, none)));
+        let (top, mut entries) = (statement.planTree(), statement.rtable().iter());
+        match top.type_ {
             pg_sys::NodeTag::T_SeqScan | pg_sys::NodeTag::T_IndexScan | pg_sys::NodeTag::T_IndexOnlyScan => {
                 // Each of them begins with it.
                 let number = (*top.as_ptr::<pg_sys::Scan>()).scanrelid as usize;
@@ -131,11 +131,11 @@ fn other_reader(table: &OpenRelation) -> Option<String> {
                 (!is_it).then(|| "another extension reads another table in its place".into())
             }
             // TimescaleDB knows that the table which its chunks inherit from has none.
-            pg_sys::NodeTag::T_Result if (*statement.planTree).lefttree.is_null() && table.has_no_pages() => None,
+            pg_sys::NodeTag::T_Result if top.lefttree.is_null() && table.has_no_pages() => None,
             pg_sys::NodeTag::T_CustomScan => {
                 let methods = (*top.as_ptr::<pg_sys::CustomScan>()).methods;
-                let name = tree.name((*methods).CustomName.cast_mut()).unwrap_or_default();
-                Some(format!("another extension reads it by Custom Scan ({})", name.to_string_lossy()))
+                let name = text((*methods).CustomName).unwrap_or_default();
+                Some(format!("another extension reads it by Custom Scan ({name})"))
             }
             _ => Some("another extension reads it in a way of its own".into()),
         }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use pgrx::prelude::*;
 
 use super::catalog;
-use super::changes;
+use super::changes::{self, Cache};
 use super::relation::{KeyColumn, OpenRelation};
 
 /// A key with more columns is not cached: the table then counts as one without a key.
@@ -53,14 +53,14 @@ impl PrimaryKey {
         if known.relid == relid {
             return known;
         }
-        let before = changes::count();
+        let before = changes::count(&CACHE);
         let mut key = PrimaryKey { relid, ..NO_KEY };
         let found = OpenRelation::locked(relid).primary_key();
         if found.len() <= MAX_COLUMNS {
             key.columns[..found.len()].copy_from_slice(&found);
             key.length = found.len();
         }
-        if changes::count() == before {
+        if changes::count(&CACHE) == before {
             slot.set(key);
         }
         key
@@ -78,22 +78,24 @@ pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     if (known.operator, known.family) == (operator, family) {
         return known.is_one;
     }
-    let before = changes::count();
+    let before = changes::count(&CACHE);
     let is_one = catalog::is_equality(operator, family);
-    if changes::count() == before {
+    if changes::count(&CACHE) == before {
         slot.set(Equality { operator, family, is_one });
     }
     is_one
 }
 
+static CACHE: Cache = Cache { relation: forget, operators: forget_equalities };
+
 /// Forgets the key of a relation; without an oid, all keys.
-pub(super) fn forget(relid: pg_sys::Oid) {
+fn forget(relid: pg_sys::Oid) {
     match relid {
         pg_sys::InvalidOid => REMEMBERED.keys.iter().for_each(|slot| slot.set(NO_KEY)),
         _ => REMEMBERED.keys[relid.to_u32() as usize % SLOTS].set(NO_KEY),
     }
 }
 
-pub(super) fn forget_equalities() {
+fn forget_equalities() {
     REMEMBERED.equalities.iter().for_each(|slot| slot.set(NO_EQUALITY));
 }

@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use super::catalog::{self, text_of};
 use super::descriptor::Descriptor;
-use super::tree::{Node, Tree};
+use super::tree::{List, Node, Ref};
 use super::{compat, make, session, symbols};
 
 /// Locks on relations, named by the actions that they allow. They are taken in a transaction, whose end releases them.
@@ -322,7 +322,7 @@ fn inheritors(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     unsafe {
         let parents = std::ptr::null_mut();
         let found = pg_guard_ffi_boundary(|| symbols::find_all_inheritors(relation, lock.mode(), parents));
-        Tree::new().oids(found).collect()
+        List::<pg_sys::Oid>::new(found).iter().collect()
     }
 }
 
@@ -403,14 +403,11 @@ fn parents(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
 }
 
 /// The relation with a name, if it exists. Needs a transaction.
-///
-/// # Safety
-///
-/// `name` is a valid name.
-pub unsafe fn named(name: *const pg_sys::RangeVar) -> Option<pg_sys::Oid> {
+pub fn named(name: Ref<'_, pg_sys::RangeVar>) -> Option<pg_sys::Oid> {
     let (lock, missing_ok) = (Lock::None.mode(), pg_sys::RVROption::RVR_MISSING_OK);
-    // SAFETY: by the caller's promise.
-    let found = unsafe { pg_sys::RangeVarGetRelidExtended(name, lock, missing_ok, None, std::ptr::null_mut()) };
+    // SAFETY: a name in a statement.
+    let found =
+        unsafe { pg_sys::RangeVarGetRelidExtended(name.as_ptr(), lock, missing_ok, None, std::ptr::null_mut()) };
     (found != pg_sys::InvalidOid).then_some(found)
 }
 

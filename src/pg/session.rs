@@ -6,28 +6,9 @@ use std::path::PathBuf;
 
 use pgrx::prelude::*;
 
-use super::tree::{Node, Tree};
+use super::plain::{calls, variable};
+use super::tree::{List, Node};
 use super::{catalog, symbols};
-
-/// Defines functions that read a variable of the server.
-macro_rules! variable {
-    ($name:ident) => {
-        // SAFETY: plain data that only this thread reads and writes.
-        unsafe { pgrx::pg_sys::$name }
-    };
-}
-pub(super) use variable;
-
-/// Defines functions that call a function of the server whose arguments cannot be wrong.
-macro_rules! calls {
-    ($($(#[$doc:meta])* $name:ident => $function:ident() $(-> $answer:ty)?;)*) => {
-        $($(#[$doc])* pub fn $name() $(-> $answer)? {
-            // SAFETY: on the main thread; a call that is not allowed now raises an error of the server.
-            unsafe { pgrx::pg_sys::$function() }
-        })*
-    };
-}
-pub(super) use calls;
 
 calls! {
     /// Whether a transaction is open in which the catalog can be read.
@@ -116,16 +97,16 @@ pub fn plans_for_client() -> bool {
     let portal = variable!(ActivePortal);
     // SAFETY: null between the client's statements, or the portal that is running, with its statements as they were
     // parsed.
-    let Some(portal) = (unsafe { portal.as_ref() }) else { return true };
-    // SAFETY: as above.
-    let tree = unsafe { Tree::new() };
-    let command = tree.list_of::<pg_sys::PlannedStmt>(portal.stmts).next();
-    let Some(command) = command.and_then(|command| tree.node(command.utilityStmt)) else { return false };
-    let explained =
-        command.cast::<pg_sys::ExplainStmt>().and_then(|explain| tree.node(explain.query)?.cast::<pg_sys::Query>());
+    let Some(statements) = (unsafe { portal.as_ref().map(|portal| List::<pg_sys::PlannedStmt>::new(portal.stmts)) })
+    else {
+        return true;
+    };
+    let command = statements.iter().next();
+    let Some(command) = command.and_then(|command| command.utilityStmt()) else { return false };
+    let explained = command.cast::<pg_sys::ExplainStmt>().and_then(|explain| explain.query().cast::<pg_sys::Query>());
     match explained {
         Some(query) if query.commandType == pg_sys::CmdType::CMD_SELECT => true,
-        Some(query) => tree.node(query.utilityStmt).is_some_and(executes),
+        Some(query) => query.utilityStmt().is_some_and(executes),
         None => executes(command),
     }
 }

@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 use protocol::Snapshot;
 
-use super::session::calls;
+use super::plain::calls;
 
 /// Converts a snapshot. `None` for one that the rule cannot use: it is not an MVCC snapshot, or was taken in recovery.
 ///

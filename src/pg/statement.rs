@@ -11,7 +11,7 @@ use super::memory::{Scratch, in_context};
 use super::place::{Flags, Place};
 use super::session::{self, Actor};
 use super::symbols::{self, Planner};
-use super::tree::{Node, Tree};
+use super::tree::Node;
 
 /// Receives a row's values and null flags, and returns whether another row is wanted.
 pub type TakeRow<'a> = &'a mut dyn FnMut(&[pg_sys::Datum], &[bool]) -> bool;
@@ -28,17 +28,14 @@ struct Receiver<'a> {
 impl<'a> Place<'a> {
     /// The number of rows that the planner expects of a plan.
     pub fn expected_rows(self, statement: Node<'a>) -> f64 {
-        // SAFETY: a finished plan has its tree.
-        statement.cast::<pg_sys::PlannedStmt>().map_or(0.0, |plan| unsafe { (*plan.planTree).plan_rows })
+        statement.cast::<pg_sys::PlannedStmt>().map_or(0.0, |plan| plan.planTree().plan_rows)
     }
 
     /// Holds a plan's relations open until the query ends, as if the query read them itself. DDL of this session cannot
     /// change them before. Not to be called within a subtransaction.
     pub fn hold_relations(self, statement: Node<'a>) {
         let Some(plan) = statement.cast::<pg_sys::PlannedStmt>() else { return };
-        // SAFETY: a plan of this query.
-        let entries = unsafe { Tree::new() }.list_of::<pg_sys::RangeTblEntry>(plan.rtable);
-        entries.filter(|entry| entry.rtekind == pg_sys::RTEKind::RTE_RELATION).for_each(|entry| {
+        plan.rtable().iter().filter(|entry| entry.rtekind == pg_sys::RTEKind::RTE_RELATION).for_each(|entry| {
             self.relation(entry.relid);
         });
     }
@@ -73,8 +70,8 @@ impl<'a> Place<'a> {
             pg_sys::ExecutorEnd(query);
             pg_sys::FreeQueryDesc(query);
             pg_sys::PopActiveSnapshot();
+            scratch.delete();
         }
-        scratch.delete();
     }
 }
 
@@ -116,7 +113,7 @@ impl Place<'_> {
                     // checked for all of it.
                     (*query).queryId = 0;
                     let plan = (how.planner)(query, estate.es_sourceText, how.options, params);
-                    compat::without_rights(&mut *plan);
+                    compat::without_rights(plan);
                     let statement = symbols::CreateQueryDesc(
                         plan,
                         estate.es_sourceText,

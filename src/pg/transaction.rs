@@ -5,7 +5,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use super::session::calls;
+use super::plain::calls;
 
 calls! {
     /// Opens a transaction; none may be open.

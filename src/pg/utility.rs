@@ -5,7 +5,7 @@ use std::ptr::null;
 
 use pgrx::prelude::*;
 
-use super::tree::{Node, Tree};
+use super::tree::{Node, Ref};
 use super::{hooks, symbols};
 
 /// An action on a statement; it has a guard of its own.
@@ -55,7 +55,7 @@ unsafe extern "C-unwind" fn hook(
         let parsed = (*statement).utilityStmt;
         let watchers = WATCHERS;
         let concerned = watchers.map(|watcher| {
-            let concerns = |watcher: &Watcher| Tree::new().node(parsed).is_some_and(watcher.concerns);
+            let concerns = |watcher: &Watcher| Ref::or_null(parsed).is_some_and(watcher.concerns);
             watcher.as_ref().filter(|watcher| concerns(watcher))
         });
         for look in concerned.iter().flatten().filter_map(|watcher| watcher.before) {

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 
 use super::compat;
-use super::session::{calls, variable};
+use super::plain::{calls, variable};
 
 const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
 /// The length of a page's header, MAXALIGN(sizeof(XLogPageHeaderData)); below, of the long header that begins each

@@ -81,9 +81,12 @@ pub unsafe fn mutate_query(
 /// # Safety
 ///
 /// A valid query.
-pub unsafe fn expanded_grouping_sets(query: &pg_sys::Query, limit: i32) -> *mut pg_sys::List {
+pub unsafe fn expanded_grouping_sets(query: *mut pg_sys::Query, limit: i32) -> *mut pg_sys::List {
     // SAFETY: by the caller's promise; the lists are copied.
-    unsafe { pg_guard_ffi_boundary(|| symbols::expand_grouping_sets(query.groupingSets, query.groupDistinct, limit)) }
+    unsafe {
+        let (sets, distinct) = ((*query).groupingSets, (*query).groupDistinct);
+        pg_guard_ffi_boundary(|| symbols::expand_grouping_sets(sets, distinct, limit))
+    }
 }
 
 /// The functions that a query calls, behind its operators and aggregates too, each once.

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use plan::{CYCLE, Clock, Zone};
 
 use super::compat;
-use super::session::variable;
+use super::plain::variable;
 
 const DAY: i64 = 86_400;
 /// 2000-01-01 in seconds since 1970-01-01, from which the server's clocks count.

@@ -24,7 +24,7 @@ use crate::pg::planning;
 use crate::pg::relation::{self, Lock};
 use crate::pg::session;
 use crate::pg::symbols::{self, Planner};
-use crate::pg::tree::Tree;
+use crate::pg::tree::{Node, Ref};
 use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
 use crate::spec::{from_node, to_node};
@@ -119,10 +119,10 @@ unsafe extern "C-unwind" fn copy_if_asked(
         let is_asked = match route {
             Route::Off => false,
             Route::Hint => flagged,
-            Route::Auto => flagged || may_be_worth_it(Tree::new(), &*query),
+            Route::Auto => flagged || may_be_worth_it(Ref::new(query)),
             Route::Prefer | Route::Force => true,
         };
-        if !is_asked || !reads_rows(Tree::new(), &*query) {
+        if !is_asked || !reads_rows(Ref::new(query)) {
             return Asked::NOT;
         }
         // The planner changes its query, so a copy is made before.
@@ -159,19 +159,19 @@ unsafe extern "C-unwind" fn copy_if_asked(
 }
 
 /// Whether a statement reads rows from anything.
-fn reads_rows(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+fn reads_rows(query: Ref<'_, pg_sys::Query>) -> bool {
     let is_select = query.commandType == pg_sys::CmdType::CMD_SELECT && query.utilityStmt.is_null();
     // PL/pgSQL evaluates such a query itself, and expects a plan of a certain form.
     let reads_nothing = query.rtable.is_null() && query.cteList.is_null() && !query.hasSubLinks;
-    !reads_nothing && (is_select || insert::reads_rows(tree, query))
+    !reads_nothing && (is_select || insert::reads_rows(query))
 }
 
 /// Whether a query could be cheaper in the engine, by tests that cost next to nothing. The query's relations are
 /// locked.
-fn may_be_worth_it(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+fn may_be_worth_it(query: Ref<'_, pg_sys::Query>) -> bool {
     match query.commandType {
-        pg_sys::CmdType::CMD_SELECT => !by_key::reads_one_row(tree, query),
-        _ => insert::reads_rows(tree, query),
+        pg_sys::CmdType::CMD_SELECT => !by_key::reads_one_row(query),
+        _ => insert::reads_rows(query),
     }
 }
 
@@ -193,7 +193,7 @@ unsafe extern "C-unwind" fn without_heap(
         }
         let side = attempt(AssertUnwindSafe(|| analytic(asked.copy, planning::previous(), source, options, params)));
         match side {
-            Ok(side) if side.has_columns((*query).targetList) => {
+            Ok(side) if side.has_columns(Ref::new(query).targetList()) => {
                 let statement = nodes::with_unplanned(side, query, reads, options);
                 First { statement, refusal: std::ptr::null_mut() }
             }
@@ -222,7 +222,7 @@ unsafe extern "C-unwind" fn with_choice(
             return nodes::left_alone(heap, &cheaper(), None);
         }
         // An expression that the heap never evaluates may raise an error here, or the query may be nested too deeply.
-        let side = match Tree::new().node(refusal).and_then(from_node) {
+        let side = match Node::or_null(refusal).and_then(from_node) {
             Some(reason) => Err(reason),
             None if session::in_parallel_mode() => Err(Why::Parallel.of("query runs within a parallel query")),
             None => attempt(AssertUnwindSafe(|| {
@@ -286,7 +286,7 @@ unsafe fn analytic(
     // SAFETY: the tree of the query stays in place; the upper query is a new one.
     unsafe {
         merge_into_sorted(query);
-        let split = split(Tree::new(), &*unwrapped(query), placeholder)?;
+        let split = split(Ref::new(unwrapped(query)), placeholder)?;
         // Scrolling is made possible above both sides.
         let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);
         let upper = pg_guard_ffi_boundary(|| planner(split.upper, source, options, params));
@@ -367,7 +367,7 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
         }
         match (*node).type_ {
             pg_sys::NodeTag::T_RangeTblEntry => {
-                let entry = &*node.cast::<pg_sys::RangeTblEntry>();
+                let entry = Ref::new(node.cast::<pg_sys::RangeTblEntry>());
                 // The entry of a view stays beside the subquery that replaces it. The target of a change is not read.
                 let is_read =
                     entry.relkind as u8 != pg_sys::RELKIND_VIEW && entry.rellockmode != pg_sys::RowExclusiveLock as i32;
@@ -392,7 +392,7 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
 }
 
 /// Whether a table, or one of its partitions, is mirrored.
-fn is_mirrored(entry: &pg_sys::RangeTblEntry) -> bool {
+fn is_mirrored(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
     let database = session::database();
     let has = |relid| shared::table(database, relid).is_some();
     match entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {

@@ -35,7 +35,7 @@ pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, Reaso
     let mut all = Vec::new();
     for ((relation, name), statement) in relations.zip(&spec.sent).zip(statements(place)) {
         let mut rows = Collected::new(&relation.columns, room);
-        // SAFETY: planned under the query's locks, with a column for each of the relation's.
+        // SAFETY: planned under the query's locks, with a column of its type for each of the relation's.
         unsafe { place.run(statement, &mut |values, nulls| rows.add(values, nulls)) };
         room = rows.room;
         all.push(rows.finish().map_err(|(why, what)| why.of(format!("rows of \"{name}\" cannot be sent: {what}")))?);
@@ -59,19 +59,27 @@ impl Collected<'_> {
     }
 
     /// Adds a row, and returns whether another one is wanted.
-    fn add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
-        let added = self.try_add(values, nulls);
+    ///
+    /// # Safety
+    ///
+    /// Each column has a value of its type, or is null.
+    unsafe fn add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
+        // SAFETY: by the caller's promise.
+        let added = unsafe { self.try_add(values, nulls) };
         self.failed = added.err();
         self.failed.is_none()
     }
 
-    fn try_add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<(), (Why, String)> {
+    /// # Safety
+    ///
+    /// As for [`Collected::add`].
+    unsafe fn try_add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<(), (Why, String)> {
         self.take(VALUE_BYTES)?;
         self.sent.rows += 1;
         for (at, ty) in self.types.iter().enumerate() {
             let value = match nulls[at] {
                 true => None,
-                // SAFETY: the planner has made the column of an expression of this type.
+                // SAFETY: by the caller's promise.
                 false => Some(unsafe { types::literal(values[at], *ty) }.map_err(|what| (Why::Value, what))?),
             };
             let long = match &value {

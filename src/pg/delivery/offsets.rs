@@ -34,14 +34,15 @@ impl Offsets {
         if std::ptr::eq(zone, self.zone) && self.from <= seconds && seconds < self.to {
             return Some(self.east);
         }
-        self.look_up(zone, seconds)
+        self.look_up(seconds)
     }
 
     #[cold]
-    fn look_up(&mut self, zone: *const pg_sys::pg_tz, seconds: i64) -> Option<i32> {
+    fn look_up(&mut self, seconds: i64) -> Option<i32> {
         let (mut before, mut after, mut is_dst, mut boundary) = (0, 0, [0; 2], 0);
         // SAFETY: the session's zone, and places to write to.
         unsafe {
+            let zone = pg_sys::session_timezone;
             let local = symbols::pg_localtime(&seconds, zone);
             if local.is_null() {
                 return None;

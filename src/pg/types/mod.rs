@@ -19,6 +19,8 @@ use plan::catalogue::Extreme;
 use plan::{Element, Kind, Type};
 use serde::{Deserialize, Serialize};
 
+use super::tree::{Memory, Node, Ref};
+
 pub use self::read::{Codec, OnDisk, TooWide, literal, numeric, unknown};
 pub use self::shown::{number_text, shown};
 pub use self::write::{Arena, Datums, Unwritten, is_pointed_to, kept, padded, plain};
@@ -227,7 +229,7 @@ pub fn array_of(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
 }
 
 /// The element type of a constant array that is not null, and the elements as constants.
-pub fn elements(array: &pg_sys::Const) -> (pg_sys::Oid, Vec<pg_sys::Const>) {
+pub fn elements(array: Ref<'_, pg_sys::Const>) -> (pg_sys::Oid, Vec<Ref<'_, pg_sys::Const>>) {
     // SAFETY: a constant's value is of its type; deconstruct_array fills all three.
     unsafe {
         let array = pg_sys::pg_detoast_datum(array.constvalue.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
@@ -237,18 +239,18 @@ pub fn elements(array: &pg_sys::Const) -> (pg_sys::Oid, Vec<pg_sys::Const>) {
         let (mut values, mut nulls, mut count) = (ptr::null_mut(), ptr::null_mut(), 0);
         let width = i32::from(length);
         pg_sys::deconstruct_array(array, ty, width, by_value, align, &mut values, &mut nulls, &mut count);
-        let element = |i| *pg_sys::makeConst(ty, -1, none, width, *values.add(i), *nulls.add(i), by_value);
+        let element = |i| Ref::new(pg_sys::makeConst(ty, -1, none, width, *values.add(i), *nulls.add(i), by_value));
         (ty, (0..count as usize).map(element).collect())
     }
 }
 
 /// An array of this type without elements.
-pub fn empty_array(array: pg_sys::Oid) -> *mut pg_sys::Node {
+pub fn empty_array(_: Memory<'_>, array: pg_sys::Oid) -> Node<'_> {
     let (collation, no_modifier, length) = (pg_sys::InvalidOid, -1, -1);
     // SAFETY: a new array of the type's elements, and a node around it.
     unsafe {
         let empty = pg_sys::construct_empty_array(pg_sys::get_element_type(array));
-        pg_sys::makeConst(array, no_modifier, collation, length, empty.into(), false, false).cast()
+        Node::new(pg_sys::makeConst(array, no_modifier, collation, length, empty.into(), false, false).cast())
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use pgrx::prelude::*;
 
-use crate::pg::tree::Tree;
+use crate::pg::tree::Ref;
 use crate::pg::{catalog, make, symbols, walk};
 
 /// A limit, because a function that calls itself would never come to an end.
@@ -41,15 +41,14 @@ unsafe extern "C-unwind" fn finds_body(node: *mut pg_sys::Node, context: *mut c_
 #[pg_guard]
 unsafe extern "C-unwind" fn has_body(entry: *mut pg_sys::RangeTblEntry) -> bool {
     // SAFETY: called with a valid entry.
-    unsafe { (*entry).rtekind == pg_sys::RTEKind::RTE_FUNCTION && is_in_sql(Tree::new(), &*entry) }
+    unsafe { (*entry).rtekind == pg_sys::RTEKind::RTE_FUNCTION && is_in_sql(Ref::new(entry)) }
 }
 
-fn is_in_sql(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
-    let mut functions = tree.list_of::<pg_sys::RangeTblFunction>(entry.functions);
+fn is_in_sql(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
+    let mut functions = entry.functions().iter();
     functions.any(|function| {
-        let call = tree.node(function.funcexpr).and_then(|node| node.cast::<pg_sys::FuncExpr>());
         // The server's own functions never read a user's table.
-        call.is_some_and(|call| {
+        function.funcexpr().cast::<pg_sys::FuncExpr>().is_some_and(|call| {
             call.funcid.to_u32() >= pg_sys::FirstUnpinnedObjectId && catalog::is_written_in_sql(call.funcid)
         })
     })
@@ -102,33 +101,33 @@ unsafe extern "C-unwind" fn inline_entries(node: *mut pg_sys::Node, context: *mu
 #[pg_guard]
 unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inlining: *mut Inlining) {
     // SAFETY: called with a valid entry, whose expressions do not change meanwhile, and with the walk's own state.
-    let (tree, entry, inlining) = unsafe { (Tree::new(), &mut *entry, &mut *inlining) };
-    if entry.rtekind != pg_sys::RTEKind::RTE_FUNCTION || inlining.calls == MAX_CALLS || !is_in_sql(tree, entry) {
+    let (is_in_sql, entry, inlining) = unsafe { (has_body(entry), &mut *entry, &mut *inlining) };
+    if inlining.calls == MAX_CALLS || !is_in_sql {
         return;
     }
     // SAFETY: an entry of a query that is being planned, with its arguments in place, as the planner has them.
     // Dependencies of the body are noted in `glob`.
     let (body, collations) = unsafe {
         entry.functions = pg_sys::eval_const_expressions(inlining.root, entry.functions.cast()).cast();
-        let body = pg_sys::inline_set_returning_function(inlining.root, entry).as_ref();
-        let functions = tree.list_of::<pg_sys::RangeTblFunction>(entry.functions);
-        (body, functions.map(|function| function.funcexpr).next().and_then(|call| catalog::collations_of_rows(call)))
+        let body = Ref::or_null(pg_sys::inline_set_returning_function(inlining.root, entry));
+        let call = Ref::new(entry).functions().iter().map(|function| function.funcexpr()).next();
+        (body, call.and_then(|call| catalog::collations_of_rows(call.as_ptr())))
     };
     if let (Some(body), Some(collations)) = (body, collations)
-        && has_collations(tree, body, &collations)
+        && has_collations(body, &collations)
     {
         inlining.calls += 1;
-        (entry.rtekind, entry.subquery) = (pg_sys::RTEKind::RTE_SUBQUERY, std::ptr::from_ref(body).cast_mut());
+        (entry.rtekind, entry.subquery) = (pg_sys::RTEKind::RTE_SUBQUERY, body.as_ptr());
         (entry.functions, entry.funcordinality) = (std::ptr::null_mut(), false);
     }
 }
 
 /// Whether the columns of a body have the collations of the function's columns. PostgreSQL orders by either, depending
 /// on how far it inlines the body.
-fn has_collations(tree: Tree<'_>, body: &pg_sys::Query, collations: &[pg_sys::Oid]) -> bool {
-    let targets = tree.list_of::<pg_sys::TargetEntry>(body.targetList).filter(|target| !target.resjunk);
+fn has_collations(body: Ref<'_, pg_sys::Query>, collations: &[pg_sys::Oid]) -> bool {
+    let targets = body.targetList().iter().filter(|target| !target.resjunk);
     targets.zip(collations).all(|(target, collation)| {
-        let own = tree.required(target.expr).collation();
+        let own = target.expr().collation();
         own == *collation || own == pg_sys::InvalidOid
     })
 }

@@ -4,13 +4,13 @@ use std::ffi::c_void;
 
 use pgrx::prelude::*;
 
-use crate::pg::tree::Tree;
+use crate::pg::tree::Ref;
 use crate::pg::{make, symbols};
 use crate::planner::words::reason::{Attempt, Why};
 
 /// Whether a query inserts rows that it reads from somewhere, other than VALUES.
-pub fn reads_rows(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
-    let mut entries = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
+pub fn reads_rows(query: Ref<'_, pg_sys::Query>) -> bool {
+    let mut entries = query.rtable().iter();
     query.commandType == pg_sys::CmdType::CMD_INSERT
         && entries.any(|entry| entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY)
 }
@@ -60,12 +60,11 @@ pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::P
 pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: *mut pg_sys::PlannedStmt) -> Attempt<()> {
     // SAFETY: the caller owns the INSERT, and the plan of its rows stays as it is.
     unsafe {
-        let tree = Tree::new();
         let rows = source(planned);
         if rows == &raw mut (*planned).planTree {
             return Err(Why::PlanShape.of("rows that another extension inserts"));
         }
-        let planned = &**rows;
+        let planned = Ref::new(*rows);
         // The engine's rows would come in any order, and a volatile default may number them.
         if pg_sys::contain_volatile_functions((*query).targetList.cast()) && orders_rows(query) {
             return Err(Why::RowOrder.of("volatile function of rows in an order"));
@@ -74,15 +73,15 @@ pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: *mut pg_sys::PlannedSt
         // The entry has no meaning any more, and nothing refers to it.
         (*target).rtekind = pg_sys::RTEKind::RTE_RESULT;
         let mut targets = Vec::new();
-        for column in tree.list_of::<pg_sys::TargetEntry>(planned.targetlist).filter(|column| !column.resjunk) {
-            let mut named = tree.list_of::<pg_sys::TargetEntry>((*query).targetList);
+        for column in planned.targetlist().iter().filter(|column| !column.resjunk) {
+            let mut named = Ref::new(query).targetList().iter();
             targets.push(make::placed(match named.find(|entry| entry.resno == column.resno && !entry.resjunk) {
                 Some(named) => *named,
-                None if tree.required(column.expr).has_columns() => {
+                None if column.expr().has_columns() => {
                     return Err(Why::PlanShape.of("column that the INSERT does not name is computed"));
                 }
                 None => {
-                    let expr = tree.required(column.expr).copied().as_ptr();
+                    let expr = column.expr().copied().as_ptr();
                     pg_sys::TargetEntry { expr, ..*column }
                 }
             }));

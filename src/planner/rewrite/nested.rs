@@ -10,79 +10,83 @@
 use pgrx::prelude::*;
 
 use crate::pg::make;
-use crate::pg::tree::Tree;
+use crate::pg::tree::{List, Ref};
 use crate::planner::words::query::has_order_of;
 
 /// A query with the original query as a subquery in FROM.
 pub struct Nested<'a> {
-    pub query: &'a pg_sys::Query,
+    pub query: Ref<'a, pg_sys::Query>,
     /// The original query, as an item of FROM.
-    pub item: &'a pg_sys::RangeTblEntry,
+    pub item: Ref<'a, pg_sys::RangeTblEntry>,
 }
 
 /// The query in this form, if the form helps.
-pub fn nested<'a>(tree: Tree<'a>, query: &pg_sys::Query) -> Option<Nested<'a>> {
+pub fn nested(query: Ref<'_, pg_sys::Query>) -> Option<Nested<'_>> {
     let is_of_use = !query.distinctClause.is_null() || query.hasWindowFuncs && !query.sortClause.is_null();
     if !is_of_use || query.hasTargetSRFs || !query.setOperations.is_null() || !query.rowMarks.is_null() {
         return None;
     }
-    let order = order_of(tree, query);
-    let Columns { inner: inner_targets, outer: outer_targets, names } = columns(tree, order, query);
+    let order = order_of(query);
+    let Columns { inner: inner_targets, outer: outer_targets, names } = columns(order, query);
     let inner = pg_sys::Query {
         targetList: inner_targets,
         // The order decides which one of several equal rows is kept.
-        sortClause: if query.hasDistinctOn { order } else { std::ptr::null_mut() },
+        sortClause: if query.hasDistinctOn { order.as_ptr() } else { std::ptr::null_mut() },
         limitCount: std::ptr::null_mut(),
         limitOffset: std::ptr::null_mut(),
         limitOption: pg_sys::LimitOption::LIMIT_OPTION_COUNT,
         ..*query
     };
-    let item = tree.placed(pg_sys::RangeTblEntry {
+    let item = pg_sys::RangeTblEntry {
         rtekind: pg_sys::RTEKind::RTE_SUBQUERY,
         subquery: make::placed(inner),
         eref: make::alias("rows", names),
         inFromCl: true,
         ..make::blank()
-    });
+    };
+    // SAFETY: a new subquery, of parts of the query.
+    let item = unsafe { query.memory().placed(item) };
     let outer = pg_sys::Query {
         commandType: query.commandType,
         querySource: query.querySource,
         canSetTag: query.canSetTag,
         stmt_location: query.stmt_location,
         stmt_len: query.stmt_len,
-        rtable: make::list([std::ptr::from_ref(item).cast_mut()]),
+        rtable: make::list([item.as_ptr::<pg_sys::Node>()]),
         jointree: make::from_first(std::ptr::null_mut()),
         targetList: outer_targets,
-        sortClause: order,
+        sortClause: order.as_ptr(),
         limitCount: query.limitCount,
         limitOffset: query.limitOffset,
         limitOption: query.limitOption,
         ..make::blank()
     };
-    Some(Nested { query: tree.placed(outer), item })
+    // SAFETY: over that item, with order and limit of the query.
+    Some(Nested { query: unsafe { query.memory().placed(outer) }, item })
 }
 
 /// The order of the outer query. It is ORDER BY; if that is the beginning of the windows' common order, it is this
 /// whole order, since PostgreSQL returns rows in it.
-fn order_of(tree: Tree<'_>, query: &pg_sys::Query) -> *mut pg_sys::List {
-    let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
+fn order_of(query: Ref<'_, pg_sys::Query>) -> List<'_, pg_sys::SortGroupClause> {
+    let mut windows = query.windowClause().iter();
     let is_open = query.hasDistinctOn || query.distinctClause.is_null();
     let has_ties = query.limitOption == pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
     let Some(first) = windows.next().filter(|_| is_open && !has_ties && !query.sortClause.is_null()) else {
-        return query.sortClause;
+        return query.sortClause();
     };
-    let keys = |list| tree.list_of::<pg_sys::SortGroupClause>(list);
-    let all: Vec<_> = keys(first.partitionClause).chain(keys(first.orderClause)).collect();
-    let same = |(one, other): (&pg_sys::SortGroupClause, &&pg_sys::SortGroupClause)| {
-        let of = |key: &pg_sys::SortGroupClause| (key.tleSortGroupRef, key.sortop, key.nulls_first);
-        of(one) == of(other)
+    let all: Vec<_> = first.partitionClause().iter().chain(first.orderClause()).collect();
+    let same = |(one, other): (Ref<'_, pg_sys::SortGroupClause>, &Ref<'_, pg_sys::SortGroupClause>)| {
+        let of = |key: Ref<'_, pg_sys::SortGroupClause>| (key.tleSortGroupRef, key.sortop, key.nulls_first);
+        of(one) == of(*other)
     };
-    let is_beginning = keys(query.sortClause).count() <= all.len() && keys(query.sortClause).zip(&all).all(same);
+    let sorted = query.sortClause();
+    let is_beginning = sorted.len() <= all.len() && sorted.iter().zip(&all).all(same);
     let is_sorted = all.iter().all(|key| key.sortop != pg_sys::InvalidOid);
-    if !is_beginning || !is_sorted || !windows.all(|other| has_order_of(tree, first, other)) {
-        return query.sortClause;
+    if !is_beginning || !is_sorted || !windows.all(|other| has_order_of(first, other)) {
+        return sorted;
     }
-    make::list(all.into_iter().map(|key| std::ptr::from_ref(key).cast_mut()))
+    // SAFETY: a new list of clauses of the query.
+    unsafe { List::new(make::list(all.into_iter().map(Ref::as_ptr::<pg_sys::Node>))) }
 }
 
 /// The select lists of both queries, and the names of the inner query's columns.
@@ -94,20 +98,19 @@ struct Columns {
 
 /// Moves computations to the inner query. The inner query gets columns for the values that the outer one shows or
 /// orders by.
-fn columns(tree: Tree<'_>, order: *mut pg_sys::List, query: &pg_sys::Query) -> Columns {
-    let is_ordered_by = |target: &pg_sys::TargetEntry| {
-        let mut clauses = tree.list_of::<pg_sys::SortGroupClause>(order);
-        target.ressortgroupref != 0 && clauses.any(|clause| clause.tleSortGroupRef == target.ressortgroupref)
+fn columns(order: List<'_, pg_sys::SortGroupClause>, query: Ref<'_, pg_sys::Query>) -> Columns {
+    let is_ordered_by = |target: Ref<'_, pg_sys::TargetEntry>| {
+        target.ressortgroupref != 0 && order.iter().any(|clause| clause.tleSortGroupRef == target.ressortgroupref)
     };
-    let targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList);
-    let (columns, hidden): (Vec<&pg_sys::TargetEntry>, Vec<_>) =
-        targets.partition(|target| !target.resjunk || is_ordered_by(target));
-    let placed = |resno: i16, target: &pg_sys::TargetEntry, expr: *mut pg_sys::Expr, resjunk: bool| {
+    let targets = query.targetList().iter();
+    let (columns, hidden): (Vec<Ref<'_, pg_sys::TargetEntry>>, Vec<_>) =
+        targets.partition(|target| !target.resjunk || is_ordered_by(*target));
+    let placed = |resno: i16, target: Ref<'_, pg_sys::TargetEntry>, expr: *mut pg_sys::Expr, resjunk: bool| {
         make::placed(pg_sys::TargetEntry { expr, resno, resjunk, ..*target })
     };
     let outer = (1..).zip(&columns).map(|(number, target)| {
-        let column = make::placed(make::column(1, number, tree.required(target.expr).shape()));
-        placed(number, target, column.cast(), target.resjunk)
+        let column = make::placed(make::column(1, number, target.expr().shape()));
+        placed(number, *target, column.cast(), target.resjunk)
     });
     let (outer, names) = (make::list(outer), make::strings(columns.iter().map(|_| "column")));
     let all = columns.into_iter().map(|target| (target, false)).chain(hidden.into_iter().map(|target| (target, true)));

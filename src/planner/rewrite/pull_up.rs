@@ -4,7 +4,7 @@
 use pgrx::prelude::*;
 
 use crate::pg::compat;
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Node, Ref};
 
 /// The query with subqueries merged as far as possible. A subquery that cannot be merged stays, and may be a reason
 /// later.
@@ -16,17 +16,17 @@ pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::
     // SAFETY: the caller owns the query, and no reference into it outlives a change. The loop also comes to the entries
     // that a merge appends to the range table, and so to subqueries within subqueries.
     unsafe {
-        let tree = Tree::new();
         let mut index = 1;
         while index <= pg_sys::list_length((*query).rtable) {
             let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
             // In a grouping set without a key, the key is null in every expression. An expression of the subquery would
             // be simplified together with its surroundings, and then not be found as the key.
             let may_be_nulled = !(*query).groupingSets.is_null();
-            let fits = |sub: &pg_sys::Query| !may_be_nulled || gives_columns_alone(tree, sub);
-            if is_plain(tree, &*entry)
-                && is_joined_inner(tree, tree.required((*query).jointree), index)
-                && fits(&*(*entry).subquery)
+            let fits = |sub: Ref<'_, pg_sys::Query>| !may_be_nulled || gives_columns_alone(sub);
+            let from = Ref::new(query).jointree();
+            if is_plain(Ref::new(entry))
+                && from.is_some_and(|from| is_joined_inner(from.node(), index))
+                && fits(Ref::new((*entry).subquery))
             {
                 query = merge(query, entry, index);
             }
@@ -36,11 +36,11 @@ pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::
     query
 }
 
-fn is_plain(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
+fn is_plain(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
     if entry.rtekind != pg_sys::RTEKind::RTE_SUBQUERY || entry.lateral || entry.security_barrier {
         return false;
     }
-    let Some(sub) = tree.subquery(entry) else { return false };
+    let Some(sub) = entry.subquery() else { return false };
     let lists = [
         sub.cteList,
         sub.groupClause,
@@ -57,25 +57,24 @@ fn is_plain(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> bool {
         && lists.iter().all(|list| list.is_null())
         && nodes.iter().all(|node| node.is_null())
         // A volatile column that is used twice would be computed twice.
-        && !tree.node(sub.targetList).is_some_and(Node::is_volatile)
+        && !sub.targetList().node().is_some_and(Node::is_volatile)
 }
 
-fn gives_columns_alone(tree: Tree<'_>, sub: &pg_sys::Query) -> bool {
-    let mut targets = tree.list_of::<pg_sys::TargetEntry>(sub.targetList);
-    targets.all(|target| tree.required(target.expr).cast::<pg_sys::Var>().is_some())
+fn gives_columns_alone(sub: Ref<'_, pg_sys::Query>) -> bool {
+    let mut targets = sub.targetList().iter();
+    targets.all(|target| target.expr().cast::<pg_sys::Var>().is_some())
 }
 
 /// Whether every row of the query contains a row of this entry. On the nullable side of an outer join, the entry's
 /// expressions may be null instead.
-fn is_joined_inner(tree: Tree<'_>, item: Node<'_>, index: i32) -> bool {
+fn is_joined_inner(item: Node<'_>, index: i32) -> bool {
     if let Some(reference) = item.cast::<pg_sys::RangeTblRef>() {
         reference.rtindex == index
     } else if let Some(from) = item.cast::<pg_sys::FromExpr>() {
-        tree.list(from.fromlist).any(|item| is_joined_inner(tree, item, index))
+        from.fromlist().iter().any(|item| is_joined_inner(item, index))
     } else if let Some(join) = item.cast::<pg_sys::JoinExpr>() {
-        let mut sides = [join.larg, join.rarg].into_iter();
-        join.jointype == pg_sys::JoinType::JOIN_INNER
-            && sides.any(|side| is_joined_inner(tree, tree.required(side), index))
+        let mut sides = [join.larg(), join.rarg()].into_iter();
+        join.jointype == pg_sys::JoinType::JOIN_INNER && sides.any(|side| is_joined_inner(side, index))
     } else {
         false
     }

@@ -10,7 +10,7 @@ use route::{Costs, Flow};
 use super::partners::{Way, compared, way};
 use crate::pg::relation::expected_rows;
 use crate::pg::session;
-use crate::pg::tree::{Node, Tagged, Tree};
+use crate::pg::tree::{List, Node, Ref, Tagged};
 use crate::planner::rewrite::insert;
 use crate::planner::tree::above::Above;
 use crate::planner::tree::nodes::EngineSide;
@@ -42,9 +42,9 @@ pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
 pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
     let costs = settings::engine_costs();
     // SAFETY: a finished plan, which stays as it is while this runs.
-    let (tree, heap_cost, rtable) = unsafe { (Tree::new(), of_heap(heap), (*heap).rtable) };
+    let (heap_cost, heap) = unsafe { (of_heap(heap), Ref::new(heap.cast_mut())) };
     let mut budget = heap_cost - costs.startup;
-    tree.list_of::<pg_sys::RangeTblEntry>(rtable).filter_map(table).any(|relid| {
+    heap.rtable().iter().filter_map(table).any(|relid| {
         budget -= costs.value * expected_rows(relid);
         budget <= 0.0
     })
@@ -59,10 +59,9 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for
     let costs = settings::engine_costs();
     // SAFETY: a finished plan, which stays as it is while this runs.
     unsafe {
-        let tree = Tree::new();
         let above = side.above();
-        let boundary = boundary(tree, &**insert::source(heap.cast_mut()), &above, side.demand().is_limited);
-        let mut heap_plan = HeapPlan::new(tree, &*heap);
+        let boundary = boundary(Ref::new(*insert::source(heap.cast_mut())), &above, side.demand().is_limited);
+        let mut heap_plan = HeapPlan::new(Ref::new(heap.cast_mut()));
         let returned = boundary.returned / if side.filters_above() { KEPT_ABOVE } else { 1.0 };
         let flow = Flow { returned, ..heap_plan.flow() };
         let mut work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
@@ -71,14 +70,14 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for
             // take no longer.
             work.results = 0.0;
         }
-        costs.of(work) + boundary.cost_above + sent(tree, side, &costs)
+        costs.of(work) + boundary.cost_above + sent(side, &costs)
     }
 }
 
 /// The cost of the rows that PostgreSQL computes for the engine and sends along.
-fn sent(tree: Tree<'_>, side: &EngineSide, costs: &Costs) -> f64 {
-    let cost = |plan: &pg_sys::Plan| {
-        let columns = tree.list(plan.targetlist).len();
+fn sent(side: &EngineSide, costs: &Costs) -> f64 {
+    let cost = |plan: Ref<'_, pg_sys::Plan>| {
+        let columns = plan.targetlist().len();
         plan.total_cost + plan.plan_rows * (columns + 1) as f64 * costs.result
     };
     side.sent().map(cost).sum()
@@ -91,12 +90,12 @@ struct Boundary {
     cost_above: f64,
 }
 
-fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited: bool) -> Boundary {
+fn boundary<'a>(top: Ref<'a, pg_sys::Plan>, above: &Above, is_limited: bool) -> Boundary {
     use pg_sys::NodeTag::*;
     let (mut plan, mut cost_above, mut times, mut sorted) = (top, 0.0, 1.0, false);
     let Above { mut groups, mut uniques, windows, .. } = *above;
-    while let Some(below) = tree.plan(plan.lefttree) {
-        let own = (plan.total_cost - below.total_cost - of_subqueries(tree, plan)).max(0.0);
+    while let Some(below) = plan.lefttree() {
+        let own = (plan.total_cost - below.total_cost - of_subqueries(plan)).max(0.0);
         match plan.type_ {
             T_Sort | T_IncrementalSort => {
                 sorted = true;
@@ -110,8 +109,8 @@ fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited
             }
             // The engine gets the limit itself; only the heap saves work below it.
             T_Limit | T_Material => {}
-            T_Gather | T_GatherMerge => times = divisor(tree.of_plan(plan)),
-            T_Agg if is_partial(tree, plan) && groups < above.groups => cost_above += own,
+            T_Gather | T_GatherMerge => times = divisor(plan.node()),
+            T_Agg if is_partial(plan) && groups < above.groups => cost_above += own,
             T_Agg | T_Group if groups > 0 => {
                 groups -= 1;
                 cost_above += own;
@@ -129,14 +128,14 @@ fn boundary<'a>(tree: Tree<'a>, top: &'a pg_sys::Plan, above: &Above, is_limited
 }
 
 /// The part of a node's cost that comes from subqueries before it. The engine computes these itself.
-fn of_subqueries(tree: Tree<'_>, plan: &pg_sys::Plan) -> f64 {
-    let subqueries = tree.list_of::<pg_sys::SubPlan>(plan.initPlan);
+fn of_subqueries(plan: Ref<'_, pg_sys::Plan>) -> f64 {
+    let subqueries = plan.initPlan().iter();
     subqueries.map(|subquery| subquery.startup_cost + subquery.per_call_cost).sum()
 }
 
-fn is_partial(tree: Tree<'_>, plan: &pg_sys::Plan) -> bool {
-    let skips = |agg: &pg_sys::Agg| agg.aggsplit & pg_sys::AGGSPLITOP_SKIPFINAL != 0;
-    tree.of_plan(plan).cast::<pg_sys::Agg>().is_some_and(skips)
+fn is_partial(plan: Ref<'_, pg_sys::Plan>) -> bool {
+    let skips = |agg: Ref<'_, pg_sys::Agg>| agg.aggsplit & pg_sys::AGGSPLITOP_SKIPFINAL != 0;
+    plan.node().cast::<pg_sys::Agg>().is_some_and(skips)
 }
 
 /// The number of processes that share the rows below a node, by the planner's formula.
@@ -151,7 +150,7 @@ fn divisor(gather: Node<'_>) -> f64 {
 }
 
 /// The table of an entry, if it is one with rows.
-fn table(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
+fn table(entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<pg_sys::Oid> {
     let kind = entry.relkind as u8;
     let has_rows = kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_MATVIEW;
     (entry.rtekind == pg_sys::RTEKind::RTE_RELATION && has_rows).then_some(entry.relid)
@@ -168,15 +167,14 @@ struct Turns {
 
 /// A walk through the heap's plan that counts the rows to be joined or grouped.
 struct HeapPlan<'a> {
-    tree: Tree<'a>,
-    statement: &'a pg_sys::PlannedStmt,
+    statement: Ref<'a, pg_sys::PlannedStmt>,
     tables: HashMap<pg_sys::Oid, f64>,
     flow: Flow,
 }
 
 impl<'a> HeapPlan<'a> {
-    fn new(tree: Tree<'a>, statement: &'a pg_sys::PlannedStmt) -> HeapPlan<'a> {
-        HeapPlan { tree, statement, tables: HashMap::new(), flow: Flow::default() }
+    fn new(statement: Ref<'a, pg_sys::PlannedStmt>) -> HeapPlan<'a> {
+        HeapPlan { statement, tables: HashMap::new(), flow: Flow::default() }
     }
 
     fn rows_of_table(&mut self, relid: pg_sys::Oid) -> f64 {
@@ -186,32 +184,31 @@ impl<'a> HeapPlan<'a> {
     /// The numbers of rows that are joined and grouped.
     fn flow(&mut self) -> Flow {
         let once = Turns { repeats: 1.0, processes: 1.0 };
-        self.below(self.statement.planTree, once);
-        for subplan in self.tree.pointers(self.statement.subplans) {
-            let Some(plan) = self.tree.plan(subplan.cast()) else { continue };
-            // The engine computes a subquery that reads outer rows for all of them at once. SAFETY: a set, or null.
-            let reads_outside = unsafe { pg_sys::bms_num_members(plan.extParam) > 0 };
-            let repeats = if reads_outside { f64::INFINITY } else { 1.0 };
+        self.rows(self.statement.planTree(), once);
+        for subplan in self.statement.subplans().iter() {
+            let Some(plan) = subplan else { continue };
+            // The engine computes a subquery that reads outer rows for all of them at once.
+            let repeats = if plan.count_of_params() > 0 { f64::INFINITY } else { 1.0 };
             self.rows(plan, Turns { repeats, ..once });
         }
         self.flow
     }
 
-    fn of<T: Tagged>(&self, plan: &'a pg_sys::Plan) -> Option<&'a T> {
-        self.tree.of_plan(plan).cast()
+    fn of<T: Tagged>(&self, plan: Ref<'a, pg_sys::Plan>) -> Option<Ref<'a, T>> {
+        plan.node().cast()
     }
 
-    fn below(&mut self, plan: *mut pg_sys::Plan, turns: Turns) -> f64 {
-        self.tree.plan(plan).map_or(0.0, |plan| self.rows(plan, turns))
+    fn below(&mut self, plan: Option<Ref<'a, pg_sys::Plan>>, turns: Turns) -> f64 {
+        plan.map_or(0.0, |plan| self.rows(plan, turns))
     }
 
-    fn each_below(&mut self, plans: *mut pg_sys::List, turns: Turns) -> f64 {
-        self.tree.pointers(plans).map(|plan| self.below(plan.cast(), turns)).sum()
+    fn each_below(&mut self, plans: Option<List<'a, pg_sys::Plan>>, turns: Turns) -> f64 {
+        plans.into_iter().flatten().map(|plan| self.below(plan, turns)).sum()
     }
 
     /// The number of rows that a node returns in all its runs. Rows that are joined and grouped below it are added to
     /// the count.
-    fn rows(&mut self, plan: &'a pg_sys::Plan, turns: Turns) -> f64 {
+    fn rows(&mut self, plan: Ref<'a, pg_sys::Plan>, turns: Turns) -> f64 {
         use pg_sys::NodeTag::*;
         let expected = plan.plan_rows.max(1.0) * turns.processes * turns.repeats;
         let or_at_most = |most: f64| if expected.is_finite() { expected } else { most };
@@ -222,45 +219,44 @@ impl<'a> HeapPlan<'a> {
                 expected.min(most)
             }
             T_NestLoop => {
-                let outer = self.below(plan.lefttree, turns);
+                let outer = self.below(plan.lefttree(), turns);
                 let looks_up = self.of::<pg_sys::NestLoop>(plan).is_some_and(|join| !join.nestParams.is_null());
                 // The outer rows are those of all processes together.
                 let repeats = if looks_up { outer.max(1.0) / turns.processes } else { turns.repeats };
-                let inner = self.below(plan.righttree, Turns { repeats, ..turns });
+                let inner = self.below(plan.righttree(), Turns { repeats, ..turns });
                 self.flow.paired += self.pairs(plan, outer, inner, looks_up);
                 self.join(outer, inner, or_at_most(outer.max(inner)))
             }
             T_HashJoin | T_MergeJoin => {
-                let outer = self.below(plan.lefttree, turns);
-                let inner = self.below(plan.righttree, turns);
+                let outer = self.below(plan.lefttree(), turns);
+                let inner = self.below(plan.righttree(), turns);
                 self.join(outer, inner, or_at_most(outer.max(inner)))
             }
             T_Agg | T_Group | T_Unique | T_WindowAgg => {
-                let input = self.below(plan.lefttree, turns);
+                let input = self.below(plan.lefttree(), turns);
                 self.flow.grouped += input;
                 expected.min(input)
             }
             T_Gather | T_GatherMerge => {
-                let processes = divisor(self.tree.of_plan(plan));
-                self.below(plan.lefttree, Turns { processes, ..turns })
+                let processes = divisor(plan.node());
+                self.below(plan.lefttree(), Turns { processes, ..turns })
             }
             T_Append => {
-                let parts = self.of::<pg_sys::Append>(plan).map_or(std::ptr::null_mut(), |append| append.appendplans);
+                let parts = self.of::<pg_sys::Append>(plan).map(|append| append.appendplans());
                 self.each_below(parts, turns)
             }
             T_MergeAppend => {
-                let parts =
-                    self.of::<pg_sys::MergeAppend>(plan).map_or(std::ptr::null_mut(), |append| append.mergeplans);
+                let parts = self.of::<pg_sys::MergeAppend>(plan).map(|append| append.mergeplans());
                 self.each_below(parts, turns)
             }
             T_SubqueryScan => {
-                let below = self.of::<pg_sys::SubqueryScan>(plan).map_or(std::ptr::null_mut(), |scan| scan.subplan);
+                let below = self.of::<pg_sys::SubqueryScan>(plan).and_then(|scan| scan.subplan());
                 self.below(below, turns)
             }
             _ if plan.lefttree.is_null() => or_at_most(plan.plan_rows.max(1.0)),
             _ => {
-                let input = self.below(plan.lefttree, turns);
-                self.below(plan.righttree, turns);
+                let input = self.below(plan.lefttree(), turns);
+                self.below(plan.righttree(), turns);
                 expected.min(input)
             }
         }
@@ -272,11 +268,11 @@ impl<'a> HeapPlan<'a> {
     }
 
     /// The number of pairs that the engine has to compare for a nested loop, or the equivalent of its sorting.
-    fn pairs(&mut self, plan: &'a pg_sys::Plan, outer: f64, inner: f64, looks_up: bool) -> f64 {
+    fn pairs(&mut self, plan: Ref<'a, pg_sys::Plan>, outer: f64, inner: f64, looks_up: bool) -> f64 {
         let Some(join) = self.of::<pg_sys::NestLoop>(plan) else { return 0.0 };
-        let found = if looks_up { self.looked_up(plan.righttree) } else { None };
+        let found = if looks_up { self.looked_up(plan.righttree()) } else { None };
         let others = found.map_or(inner, |(_, rows)| rows);
-        let ways = way(compared(self.tree, join.join.joinqual)).into_iter().chain(found.map(|(way, _)| way));
+        let ways = way(compared(join.joinqual())).into_iter().chain(found.map(|(way, _)| way));
         let way = match ways.min() {
             // The rows of a look-up without usable conditions are counted as joined rows.
             None | Some(Way::Pairs) if looks_up && found.is_none() => return 0.0,
@@ -296,27 +292,25 @@ impl<'a> HeapPlan<'a> {
 
     /// The way in which the engine finds partners in the inner side of a nested loop, if the heap looks them up in an
     /// index. The number is how many rows it searches.
-    fn looked_up(&mut self, side: *mut pg_sys::Plan) -> Option<(Way, f64)> {
+    fn looked_up(&mut self, side: Option<Ref<'a, pg_sys::Plan>>) -> Option<(Way, f64)> {
         use pg_sys::NodeTag::*;
-        let plan = self.tree.plan(side)?;
+        let plan = side?;
         let index = match plan.type_ {
-            T_Memoize | T_Material | T_Result | T_Sort | T_Unique => return self.looked_up(plan.lefttree),
-            T_IndexScan => self.of::<pg_sys::IndexScan>(plan).map(|scan| scan.indexqual),
-            T_IndexOnlyScan => self.of::<pg_sys::IndexOnlyScan>(plan).map(|scan| scan.indexqual),
-            T_BitmapHeapScan => {
-                self.of::<pg_sys::BitmapIndexScan>(self.tree.plan(plan.lefttree)?).map(|scan| scan.indexqual)
-            }
+            T_Memoize | T_Material | T_Result | T_Sort | T_Unique => return self.looked_up(plan.lefttree()),
+            T_IndexScan => self.of::<pg_sys::IndexScan>(plan).map(|scan| scan.indexqual()),
+            T_IndexOnlyScan => self.of::<pg_sys::IndexOnlyScan>(plan).map(|scan| scan.indexqual()),
+            T_BitmapHeapScan => self.of::<pg_sys::BitmapIndexScan>(plan.lefttree()?).map(|scan| scan.indexqual()),
             _ => None,
         };
-        let given = compared(self.tree, index?);
+        let given = compared(index?);
         Some((way(given.filter(|condition| condition.reads_param()))?, self.scanned(plan)))
     }
 
     /// The number of rows of the table that a node reads.
-    fn scanned(&mut self, scan: &pg_sys::Plan) -> f64 {
+    fn scanned(&mut self, scan: Ref<'_, pg_sys::Plan>) -> f64 {
         // SAFETY: nodes of this kind begin with a scan.
-        let number = unsafe { (*std::ptr::from_ref(scan).cast::<pg_sys::Scan>()).scanrelid } as usize;
-        let entry = self.tree.list_of::<pg_sys::RangeTblEntry>(self.statement.rtable).nth(number - 1);
+        let number = unsafe { (*scan.as_ptr::<pg_sys::Scan>()).scanrelid } as usize;
+        let entry = self.statement.rtable().iter().nth(number - 1);
         entry.and_then(table).map_or(0.0, |relid| self.rows_of_table(relid))
     }
 }

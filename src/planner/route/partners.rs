@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use plan::CmpOp;
 
 use crate::pg::compat::ordered_by_bytes;
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{List, Node};
 use crate::planner::words::operators;
 
 /// A comparison that is a condition of a join or of an index.
@@ -17,15 +17,15 @@ pub struct Compared<'a> {
 }
 
 /// The comparisons in a list of conditions. A comparison of rows counts as one of their first values.
-pub fn compared<'a>(tree: Tree<'a>, conditions: *mut pg_sys::List) -> impl Iterator<Item = Compared<'a>> {
-    tree.list(conditions).filter_map(move |node| {
+pub fn compared<'a>(conditions: List<'a, pg_sys::Node>) -> impl Iterator<Item = Compared<'a>> {
+    conditions.iter().filter_map(|node| {
         let (operator, collation, sides) = if let Some(call) = node.cast::<pg_sys::OpExpr>() {
-            let mut args = tree.list(call.args);
+            let mut args = call.args().iter();
             (call.opno, call.inputcollid, [args.next()?, args.next()?])
         } else {
             let rows = node.cast::<pg_sys::RowCompareExpr>()?;
-            let sides = [tree.list(rows.largs).next()?, tree.list(rows.rargs).next()?];
-            (tree.oids(rows.opnos).next()?, tree.oids(rows.inputcollids).next()?, sides)
+            let sides = [rows.largs().iter().next()?, rows.rargs().iter().next()?];
+            (rows.opnos().iter().next()?, rows.inputcollids().iter().next()?, sides)
         };
         let (_, op) = operators::comparison(operator)?;
         Some(Compared { node, op, collation, sides })

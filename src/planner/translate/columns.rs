@@ -4,8 +4,7 @@ use pgrx::prelude::*;
 use plan::{Agg, Aggregation, ColumnId, Expr, Named, Type};
 
 use super::translator::{Translator, Typed, exact};
-use crate::pg::make;
-use crate::pg::tree::{Node, Shape, Tree};
+use crate::pg::tree::{Memory, Node, Shape};
 use crate::pg::types::{self, Form};
 use crate::planner::words::reason::{Attempt, Why, type_reason};
 use crate::spec::Conversion;
@@ -56,18 +55,18 @@ pub struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     /// The replacement of this expression.
-    pub fn find(&self, node: Node<'a>) -> Option<*mut pg_sys::Node> {
+    pub fn find(&self, node: Node<'a>) -> Option<Node<'a>> {
         let found = self.replacements.iter().find(|replacement| replacement.stands_for.equals(node))?;
-        Some(found.by.copied().as_ptr())
+        Some(found.by.copied())
     }
 
     /// Adds a column, and returns a reference to it.
-    pub fn add(&mut self, tree: Tree<'a>, stands_for: Node<'a>, column: Column) -> *mut pg_sys::Node {
+    pub fn add(&mut self, memory: Memory<'a>, stands_for: Node<'a>, column: Column) -> Node<'a> {
         let shape = column.shape;
         self.columns.push(column);
         // The placeholder is the one entry of the upper query's range table.
-        let by = make::placed(make::column(1, self.columns.len() as i16, shape)).cast();
-        self.replacements.push(Replacement { stands_for, by: tree.required(by) });
+        let by = memory.column(1, self.columns.len() as i16, shape).node();
+        self.replacements.push(Replacement { stands_for, by });
         by
     }
 

@@ -8,15 +8,15 @@ use super::translator::{Ask, Asked, Translator, Typed, exact};
 use crate::layout::{self, Excluded};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation::{self, OpenRelation, has_children, keys_determine};
-use crate::pg::tree::{Node, Shape, Tree};
-use crate::pg::{make, types};
+use crate::pg::tree::{Node, Ref, Shape};
+use crate::pg::types;
 use crate::planner::words::reason::{Attempt, Why, type_reason};
 use crate::spec::RelationNames;
 use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
 
 /// The scope of one level. In [`Translator`]'s list, the scopes around it come before it.
 pub struct Scope<'a> {
-    pub query: &'a pg_sys::Query,
+    pub query: Ref<'a, pg_sys::Query>,
     /// Whether the only item stands for the computed columns of the query's level.
     is_above: bool,
     items: Vec<Item>,
@@ -66,7 +66,7 @@ struct Table {
 }
 
 impl<'a> Scope<'a> {
-    pub fn of(query: &'a pg_sys::Query) -> Scope<'a> {
+    pub fn of(query: Ref<'a, pg_sys::Query>) -> Scope<'a> {
         Scope {
             query,
             is_above: false,
@@ -81,14 +81,14 @@ impl<'a> Scope<'a> {
     }
 
     /// The scope of the expressions above a level's columns.
-    pub fn above(query: &'a pg_sys::Query, columns: Vec<Attempt<Typed>>) -> Scope<'a> {
+    pub fn above(query: Ref<'a, pg_sys::Query>, columns: Vec<Attempt<Typed>>) -> Scope<'a> {
         let mut scope = Scope { is_above: true, ..Scope::of(query) };
         scope.add_subquery(1, columns);
         scope
     }
 
     /// The query, if columns can refer to its items.
-    pub fn own_query(&self) -> Option<&'a pg_sys::Query> {
+    pub fn own_query(&self) -> Option<Ref<'a, pg_sys::Query>> {
         (!self.is_above).then_some(self.query)
     }
 
@@ -107,11 +107,11 @@ impl<'a> Scope<'a> {
 
     /// Whether a column of a grouped query may stand outside of aggregates, because its table's primary key is among
     /// the keys.
-    pub fn depends_on(&self, column: &pg_sys::Var, keys: &[Node<'_>]) -> bool {
+    pub fn depends_on(&self, column: Ref<'_, pg_sys::Var>, keys: &[Node<'_>]) -> bool {
         let item = self.items.iter().find(|item| item.index == column.varno && column.varlevelsup == 0);
         match item.map(|item| &item.rows) {
             Some(Rows::Table(Table { keyed: Some(relid), .. }) | Rows::Sent { keyed: Some(relid), .. }) => {
-                keys_determine(*relid, column, keys)
+                keys_determine(*relid, &column, keys)
             }
             _ => false,
         }
@@ -119,13 +119,13 @@ impl<'a> Scope<'a> {
 }
 
 /// The name of an item of FROM in the query.
-pub fn alias(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry) -> String {
-    tree.name_of_item(entry).map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+pub fn alias(entry: Ref<'_, pg_sys::RangeTblEntry>) -> String {
+    entry.name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 impl<'a> Translator<'a> {
     /// Adds a table in FROM to the innermost scope, and returns its number in the plan.
-    pub fn open_table(&mut self, index: i32, entry: &pg_sys::RangeTblEntry) -> Attempt<u16> {
+    pub fn open_table(&mut self, index: i32, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Attempt<u16> {
         let name = relation_name(entry.relid);
         if !entry.tablesample.is_null() {
             return Err(Why::FromItem.of("TABLESAMPLE"));
@@ -156,7 +156,7 @@ impl<'a> Translator<'a> {
             tables.push(plan::Table { relid: relid.to_u32(), attnums: Vec::new() });
         }
         let relid = Some(entry.relid.to_u32());
-        let names = RelationNames { alias: alias(self.tree, entry), relid, ..RelationNames::default() };
+        let names = RelationNames { alias: alias(entry), relid, ..RelationNames::default() };
         let source = Source::Tables { tables, apart };
         let relation = self.add_relation(Relation::new(source, Vec::new()), names)?;
         let keyed = keyed(entry);
@@ -167,7 +167,7 @@ impl<'a> Translator<'a> {
 
     /// A table and its partitions or children. They stay as the translation first found them, even if others are
     /// attached or detached.
-    pub fn family(&mut self, entry: &pg_sys::RangeTblEntry) -> Attempt<Vec<pg_sys::Oid>> {
+    pub fn family(&mut self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Attempt<Vec<pg_sys::Oid>> {
         if !entry.inh {
             return Ok(vec![entry.relid]);
         }
@@ -194,12 +194,12 @@ impl<'a> Translator<'a> {
             _ => None,
         });
         let attnum = attnum.ok_or_else(|| Why::Expression.of("table without a column"))?;
-        let column = self.tree.placed(make::column(index, attnum, Shape::of(pg_sys::InvalidOid)));
+        let column = self.memory.column(index, attnum, Shape::of(pg_sys::InvalidOid));
         Ok(self.variable(column, Ask::default())?.expr)
     }
 
     /// The value of a column of this level, or of an outer level.
-    pub fn variable(&mut self, var: &pg_sys::Var, ask: Ask) -> Attempt<Typed> {
+    pub fn variable(&mut self, var: Ref<'_, pg_sys::Var>, ask: Ask) -> Attempt<Typed> {
         match var.varattno {
             0 => return Err(Why::Expression.of("whole row")),
             ..0 => return Err(Why::Expression.of("system column")),
@@ -257,7 +257,7 @@ impl<'a> Translator<'a> {
 
 /// An outer column as a subquery sees it. The subquery may be computed with any one of several equal values, and the
 /// difference would show for 0 and -0.
-fn seen_by(ask: Ask, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
+fn seen_by(ask: Ask, var: Ref<'_, pg_sys::Var>, typed: Typed) -> Attempt<Typed> {
     if var.varlevelsup > 0 && typed.ty.is_float() && !ask.only_compared {
         return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));
     }
@@ -265,7 +265,7 @@ fn seen_by(ask: Ask, var: &pg_sys::Var, typed: Typed) -> Attempt<Typed> {
 }
 
 /// The table of an entry, if its primary key is unique among all rows of the entry.
-pub fn keyed(entry: &pg_sys::RangeTblEntry) -> Option<pg_sys::Oid> {
+pub fn keyed(entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<pg_sys::Oid> {
     let is_partitioned = entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
     (is_partitioned || !entry.inh || !has_children(entry.relid)).then_some(entry.relid)
 }

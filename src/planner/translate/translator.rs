@@ -8,7 +8,7 @@ use plan::catalogue::{self, Call, Kind};
 use plan::{Agg, BoolOp, ColumnId, Expr, JoinKind, Literal, Named, Plan, Rel, Relation, Type};
 
 use super::scope::Scope;
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Memory, Node, Ref};
 use crate::pg::{catalog, types};
 use crate::planner::translate::expr::compare::{Comparison, truth_test};
 use crate::planner::translate::level::sent::Sent;
@@ -38,7 +38,7 @@ pub enum Scale {
     /// The scale of this numeric, which is equal to the value.
     Shown(Expr),
     /// The scale of this expression's value, whose parameter the value is.
-    Parameter(*mut pg_sys::Node),
+    Parameter(u16),
 }
 
 impl Scale {
@@ -60,7 +60,8 @@ impl Typed {
 
 /// The state of a translation, which builds a plan level by level.
 pub struct Translator<'a> {
-    pub tree: Tree<'a>,
+    /// The memory for new nodes.
+    pub memory: Memory<'a>,
     pub relations: Vec<Relation>,
     /// The names of each relation in the query.
     pub names: Vec<RelationNames>,
@@ -123,9 +124,9 @@ pub struct Pending {
 }
 
 impl<'a> Translator<'a> {
-    pub fn new(tree: Tree<'a>) -> Self {
+    pub fn new(memory: Memory<'a>) -> Self {
         Translator {
-            tree,
+            memory,
             relations: Vec::new(),
             names: Vec::new(),
             scanned: Vec::new(),
@@ -197,8 +198,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The parameter for a value: an existing one, or a new one.
-    pub fn parameter(&mut self, ty: Type, source: Source, expr: *mut pg_sys::Node) -> Expr {
-        let node = self.tree.required(expr);
+    pub fn parameter(&mut self, ty: Type, source: Source, node: Node<'a>) -> Expr {
         let is_known = |(at, known): (usize, &Node<'_>)| {
             let same = (self.params[at], self.sources[at]) == (ty, source) && known.equals(node);
             same.then_some(Expr::Param { index: at as u16 })
@@ -211,6 +211,11 @@ impl<'a> Translator<'a> {
         self.sources.push(source);
         self.param_exprs.push(node);
         Expr::Param { index }
+    }
+
+    /// A parameter's value as PostgreSQL keeps it.
+    pub fn stored_parameter(&mut self, index: u16) -> Expr {
+        self.parameter(Type::Opaque, Source::Value, self.param_exprs[index as usize])
     }
 
     /// The existing parameter for the session's time zone, if there is one.
@@ -348,7 +353,7 @@ impl<'a> Translator<'a> {
     fn expression_for(&mut self, node: Node<'a>, ask: Ask) -> Attempt<Typed> {
         if let Some(var) = node.cast::<pg_sys::Var>() {
             self.variable(var, ask)
-        } else if let Some(param) = node.cast::<pg_sys::Param>().filter(|param| is_compared(param)) {
+        } else if let Some(param) = node.cast::<pg_sys::Param>().filter(|param| is_compared(*param)) {
             let column = self.scope().compared.get(param.paramid as usize - 1);
             column.cloned().ok_or_else(|| Why::Subquery.of("column of an unknown subquery"))?
         } else if let Some(link) = node.cast::<pg_sys::SubLink>() {
@@ -366,12 +371,12 @@ impl<'a> Translator<'a> {
         } else if let Some(test) = node.cast::<pg_sys::NullTest>() {
             self.null_test(test)
         } else if let Some(test) = node.cast::<pg_sys::BooleanTest>() {
-            let arg = self.condition(self.tree.required(test.arg))?;
+            let arg = self.condition(test.arg())?;
             Ok(boolean(truth_test(test.booltesttype, arg)))
         } else if let Some(relabel) = node.cast::<pg_sys::RelabelType>() {
             self.relabelled(relabel)
         } else if let Some(collate) = node.cast::<pg_sys::CollateExpr>() {
-            self.expression(self.tree.required(collate.arg))
+            self.expression(collate.arg())
         } else if let Some(conversion) = node.cast::<pg_sys::CoerceViaIO>() {
             self.converted(node, conversion)
         } else if let Some(list) = node.cast::<pg_sys::ScalarArrayOpExpr>() {
@@ -381,8 +386,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn operator(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
-        let arguments: Vec<Node<'a>> = self.tree.list(op.args).collect();
+    fn operator(&mut self, op: Ref<'a, pg_sys::OpExpr>) -> Attempt<Typed> {
+        let arguments: Vec<Node<'a>> = op.args().iter().collect();
         let comparison = arguments.first().and_then(|left| Comparison::of(op.opno, op.inputcollid, *left));
         match (comparison, &arguments[..]) {
             (Some(comparison), &[left, right]) => {
@@ -419,18 +424,18 @@ impl<'a> Translator<'a> {
 
     /// A call of a function. A cast's function may return another type with the same bytes: `smallint::oid` calls
     /// `int4(smallint)`.
-    fn function_call(&mut self, call: &'a pg_sys::FuncExpr) -> Attempt<Typed> {
-        let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
+    fn function_call(&mut self, call: Ref<'a, pg_sys::FuncExpr>) -> Attempt<Typed> {
+        let arguments: Vec<Node<'a>> = call.args().iter().collect();
         let result = self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))?;
         if is_value_of(&result, call.funcresulttype) { Ok(result) } else { Err(type_reason(call.funcresulttype)) }
     }
 
-    fn logic(&mut self, logic: &'a pg_sys::BoolExpr, ask: Ask) -> Attempt<Typed> {
+    fn logic(&mut self, logic: Ref<'a, pg_sys::BoolExpr>, ask: Ask) -> Attempt<Typed> {
         // NOT turns false into true, but null into null.
         let is_not = logic.boolop == pg_sys::BoolExprType::NOT_EXPR;
         let of_operands = Ask { null_may_be_false: ask.null_may_be_false && !is_not, ..Ask::default() };
         let mut args = Vec::new();
-        for argument in self.tree.list(logic.args) {
+        for argument in logic.args().iter() {
             args.push(self.condition_for(argument, of_operands)?);
         }
         Ok(boolean(match logic.boolop {
@@ -440,18 +445,18 @@ impl<'a> Translator<'a> {
         }))
     }
 
-    fn null_test(&mut self, test: &'a pg_sys::NullTest) -> Attempt<Typed> {
+    fn null_test(&mut self, test: Ref<'a, pg_sys::NullTest>) -> Attempt<Typed> {
         if test.argisrow {
             return Err(Why::Expression.of("IS NULL of a row"));
         }
-        let arg = self.expression(self.tree.required(test.arg))?.expr;
+        let arg = self.expression(test.arg())?.expr;
         let negated = test.nulltesttype == pg_sys::NullTestType::IS_NOT_NULL;
         Ok(boolean(Expr::IsNull { arg: Box::new(arg), negated }))
     }
 
     /// A change of type without a change of value: between text and varchar, a domain and its base type, or collations.
-    fn relabelled(&mut self, relabel: &'a pg_sys::RelabelType) -> Attempt<Typed> {
-        let arg = self.expression(self.tree.required(relabel.arg))?;
+    fn relabelled(&mut self, relabel: Ref<'a, pg_sys::RelabelType>) -> Attempt<Typed> {
+        let arg = self.expression(relabel.arg())?;
         if is_value_of(&arg, relabel.resulttype) { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
     }
 
@@ -486,13 +491,17 @@ impl<'a> Translator<'a> {
             None if node.cast::<pg_sys::Const>().is_some_and(|constant| constant.constisnull) => Type::Opaque,
             None => {
                 let ty = types::type_or_kept(sql_type).ok_or_else(|| type_reason(sql_type))?;
-                return Ok(exact(self.parameter(ty, Source::Value, node.as_ptr()), ty));
+                return Ok(exact(self.parameter(ty, Source::Value, node), ty));
             }
         };
         let Some(constant) = node.cast::<pg_sys::Const>() else {
             let is_numeric = types::without_domain(sql_type, -1).0 == pg_sys::NUMERICOID;
-            let scale = if is_numeric { Scale::Parameter(node.as_ptr()) } else { Scale::OfType };
-            return Ok(Typed { expr: self.parameter(ty, Source::Value, node.as_ptr()), ty, scale });
+            let expr = self.parameter(ty, Source::Value, node);
+            let scale = match expr {
+                Expr::Param { index } if is_numeric => Scale::Parameter(index),
+                _ => Scale::OfType,
+            };
+            return Ok(Typed { expr, ty, scale });
         };
         if constant.constisnull {
             return Ok(exact(Expr::Literal { ty, value: None }, ty));
@@ -554,7 +563,7 @@ pub fn cast(typed: Typed, to: Type) -> Expr {
 }
 
 /// A literal for a constant of the tree; a numeric has the scale that it shows.
-pub fn constant_literal(constant: &pg_sys::Const) -> Attempt<Typed> {
+pub fn constant_literal(constant: Ref<'_, pg_sys::Const>) -> Attempt<Typed> {
     let ty = types::type_of(constant.consttype).ok_or_else(|| type_reason(constant.consttype))?;
     if constant.constisnull {
         return Ok(exact(Expr::Literal { ty, value: None }, ty));
@@ -583,6 +592,6 @@ fn is_value_of(typed: &Typed, sql_type: pg_sys::Oid) -> bool {
 }
 
 /// Whether the node stands for a column of a subquery with which something is compared.
-fn is_compared(param: &pg_sys::Param) -> bool {
+fn is_compared(param: Ref<'_, pg_sys::Param>) -> bool {
     param.paramkind == pg_sys::ParamKind::PARAM_SUBLINK
 }

@@ -1,7 +1,8 @@
 //! The kinds of PostgreSQL's plan nodes above the engine's scan.
 
-use crate::pg::tree::Tree;
 use pgrx::pg_sys::{self, NodeTag::*};
+
+use crate::pg::tree::Ref;
 
 /// The number of nodes of each kind. Other kinds cost the same on both sides.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,9 +17,9 @@ pub struct Above {
 
 impl Above {
     /// Counts the nodes along the chain of left children.
-    pub fn of(tree: Tree<'_>, mut plan: *mut pg_sys::Plan) -> Above {
+    pub fn of(mut plan: Option<Ref<'_, pg_sys::Plan>>) -> Above {
         let mut above = Above::default();
-        while let Some(node) = tree.plan(plan) {
+        while let Some(node) = plan {
             match node.type_ {
                 T_Agg | T_Group => above.groups += 1,
                 T_Unique => above.uniques += 1,
@@ -26,7 +27,7 @@ impl Above {
                 T_Sort | T_IncrementalSort => above.sorts = true,
                 _ => {}
             }
-            plan = node.lefttree;
+            plan = node.lefttree();
         }
         above
     }

@@ -7,23 +7,23 @@
 use pgrx::prelude::*;
 
 use crate::pg::make;
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::expr::origins::{self, Judge, Verdict};
 
 /// Whether the modifiers are known before the query is planned. They are then those of [`planned_columns`].
-pub fn are_known(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
-    let mut targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|entry| !entry.resjunk);
+pub fn are_known(query: Ref<'_, pg_sys::Query>) -> bool {
+    let mut targets = query.targetList().iter().filter(|entry| !entry.resjunk);
     targets.all(|entry| {
-        let planned = planned(tree.required(entry.expr));
-        origins::follow(tree, &mut Settled, planned, &[Some(query)])
+        let planned = planned(entry.expr());
+        origins::follow(&mut Settled, planned, &[Some(query)])
     })
 }
 
 /// The columns of a query's result, with their expressions planned as far as that can change a modifier.
-pub fn planned_columns(tree: Tree<'_>, query: &pg_sys::Query) -> *mut pg_sys::List {
-    let targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|entry| !entry.resjunk);
+pub fn planned_columns(query: Ref<'_, pg_sys::Query>) -> *mut pg_sys::List {
+    let targets = query.targetList().iter().filter(|entry| !entry.resjunk);
     make::list(targets.map(|entry| {
-        let expr = planned(tree.required(entry.expr)).as_ptr();
+        let expr = planned(entry.expr()).as_ptr();
         make::placed(pg_sys::TargetEntry { expr, ..*entry })
     }))
 }

@@ -17,7 +17,7 @@ use crate::pg::catalog;
 use crate::pg::compat;
 use crate::pg::make;
 use crate::pg::session;
-use crate::pg::tree::{Node, Shape, Tree};
+use crate::pg::tree::{List, Node, Ref, Shape};
 use crate::planner::rewrite::insert;
 use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::level::sent::Sent;
@@ -46,15 +46,14 @@ impl EngineSide {
     }
 
     /// PostgreSQL's plans for the rows that are sent along.
-    pub fn sent(&self) -> impl Iterator<Item = &pg_sys::Plan> {
-        // SAFETY: finished plans, each with its tree.
-        self.sent.iter().map(|statement| unsafe { &*(**statement).planTree })
+    pub fn sent(&self) -> impl Iterator<Item = Ref<'_, pg_sys::Plan>> {
+        // SAFETY: finished plans, which are left as they are.
+        self.sent.iter().map(|statement| unsafe { Ref::new(*statement) }.planTree())
     }
 
     /// PostgreSQL's nodes above the engine's scan. The scan itself may sort in place of a node.
     pub fn above(&self) -> Above {
-        // SAFETY: a finished plan, which is left as it is.
-        let above = Above::of(unsafe { Tree::new() }, self.plan);
+        let above = Above::of(Some(self.plan()));
         Above { sorts: above.sorts || self.demand.is_sorted, ..above }
     }
 
@@ -65,30 +64,29 @@ impl EngineSide {
 
     /// Whether PostgreSQL only passes the engine's rows on.
     pub fn hands_on(&self) -> bool {
-        // SAFETY: a finished plan, whose tree is left as it is.
-        let tree = unsafe { Tree::new() };
-        let mut targets = tree.list_of::<pg_sys::TargetEntry>(self.scan().targetlist);
-        let is_column = |target: &pg_sys::TargetEntry| tree.required(target.expr).tag() == pg_sys::NodeTag::T_Var;
-        std::ptr::eq(self.plan, self.scan()) && !self.filters_above() && targets.all(is_column)
+        let mut targets = self.scan().targetlist().iter();
+        let is_column = |target: Ref<'_, pg_sys::TargetEntry>| target.expr().tag() == pg_sys::NodeTag::T_Var;
+        self.plan().is(self.scan()) && !self.filters_above() && targets.all(is_column)
     }
 
     /// Whether the rows have the types of these columns of a query or plan. Modifiers may differ: no value shows them,
     /// and the modifiers of these columns are used.
-    pub fn has_columns(&self, targets: *mut pg_sys::List) -> bool {
-        // SAFETY: columns of a valid query or plan, and of the side's own.
-        let (tree, own) = unsafe { (Tree::new(), (*self.plan).targetlist) };
-        let types = |list| {
-            tree.list_of::<pg_sys::TargetEntry>(list).filter(|entry| !entry.resjunk).map(move |entry| {
-                let expr = tree.required(entry.expr);
-                Shape { modifier: -1, ..expr.shape() }
-            })
-        };
-        types(targets).eq(types(own))
+    pub fn has_columns(&self, targets: List<'_, pg_sys::TargetEntry>) -> bool {
+        fn types<'a>(list: List<'a, pg_sys::TargetEntry>) -> impl Iterator<Item = Shape> + use<'a> {
+            let columns = list.iter().filter(|entry| !entry.resjunk);
+            columns.map(|entry| Shape { modifier: -1, ..entry.expr().shape() })
+        }
+        types(targets).eq(types(self.plan().targetlist()))
     }
 
-    fn scan(&self) -> &pg_sys::Plan {
+    fn plan(&self) -> Ref<'_, pg_sys::Plan> {
+        // SAFETY: the side's own plan, which is changed by its owner alone.
+        unsafe { Ref::new(self.plan) }
+    }
+
+    fn scan(&self) -> Ref<'_, pg_sys::Plan> {
         // SAFETY: the side's own scan.
-        unsafe { &(*self.leaf).scan.plan }
+        unsafe { Ref::new(&raw mut (*self.leaf).scan.plan) }
     }
 }
 
@@ -117,7 +115,6 @@ pub unsafe fn engine_side(
         if !statement.subplans.is_null() || !statement.paramExecTypes.is_null() || !statement.rowMarks.is_null() {
             return Err(Why::PlanShape.of("subplan above the engine"));
         }
-        let tree = Tree::new();
         let is_momentary = split.sent.iter().any(Sent::is_momentary) || sent.iter().any(|sent| (**sent).transientPlan);
         let mut link: *mut *mut pg_sys::Plan = &raw mut (*upper).planTree;
         while let Some(plan) = (*link).as_mut() {
@@ -128,7 +125,7 @@ pub unsafe fn engine_side(
                 pg_sys::NodeTag::T_FunctionScan => {
                     let mut private = vec![to_node(&split.spec)];
                     private.extend(sent.iter().map(|statement| statement.cast::<pg_sys::Node>()));
-                    let leaf = leaf(tree, plan, split.params, private);
+                    let leaf = leaf(plan, split.params, private);
                     *link = &raw mut (*leaf).scan.plan;
                     let relids = split.spec.plan.tables().map(|table| table.relid.into()).collect();
                     let (plan, demand) = ((*upper).planTree, Demand::of(&split.spec.plan));
@@ -172,7 +169,6 @@ fn methods(name: &CStr) -> *const pg_sys::CustomScanMethods {
 ///
 /// The caller may change the function scan.
 unsafe fn leaf(
-    tree: Tree<'_>,
     function_scan: &pg_sys::Plan,
     params: Vec<Node<'_>>,
     private: Vec<*mut pg_sys::Node>,
@@ -183,7 +179,9 @@ unsafe fn leaf(
         pg_sys::fix_opfuncids(params.cast());
         for list in [function_scan.targetlist, function_scan.qual] {
             let variables = pg_sys::pull_var_clause(list.cast(), 0);
-            tree.list_of_mut::<pg_sys::Var>(variables).for_each(|var| var.varno = pg_sys::INDEX_VAR);
+            for at in 0..pg_sys::list_length(variables) {
+                (*pg_sys::list_nth(variables, at).cast::<pg_sys::Var>()).varno = pg_sys::INDEX_VAR;
+            }
         }
     }
     let mut scan: pg_sys::CustomScan = make::blank();
@@ -207,9 +205,8 @@ pub unsafe fn with_engine(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the caller owns the finished plan, and the side is of the same query.
     unsafe {
-        let tree = Tree::new();
-        let rows = &**insert::source(heap);
-        if !side.has_columns(rows.targetlist) {
+        let rows = Ref::new(*insert::source(heap));
+        if !side.has_columns(rows.targetlist()) {
             let reason = other_columns();
             return if compared.is_some() {
                 left_alone(heap, &reason, None)
@@ -217,8 +214,8 @@ pub unsafe fn with_engine(
                 with_reason(heap, &reason, options)
             };
         }
-        let mut node = engine_first(tree, heap, &side, rows.targetlist, rows);
-        node.custom_plans = make::list([side.plan, std::ptr::from_ref(rows).cast_mut()]);
+        let mut node = engine_first(heap, &side, rows.targetlist(), rows);
+        node.custom_plans = make::list([side.plan, rows.as_ptr()]);
         // The cost of the heap's plan must not make the executor compile (JIT) the nodes above the engine.
         let planned = HeapSide::Planned { jit_flags: std::mem::take(&mut (*heap).jitFlags) };
         let unasked = compared.map(|compared| Unasked { other_cost: Some(compared.heap) });
@@ -245,10 +242,10 @@ pub unsafe fn with_unplanned(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the caller owns query and side, and both are of the same query.
     unsafe {
-        let (tree, statement) = (Tree::new(), side.statement);
+        let statement = side.statement;
         reads.hand_to(&mut *statement);
-        let columns = modifiers::planned_columns(tree, &*query);
-        let mut node = engine_first(tree, statement, &side, columns, &*side.plan);
+        let columns = List::new(modifiers::planned_columns(Ref::new(query)));
+        let mut node = engine_first(statement, &side, columns, side.plan());
         node.custom_plans = make::list([side.plan]);
         let spec = ChooserSpec { heap: HeapSide::Unplanned { options }, unasked: None };
         node.custom_private = make::list([to_node(&spec), query.cast()]);
@@ -259,19 +256,18 @@ pub unsafe fn with_unplanned(
 
 /// A node that chooses, with the engine's side as its first child. `rows` supplies the estimated number of rows.
 unsafe fn engine_first(
-    tree: Tree<'_>,
     statement: *mut pg_sys::PlannedStmt,
     side: &EngineSide,
-    targets: *mut pg_sys::List,
-    rows: &pg_sys::Plan,
+    targets: List<'_, pg_sys::TargetEntry>,
+    rows: Ref<'_, pg_sys::Plan>,
 ) -> pg_sys::CustomScan {
     // SAFETY: the caller's statement, which it owns, as it does the side.
     unsafe {
-        add_relations(tree, statement, side);
+        add_relations(statement, side);
         (*statement).transientPlan |= side.is_momentary;
         name_columns(side.leaf, statement, &side.columns);
         number_from(ENGINE_NUMBERS, side.plan);
-        chooser(tree, statement, targets, rows, &*side.plan)
+        chooser(statement, targets, rows, side.plan())
     }
 }
 
@@ -282,20 +278,21 @@ pub fn other_columns() -> Reason {
 
 /// Adds relations that the engine's side reads but the heap's plan does not, such as pruned partitions. Executing the
 /// plan again then locks them first, and changes to them invalidate the plan.
-unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &EngineSide) {
+unsafe fn add_relations(heap: *mut pg_sys::PlannedStmt, side: &EngineSide) {
     // SAFETY: the caller's plan, which it owns.
     unsafe {
         let heap = &mut *heap;
         let mut relids = side.relids.clone();
         for statement in &side.sent {
-            let entries = tree.list_of::<pg_sys::RangeTblEntry>((**statement).rtable);
+            let entries = Ref::new(*statement).rtable().iter();
             relids.extend(entries.filter(|e| e.rtekind == pg_sys::RTEKind::RTE_RELATION).map(|e| e.relid));
             heap.relationOids = pg_sys::list_concat_unique_oid(heap.relationOids, (**statement).relationOids);
             heap.invalItems = pg_sys::list_concat(heap.invalItems, (**statement).invalItems);
         }
         for relid in relids {
-            let mut known = tree.list_of::<pg_sys::RangeTblEntry>(heap.rtable);
-            let is_it = |e: &pg_sys::RangeTblEntry| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid;
+            let mut known = List::<pg_sys::RangeTblEntry>::new(heap.rtable).iter();
+            let is_it =
+                |e: Ref<'_, pg_sys::RangeTblEntry>| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid;
             if let Some(position) = known.position(is_it) {
                 compat::is_always_read(heap, position + 1);
                 continue;
@@ -310,7 +307,7 @@ unsafe fn add_relations(tree: Tree<'_>, heap: *mut pg_sys::PlannedStmt, side: &E
                 ..make::blank()
             });
             make::append(&mut heap.rtable, entry);
-            compat::is_always_read(heap, tree.list(heap.rtable).len());
+            compat::is_always_read(heap, pg_sys::list_length(heap.rtable) as usize);
             heap.relationOids = pg_sys::list_append_unique_oid(heap.relationOids, relid);
         }
     }
@@ -355,9 +352,9 @@ pub unsafe fn left_alone(
 unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason, unasked: Option<Unasked>) -> pg_sys::CustomScan {
     // SAFETY: the callers own the finished plan.
     unsafe {
-        let rows = &**insert::source(heap);
-        let mut node = chooser(Tree::new(), heap, rows.targetlist, rows, rows);
-        node.custom_plans = make::list([std::ptr::from_ref(rows).cast_mut()]);
+        let rows = Ref::new(*insert::source(heap));
+        let mut node = chooser(heap, rows.targetlist(), rows, rows);
+        node.custom_plans = make::list([rows.as_ptr::<pg_sys::Node>()]);
         node.custom_private = make::list([to_node(&ChooserSpec { heap: HeapSide::Alone(reason.clone()), unasked })]);
         node
     }
@@ -367,15 +364,14 @@ unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason, unasked: O
 /// plans. The engine's costs do not depend on parameters, so a prepared statement gets its generic plan. If there is
 /// only the heap's plan, its own costs are right.
 unsafe fn chooser(
-    tree: Tree<'_>,
     statement: *mut pg_sys::PlannedStmt,
-    targets: *mut pg_sys::List,
-    rows: &pg_sys::Plan,
-    costs: &pg_sys::Plan,
+    targets: List<'_, pg_sys::TargetEntry>,
+    rows: Ref<'_, pg_sys::Plan>,
+    costs: Ref<'_, pg_sys::Plan>,
 ) -> pg_sys::CustomScan {
-    let entries: Vec<_> = tree.list_of::<pg_sys::TargetEntry>(targets).filter(|entry| !entry.resjunk).collect();
+    let entries: Vec<_> = targets.iter().filter(|entry| !entry.resjunk).collect();
     let columns = |item: i32| {
-        let shapes = entries.iter().map(|entry| tree.required(entry.expr).shape());
+        let shapes = entries.iter().map(|entry| entry.expr().shape());
         (1..).zip(shapes).map(move |(number, shape)| make::placed(make::column(item, number, shape)))
     };
     let names = entries.iter().map(|entry| {
@@ -411,14 +407,14 @@ unsafe fn finish(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the caller's plan, which it owns; the node is new.
     unsafe {
-        let tree = Tree::new();
         let place = insert::source(heap);
         if place != &raw mut (*heap).planTree {
-            keep_constants(tree, &mut node, &**place);
+            let columns = List::new(node.scan.plan.targetlist);
+            node.scan.plan.targetlist = with_constants(columns, Ref::new(*place));
         }
         let mut top = make::placed(node).cast::<pg_sys::Plan>();
-        if must_scroll(&*heap, options) {
-            top = material(tree, &*top);
+        if must_scroll(Ref::new(heap), options) {
+            top = material(Ref::new(top));
         }
         *place = top;
         number_from(CHOOSER_NUMBERS, top);
@@ -426,31 +422,30 @@ unsafe fn finish(
     heap
 }
 
-/// Keeps constants for dropped columns: if an INSERT fills a table with one, the executor expects a constant there.
-fn keep_constants(tree: Tree<'_>, node: &mut pg_sys::CustomScan, rows: &pg_sys::Plan) {
-    let columns = tree.list_of::<pg_sys::TargetEntry>(node.scan.plan.targetlist);
-    let originals = tree.list_of::<pg_sys::TargetEntry>(rows.targetlist).filter(|entry| !entry.resjunk);
-    let columns = columns.zip(originals).map(|(column, original)| {
-        let is_constant = tree.required(original.expr).cast::<pg_sys::Const>().is_some();
+/// The columns of a node over `rows`, with constants for dropped columns: if an INSERT fills a table with one, the
+/// executor expects a constant there.
+fn with_constants(columns: List<'_, pg_sys::TargetEntry>, rows: Ref<'_, pg_sys::Plan>) -> *mut pg_sys::List {
+    let originals = rows.targetlist().iter().filter(|entry| !entry.resjunk);
+    make::list(columns.iter().zip(originals).map(|(column, original)| {
+        let is_constant = original.expr().cast::<pg_sys::Const>().is_some();
         make::placed(pg_sys::TargetEntry { expr: if is_constant { original.expr } else { column.expr }, ..*column })
-    });
-    node.scan.plan.targetlist = make::list(columns);
+    }))
 }
 
 /// Whether a cursor must scroll: it was declared so, or it was not declared otherwise and its heap plan can run
 /// backwards.
-unsafe fn must_scroll(heap: &pg_sys::PlannedStmt, options: i32) -> bool {
+fn must_scroll(heap: Ref<'_, pg_sys::PlannedStmt>, options: i32) -> bool {
     let has = |option: u32| options & option as i32 != 0;
     // SAFETY: the heap's finished plan.
-    let may_scroll = || unsafe { pg_sys::ExecSupportsBackwardScan(heap.planTree) };
+    let may_scroll = || unsafe { pg_sys::ExecSupportsBackwardScan(heap.planTree().as_ptr()) };
     let declared = has(pg_sys::CURSOR_OPT_FAST_PLAN) && !has(pg_sys::CURSOR_OPT_NO_SCROLL);
     has(pg_sys::CURSOR_OPT_SCROLL) || declared && may_scroll()
 }
 
 /// A node that stores the rows of the node below it.
-fn material(tree: Tree<'_>, below: &pg_sys::Plan) -> *mut pg_sys::Plan {
-    let columns = tree.list_of::<pg_sys::TargetEntry>(below.targetlist).map(|entry| {
-        let column = make::column(pg_sys::OUTER_VAR, entry.resno, tree.required(entry.expr).shape());
+fn material(below: Ref<'_, pg_sys::Plan>) -> *mut pg_sys::Plan {
+    let columns = below.targetlist().iter().map(|entry| {
+        let column = make::column(pg_sys::OUTER_VAR, entry.resno, entry.expr().shape());
         make::placed(pg_sys::TargetEntry { expr: make::placed(column).cast(), ..*entry })
     });
     let mut node: pg_sys::Material = make::blank();
@@ -459,7 +454,7 @@ fn material(tree: Tree<'_>, below: &pg_sys::Plan) -> *mut pg_sys::Plan {
     node.plan.plan_rows = below.plan_rows;
     node.plan.plan_width = below.plan_width;
     node.plan.targetlist = make::list(columns);
-    node.plan.lefttree = std::ptr::from_ref(below).cast_mut();
+    node.plan.lefttree = below.as_ptr();
     make::placed(node).cast()
 }
 
@@ -490,10 +485,14 @@ fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEn
 
 /// Numbers the nodes of a chain. Numbers must be unique in a statement: those of the heap plan stay, and ours begin far
 /// behind them.
-fn number_from(start: i32, top: *mut pg_sys::Plan) {
+///
+/// # Safety
+///
+/// A chain of plan nodes that the caller owns.
+unsafe fn number_from(start: i32, top: *mut pg_sys::Plan) {
     let mut next = start;
     let mut plan = top;
-    // SAFETY: a chain of plan nodes that the caller owns.
+    // SAFETY: by the caller's promise.
     while let Some(node) = unsafe { plan.as_mut() } {
         node.plan_node_id = next;
         next += 1;

@@ -26,7 +26,7 @@ use super::placeholder;
 use crate::pg::compat;
 use crate::pg::make;
 use crate::pg::relation::expected_rows;
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Node, Ref, all_of};
 use crate::planner::rewrite::nested::{Nested, nested};
 use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::level::ordered::Arranged;
@@ -52,11 +52,11 @@ pub struct Split<'a> {
 }
 
 /// Divides a rewritten SELECT of the tree, whose relations are locked. `function` is the placeholder.
-pub fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid) -> Attempt<Split<'a>> {
-    let mut translator = Translator::new(tree);
-    let functions = tree.functions_of(query);
+pub fn split<'a>(query: Ref<'a, pg_sys::Query>, function: pg_sys::Oid) -> Attempt<Split<'a>> {
+    let mut translator = Translator::new(query.memory());
+    let functions = query.functions();
     let Top { query, mut level, ungrouped } = top(&mut translator, query)?;
-    if !ungrouped && is_grouped(query) {
+    if !ungrouped && is_grouped(&query) {
         restrict_groups(&mut translator, query, &mut level);
     }
     let arranged = if ungrouped { Arranged::Not } else { translator.arrange(query, &mut level) };
@@ -70,7 +70,7 @@ pub fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid
     let mut upper = upper_query(query, placeholder::entry(function, &columns), &level, ungrouped);
     match arranged {
         Arranged::Not => {}
-        Arranged::Sorted => without_order(tree, &mut upper),
+        Arranged::Sorted => without_order(&mut upper, level.targets),
         Arranged::Limited => upper.limitOffset = std::ptr::null_mut(),
     }
     let (output, conversions) = level.columns.returned(&mut translator)?;
@@ -83,15 +83,15 @@ pub fn split<'a>(tree: Tree<'a>, query: &'a pg_sys::Query, function: pg_sys::Oid
 
 /// The level whose columns go to PostgreSQL.
 struct Top<'a> {
-    query: &'a pg_sys::Query,
+    query: Ref<'a, pg_sys::Query>,
     level: Opened<'a>,
     /// Whether PostgreSQL makes the groups.
     ungrouped: bool,
 }
 
-fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Top<'a>> {
+fn top<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> Attempt<Top<'a>> {
     let has_windows = query.hasWindowFuncs;
-    if let Some(Nested { query, item }) = nested(translator.tree, query) {
+    if let Some(Nested { query, item }) = nested(query) {
         let level = translator.attempt(|translator| {
             let level = open_level(translator, query, Use::Top)?;
             // PostgreSQL must not compute the whole query.
@@ -106,7 +106,7 @@ fn top<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt
         }
     }
     match translator.attempt(|translator| open_level(translator, query, Use::Top)) {
-        Err(reason) if is_grouped(query) => {
+        Err(reason) if is_grouped(&query) => {
             let level = translator.attempt(|translator| open_level(translator, query, Use::TopUngrouped));
             Ok(Top { query, level: level.map_err(|_| reason)?, ungrouped: true })
         }
@@ -124,7 +124,7 @@ fn fits_into_memory(relations: &[Relation]) -> bool {
 }
 
 /// Makes the engine drop the groups that HAVING excludes, as far as it can compute the condition.
-fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, level: &mut Opened<'a>) {
+fn restrict_groups<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>, level: &mut Opened<'a>) {
     let columns = level.columns.read_by_engine();
     translator.enter(Scope::above(query, columns));
     let mut left = Vec::new();
@@ -135,16 +135,16 @@ fn restrict_groups<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
                 let groups = std::mem::replace(&mut level.rel, Rel::Row);
                 level.rel = translator.with_pending(groups, waiting).filter_by(condition);
             }
-            Err(_) => left.push(conjunct.as_ptr::<pg_sys::Node>()),
+            Err(_) => left.push(conjunct),
         }
     }
     translator.scopes.pop();
-    level.quals = if left.is_empty() { None } else { translator.tree.node(make::all_of(left)) };
+    level.quals = all_of(left);
 }
 
 /// The rest of the query, over the placeholder. `groups` says that it also groups the rows.
 fn upper_query(
-    query: &pg_sys::Query,
+    query: Ref<'_, pg_sys::Query>,
     placeholder: *mut pg_sys::RangeTblEntry,
     level: &Opened<'_>,
     groups: bool,
@@ -169,8 +169,8 @@ fn upper_query(
 }
 
 /// Removes ORDER BY, and the columns that exist only for it.
-fn without_order(tree: Tree<'_>, upper: &mut pg_sys::Query) {
+fn without_order(upper: &mut pg_sys::Query, targets: Option<Node<'_>>) {
     upper.sortClause = std::ptr::null_mut();
-    let returned = tree.list_of::<pg_sys::TargetEntry>(upper.targetList).filter(|entry| !entry.resjunk);
-    upper.targetList = make::list(returned.map(|entry| std::ptr::from_ref(entry).cast_mut()));
+    let targets = targets.into_iter().flat_map(Node::elements_of::<pg_sys::TargetEntry>);
+    upper.targetList = make::list(targets.filter(|entry| !entry.resjunk).map(Ref::as_ptr::<pg_sys::Node>));
 }

@@ -14,7 +14,7 @@ use crate::pg::compat;
 use crate::pg::make;
 use crate::pg::session;
 use crate::pg::symbols;
-use crate::pg::tree::Tree;
+use crate::pg::tree::{List, Ref};
 use crate::pg::walk;
 use crate::shared::{self, TableState};
 
@@ -45,7 +45,7 @@ pub unsafe fn can_wait(
         let mut is_general = params.is_null();
         (!is_general || session::is_clients(source))
             && !walk::walk(query.cast(), binds_planner, (&raw mut is_general).cast())
-            && modifiers::are_known(Tree::new(), &*query)
+            && modifiers::are_known(Ref::new(query))
     }
 }
 
@@ -105,12 +105,12 @@ impl Reads {
     /// will be needed, repeatedly for a statement that is kept.
     pub fn are_there(&self) -> bool {
         // SAFETY: entries of ours.
-        let entries = unsafe { Tree::new() }.list_of::<pg_sys::RangeTblEntry>(self.entries);
+        let entries = unsafe { List::<pg_sys::RangeTblEntry>::new(self.entries) };
         let database = session::database();
         let is_there = |table: shared::Table| table.state == TableState::Live;
         !session::in_recovery()
             && !session::must_be_serialized()
-            && entries.filter_map(|entry| shared::table(database, entry.relid)).all(is_there)
+            && entries.iter().filter_map(|entry| shared::table(database, entry.relid)).all(is_there)
     }
 
     /// Whether the user may read all relations. PostgreSQL's planner removes relations that a condition makes
@@ -120,21 +120,19 @@ impl Reads {
         unsafe { compat::are_permitted(self.entries, self.permissions) }
     }
 
-    fn add(&mut self, query: &pg_sys::Query) {
-        // SAFETY: entries of a valid query.
-        let tree = unsafe { Tree::new() };
-        let is_relation = |entry: &&pg_sys::RangeTblEntry| {
+    fn add(&mut self, query: Ref<'_, pg_sys::Query>) {
+        let is_relation = |entry: &Ref<'_, pg_sys::RangeTblEntry>| {
             let is_view = entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY && entry.relid != pg_sys::InvalidOid;
             is_view || entry.rtekind == pg_sys::RTEKind::RTE_RELATION
         };
-        for entry in tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).filter(is_relation) {
+        for entry in query.rtable().iter().filter(is_relation) {
             let mut own: pg_sys::RangeTblEntry = make::blank();
             (own.rtekind, own.relid, own.relkind) = (entry.rtekind, entry.relid, entry.relkind);
             (own.rellockmode, own.inh, own.inFromCl) = (entry.rellockmode, entry.inh, entry.inFromCl);
             (own.alias, own.eref) = (entry.alias, entry.eref);
             // SAFETY: an entry of the query, and a new one; a list of our own.
             unsafe {
-                compat::with_permissions_of(query, entry, &mut own, &mut self.permissions);
+                compat::with_permissions_of(&query, entry.as_ptr(), &mut own, &mut self.permissions);
                 make::append(&mut self.entries, make::placed(own));
             }
         }
@@ -155,7 +153,8 @@ impl Reads {
             statement.invalItems = pg_sys::list_concat(statement.invalItems, others);
             let first = pg_sys::list_length(statement.rtable) as usize + 1;
             statement.rtable = pg_sys::list_concat(statement.rtable, self.entries);
-            (first..).take(Tree::new().list(self.entries).len()).for_each(|n| compat::is_always_read(statement, n));
+            (first..pg_sys::list_length(statement.rtable) as usize + 1)
+                .for_each(|n| compat::is_always_read(statement, n));
             compat::set_permissions(statement, self.permissions);
             // Another role may lack a permission that this role has, for a relation that PostgreSQL's planner finds
             // superfluous.
@@ -184,5 +183,5 @@ unsafe extern "C-unwind" fn collect(node: *mut pg_sys::Node, reads: *mut c_void)
 #[pg_guard]
 unsafe extern "C-unwind" fn add_query(query: *mut pg_sys::Query, reads: *mut c_void) {
     // SAFETY: a valid query, and the context of `Reads::of`.
-    unsafe { (*reads.cast::<Reads>()).add(&*query) };
+    unsafe { (*reads.cast::<Reads>()).add(Ref::new(query)) };
 }

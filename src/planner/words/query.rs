@@ -2,7 +2,7 @@
 
 use pgrx::prelude::*;
 
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{List, Node, Ref};
 
 /// Whether the query has groups; one group of all rows counts, too.
 pub fn is_grouped(query: &pg_sys::Query) -> bool {
@@ -20,10 +20,10 @@ pub fn is_true(condition: Node<'_>) -> bool {
 }
 
 /// Whether two windows have the same rows in the same order.
-pub fn has_order_of(tree: Tree<'_>, one: &pg_sys::WindowClause, other: &pg_sys::WindowClause) -> bool {
-    let same = |one, other| match (tree.node::<pg_sys::List>(one), tree.node(other)) {
+pub fn has_order_of(one: Ref<'_, pg_sys::WindowClause>, other: Ref<'_, pg_sys::WindowClause>) -> bool {
+    let same = |one: List<'_, _>, other: List<'_, _>| match (one.node(), other.node()) {
         (Some(one), Some(other)) => one.equals(other),
         (one, other) => one.is_none() && other.is_none(),
     };
-    same(one.partitionClause, other.partitionClause) && same(one.orderClause, other.orderClause)
+    same(one.partitionClause(), other.partitionClause()) && same(one.orderClause(), other.orderClause())
 }

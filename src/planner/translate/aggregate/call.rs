@@ -6,7 +6,7 @@ use plan::{Agg, Expr, Literal, SortKey, Type};
 
 use super::value::Value;
 use crate::pg::catalog;
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::columns::{Distinct, conversion, plain};
 use crate::planner::translate::expr::compare::{TextOrder, named_locale, require_known_equality, require_own_equality};
 use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_images};
@@ -35,15 +35,15 @@ pub enum Translated {
 
 impl<'a> Translator<'a> {
     /// Translates an aggregate. `arrival` is the order in which the rows come, if the result may depend on it.
-    pub fn aggregate(&mut self, aggref: &'a pg_sys::Aggref, arrival: Vec<SortKey>) -> Attempt<Translated> {
+    pub fn aggregate(&mut self, aggref: Ref<'a, pg_sys::Aggref>, arrival: Vec<SortKey>) -> Attempt<Translated> {
         if let Some(listing) = operators::listing(aggref.aggfnoid) {
             return self.listed(aggref, listing, arrival);
         }
         let aggregate = whitelisted(aggref)?;
         self.check_order(aggref, aggregate)?;
-        let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
-        let arguments = self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).filter(|entry| !entry.resjunk);
-        let mut arguments = arguments.map(|entry| self.tree.required(entry.expr));
+        let filter = aggref.aggfilter().map(|filter| self.condition(filter)).transpose()?;
+        let arguments = aggref.args().iter().filter(|entry| !entry.resjunk);
+        let mut arguments = arguments.map(|entry| entry.expr());
         let (argument, second) = (arguments.next(), arguments.next());
         let Some(argument) = argument else {
             if aggregate != Aggregate::CountStar {
@@ -109,7 +109,7 @@ impl<'a> Translator<'a> {
         };
         if distinct {
             require_known_equality(typed.ty, argument)?;
-            for clause in self.tree.list_of::<pg_sys::SortGroupClause>(aggref.aggdistinct) {
+            for clause in aggref.aggdistinct().iter() {
                 require_own_equality(clause, argument)?;
             }
         }
@@ -141,13 +141,13 @@ impl<'a> Translator<'a> {
     }
 
     /// Checks ORDER BY in an aggregate. It does not change an exact result, but it can raise an error.
-    fn check_order(&mut self, aggref: &'a pg_sys::Aggref, aggregate: Aggregate) -> Attempt<()> {
+    fn check_order(&mut self, aggref: Ref<'a, pg_sys::Aggref>, aggregate: Aggregate) -> Attempt<()> {
         let ordered = || Err(Why::Aggregate.of("ordered aggregate"));
         if !aggref.aggorder.is_null() && matches!(aggregate, Aggregate::Float(_) | Aggregate::Pair(_)) {
             return ordered();
         }
-        for entry in self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).filter(|entry| entry.resjunk) {
-            if self.expression(self.tree.required(entry.expr))?.expr.can_raise() {
+        for entry in aggref.args().iter().filter(|entry| entry.resjunk) {
+            if self.expression(entry.expr())?.expr.can_raise() {
                 return ordered();
             }
         }
@@ -157,7 +157,7 @@ impl<'a> Translator<'a> {
     /// An aggregate of pairs (y, x), such as `corr`.
     fn pair(
         &mut self,
-        aggref: &pg_sys::Aggref,
+        aggref: Ref<'_, pg_sys::Aggref>,
         aggregate: Aggregate,
         y: Node<'a>,
         x: Node<'a>,
@@ -198,7 +198,7 @@ pub fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
     }
 }
 
-fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
+fn whitelisted(aggref: Ref<'_, pg_sys::Aggref>) -> Attempt<Aggregate> {
     if aggref.aggkind as u8 != NORMAL_AGGREGATE {
         return Err(Why::Aggregate.of("ordered aggregate"));
     }
@@ -215,7 +215,7 @@ fn whitelisted(aggref: &pg_sys::Aggref) -> Attempt<Aggregate> {
 }
 
 /// Checks whether PostgreSQL's result may depend on the order of the rows, which the engine does not keep.
-pub fn check_row_order(aggref: &pg_sys::Aggref) -> Attempt<()> {
+pub fn check_row_order(aggref: Ref<'_, pg_sys::Aggref>) -> Attempt<()> {
     let is_float = matches!(operators::aggregate(aggref.aggfnoid), Some(Aggregate::Float(_) | Aggregate::Pair(_)));
     let depends = is_float || operators::depends_on_row_order(aggref.aggfnoid);
     match depends && settings::FLOAT_AGGREGATES.get() == FloatAggregates::Heap {
@@ -225,17 +225,17 @@ pub fn check_row_order(aggref: &pg_sys::Aggref) -> Attempt<()> {
 }
 
 /// Whether an aggregate without an order of its own may return something else if the same rows come in another order.
-pub fn may_show_row_order(aggref: &pg_sys::Aggref) -> bool {
+pub fn may_show_row_order(aggref: Ref<'_, pg_sys::Aggref>) -> bool {
     let is_sorted = !aggref.aggdistinct.is_null() && operators::listing(aggref.aggfnoid).is_some();
     let says_order = !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE;
     !says_order && !is_sorted && operators::aggregate(aggref.aggfnoid).is_none()
 }
 
-fn row_order(aggref: &pg_sys::Aggref) -> Reason {
+fn row_order(aggref: Ref<'_, pg_sys::Aggref>) -> Reason {
     Why::RowOrder.of(format!("{} depends on row order", catalog::function_name(aggref.aggfnoid)))
 }
 
-pub fn unknown(aggref: &pg_sys::Aggref) -> Reason {
+pub fn unknown(aggref: Ref<'_, pg_sys::Aggref>) -> Reason {
     Why::Aggregate.of(format!("aggregate {}", catalog::function_name(aggref.aggfnoid)))
 }
 

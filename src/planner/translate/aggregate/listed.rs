@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use plan::{Agg, Aggregation, Element, Expr, JoinKind, Listed, Listing, Literal, Named, Rel, SortKey, Type};
 
 use super::call::{Translated, unknown, where_true};
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Ref};
 use crate::pg::types::{self, Form};
 use crate::planner::translate::columns::{Distinct, conversion, plain};
 use crate::planner::translate::level::arrival::unknown_order;
@@ -15,26 +15,31 @@ use crate::planner::words::reason::{Attempt, Why};
 use crate::spec::{Conversion, Source};
 
 impl<'a> Translator<'a> {
-    pub fn listed(&mut self, aggref: &'a pg_sys::Aggref, of: Listing, arrival: Vec<SortKey>) -> Attempt<Translated> {
-        let filter = self.tree.node(aggref.aggfilter).map(|filter| self.condition(filter)).transpose()?;
+    pub fn listed(
+        &mut self,
+        aggref: Ref<'a, pg_sys::Aggref>,
+        of: Listing,
+        arrival: Vec<SortKey>,
+    ) -> Attempt<Translated> {
+        let filter = aggref.aggfilter().map(|filter| self.condition(filter)).transpose()?;
         let filter = filter.as_ref();
-        let targets = Targets::of(self.tree.node(aggref.args));
+        let targets = Targets::of(aggref.args().node());
         let distinct = !aggref.aggdistinct.is_null();
         // DISTINCT sorts by all arguments, beginning with those of ORDER BY.
-        let clauses = if distinct { aggref.aggdistinct } else { aggref.aggorder };
-        let mut order = if clauses.is_null() { arrival } else { self.sort_keys(clauses, &targets, None)? };
+        let clauses = if distinct { aggref.aggdistinct() } else { aggref.aggorder() };
+        let mut order = if clauses.is_empty() { arrival } else { self.sort_keys(clauses, &targets, None)? };
         for key in order.iter_mut().filter(|key| !is_constant(&key.expr)) {
             let ty = self.type_of(&key.expr);
             key.expr = where_true(filter, key.expr.clone(), ty);
         }
-        let mut own = self.tree.list_of::<pg_sys::TargetEntry>(aggref.args).filter(|entry| !entry.resjunk);
-        let node = self.tree.required(own.next().ok_or_else(|| unknown(aggref))?.expr);
+        let mut own = aggref.args().iter().filter(|entry| !entry.resjunk);
+        let node = own.next().ok_or_else(|| unknown(aggref))?.expr();
         let value = self.expression(node)?;
         let value = self.shown(value)?;
         let where_true = |typed: Typed| where_true(filter, typed.expr, typed.ty);
         let (arguments, element, conversion) = match of {
             Listing::Joined => {
-                let delimiter = self.tree.required(own.next().ok_or_else(|| unknown(aggref))?.expr);
+                let delimiter = own.next().ok_or_else(|| unknown(aggref))?.expr();
                 let delimiter = self.expression(delimiter)?;
                 if value.ty != delimiter.ty {
                     return Err(unknown(aggref));
@@ -71,8 +76,8 @@ impl<'a> Translator<'a> {
     }
 
     /// The fraction of a percentile, which must be the same for all groups.
-    fn share(&mut self, aggref: &'a pg_sys::Aggref) -> Attempt<Expr> {
-        let share = self.tree.list(aggref.aggdirectargs).next().ok_or_else(|| unknown(aggref))?;
+    fn share(&mut self, aggref: Ref<'a, pg_sys::Aggref>) -> Attempt<Expr> {
+        let share = aggref.aggdirectargs().iter().next().ok_or_else(|| unknown(aggref))?;
         match self.expression(share)?.expr {
             share if is_constant(&share) => Ok(share),
             _ => Err(Why::Aggregate.of("percentile that differs from group to group")),
@@ -82,18 +87,15 @@ impl<'a> Translator<'a> {
 
 impl<'a> Translator<'a> {
     /// `ARRAY(SELECT …)`: an array of all rows in their order, empty if there are no rows.
-    pub fn array_of_rows(&mut self, link: &'a pg_sys::SubLink) -> Attempt<Typed> {
-        let query = self
-            .tree
-            .required(link.subselect)
-            .cast::<pg_sys::Query>()
-            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
+    pub fn array_of_rows(&mut self, link: Ref<'a, pg_sys::SubLink>) -> Attempt<Typed> {
+        let query = link.subselect().cast::<pg_sys::Query>();
+        let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         let Level { rel, columns, order } = whole_level(self, query, Use::Array)?;
         if order.is_none() && (!query.sortClause.is_null() || self.has_sorted_rows(query)) {
             return Err(unknown_order("array"));
         }
-        let mut entries = self.tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|entry| !entry.resjunk);
-        let node = self.tree.required(entries.next().ok_or_else(|| Why::Subquery.of("array of nothing"))?.expr);
+        let mut entries = query.targetList().iter().filter(|entry| !entry.resjunk);
+        let node = entries.next().ok_or_else(|| Why::Subquery.of("array of nothing"))?.expr();
         let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("array of nothing"))??;
         let value = self.shown(value)?;
         let array = types::array_of(node.sql_type()).ok_or_else(|| Why::Type.of("array of arrays"))?;
@@ -105,7 +107,7 @@ impl<'a> Translator<'a> {
         let aggregates = vec![Aggregation { columns: vec![column], agg, distinct: false }];
         let rel = Rel::Aggregate { input: Box::new(rel), keys: Vec::new(), aggregates };
         self.pending.push(Pending { kind: JoinKind::Inner, rel, conditions: Vec::new() });
-        let empty = self.parameter(Type::Opaque, Source::Value, types::empty_array(array));
+        let empty = self.parameter(Type::Opaque, Source::Value, types::empty_array(self.memory, array));
         Ok(exact(Expr::Coalesce(vec![Expr::column(column), empty]), Type::Opaque))
     }
 }

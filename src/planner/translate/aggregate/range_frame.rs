@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use plan::catalogue::Kind;
 use plan::{ArithOp, Expr, Interval, Literal, Named, Reach, Type, WindowFunction};
 
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::expr::numeric::comparable;
 use crate::planner::translate::level::ordered::Targets;
 use crate::planner::translate::{Translator, Typed, cast, exact};
@@ -52,29 +52,29 @@ impl<'a> Translator<'a> {
     /// The edges of a frame; `None` if neither of its ends is an offset of values.
     pub fn range_frame(
         &mut self,
-        clause: &'a pg_sys::WindowClause,
+        clause: Ref<'a, pg_sys::WindowClause>,
         targets: &Targets<'a>,
     ) -> Attempt<Option<RangeFrame>> {
         let has = |option: u32| clause.frameOptions as u32 & option != 0;
         if !has(pg_sys::FRAMEOPTION_RANGE) || !has(pg_sys::FRAMEOPTION_START_OFFSET | pg_sys::FRAMEOPTION_END_OFFSET) {
             return Ok(None);
         }
-        let sort = self.tree.list_of::<pg_sys::SortGroupClause>(clause.orderClause).next();
+        let sort = clause.orderClause().iter().next();
         let column = targets.find(sort.ok_or_else(|| unknown("range without an order"))?)?.0;
-        let column = self.tree.required(column.expr).simplified();
+        let column = column.expr().simplified();
         let ascending = clause.inRangeAsc;
-        let offset = |node: *mut pg_sys::Node, is_there: bool, preceding: bool, at_end: bool| {
-            let node = is_there.then(|| self.tree.node(node)).flatten()?.simplified();
+        let offset = |node: Option<Node<'a>>, is_there: bool, preceding: bool, at_end: bool| {
+            let node = node.filter(|_| is_there)?.simplified();
             Some(Offset { node, minus: preceding == ascending, upper: at_end == ascending })
         };
         let start = offset(
-            clause.startOffset,
+            clause.startOffset(),
             has(pg_sys::FRAMEOPTION_START_OFFSET),
             has(pg_sys::FRAMEOPTION_START_OFFSET_PRECEDING),
             false,
         );
         let end = offset(
-            clause.endOffset,
+            clause.endOffset(),
             has(pg_sys::FRAMEOPTION_END_OFFSET),
             has(pg_sys::FRAMEOPTION_END_OFFSET_PRECEDING),
             true,

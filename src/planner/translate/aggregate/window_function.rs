@@ -8,17 +8,17 @@ use super::call::{Translated, check_row_order, where_true};
 use super::value::Value;
 use crate::pg::catalog::function_name;
 use crate::pg::make;
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::{Scale, Translator, Typed};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
 impl<'a> Translator<'a> {
-    pub fn window_function(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Value)> {
+    pub fn window_function(&mut self, func: Ref<'a, pg_sys::WindowFunc>) -> Attempt<(WindowFunction, Value)> {
         use WindowFunction::*;
         if func.winagg {
             return self.window_aggregate(func);
         }
-        let arguments: Vec<Node<'a>> = self.tree.list(func.args).collect();
+        let arguments: Vec<Node<'a>> = func.args().iter().collect();
         let first = || arguments.first().copied().ok_or_else(|| unknown(func));
         let (rank, share) = (Value::Column(Type::Int64, Scale::OfType), Value::Column(Type::Float64, Scale::OfType));
         Ok(match func.winfnoid.to_u32() {
@@ -51,7 +51,7 @@ impl<'a> Translator<'a> {
     /// `lag` or `lead`.
     fn shifted(
         &mut self,
-        func: &pg_sys::WindowFunc,
+        func: Ref<'_, pg_sys::WindowFunc>,
         arguments: &[Node<'a>],
         back: bool,
     ) -> Attempt<(WindowFunction, Value)> {
@@ -94,9 +94,9 @@ impl<'a> Translator<'a> {
     }
 
     /// An aggregate over a window's frame.
-    fn window_aggregate(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Value)> {
-        let arguments = (1..).zip(self.tree.list(func.args));
-        let aggref = self.tree.placed(pg_sys::Aggref {
+    fn window_aggregate(&mut self, func: Ref<'a, pg_sys::WindowFunc>) -> Attempt<(WindowFunction, Value)> {
+        let arguments = (1..).zip(func.args());
+        let aggref = pg_sys::Aggref {
             aggfnoid: func.winfnoid,
             aggtype: func.wintype,
             inputcollid: func.inputcollid,
@@ -107,7 +107,9 @@ impl<'a> Translator<'a> {
                 arguments.map(|(number, argument)| make::target::<pg_sys::Node>(argument.as_ptr(), number)),
             ),
             ..make::blank()
-        });
+        };
+        // SAFETY: its arguments and filter are the function's.
+        let aggref = unsafe { self.memory.placed(aggref) };
         if func.winfnoid.to_u32() == pg_sys::F_SUM_FLOAT4 {
             check_row_order(aggref)?;
             return self.sum_of_reals(func);
@@ -131,15 +133,15 @@ impl<'a> Translator<'a> {
         Ok((WindowFunction::Aggregate(agg), value))
     }
 
-    fn sum_of_reals(&mut self, func: &'a pg_sys::WindowFunc) -> Attempt<(WindowFunction, Value)> {
-        let filter = self.tree.node(func.aggfilter).map(|filter| self.condition(filter)).transpose()?;
-        let argument = self.tree.list(func.args).next().ok_or_else(|| unknown(func))?;
+    fn sum_of_reals(&mut self, func: Ref<'a, pg_sys::WindowFunc>) -> Attempt<(WindowFunction, Value)> {
+        let filter = func.aggfilter().map(|filter| self.condition(filter)).transpose()?;
+        let argument = func.args().iter().next().ok_or_else(|| unknown(func))?;
         let argument = self.expression(argument)?;
         let sum = WindowFunction::SumOfReals(where_true(filter.as_ref(), argument.expr, argument.ty));
         Ok((sum, Value::Column(Type::Float32, Scale::OfType)))
     }
 }
 
-pub fn unknown(func: &pg_sys::WindowFunc) -> Reason {
+pub fn unknown(func: Ref<'_, pg_sys::WindowFunc>) -> Reason {
     Why::WindowFunction.of(format!("window function {}", function_name(func.winfnoid)))
 }

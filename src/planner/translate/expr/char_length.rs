@@ -16,7 +16,7 @@ impl<'a> Translator<'a> {
     pub fn char_length(&self, node: Node<'a>) -> Option<u32> {
         let levels: Vec<_> = self.scopes.iter().map(Scope::own_query).collect();
         let mut lengths = Lengths(BTreeSet::new());
-        if !origins::follow(self.tree, &mut lengths, node, &levels) {
+        if !origins::follow(&mut lengths, node, &levels) {
             return None;
         }
         let length = lengths.0.pop_first()?;

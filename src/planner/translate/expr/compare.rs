@@ -8,7 +8,7 @@ use super::numeric::comparable;
 use crate::pg::catalog;
 use crate::pg::collation::libc_locale;
 use crate::pg::compat::ordered_by_bytes;
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Ref};
 use crate::pg::types;
 use crate::planner::translate::{Translator, Typed, boolean};
 use crate::planner::words::operators;
@@ -82,9 +82,9 @@ impl Comparison {
 impl<'a> Translator<'a> {
     /// `(a, b) < (c, d)`. The first pair of values that differ decides; if one of its values is null, the result is
     /// null.
-    pub fn row_comparison(&mut self, node: &'a pg_sys::RowCompareExpr) -> Attempt<Typed> {
-        let (lefts, rights) = (self.tree.list(node.largs), self.tree.list(node.rargs));
-        let operators = self.tree.oids(node.opnos).zip(self.tree.oids(node.inputcollids));
+    pub fn row_comparison(&mut self, node: Ref<'a, pg_sys::RowCompareExpr>) -> Attempt<Typed> {
+        let (lefts, rights) = (node.largs().iter(), node.rargs().iter());
+        let operators = node.opnos().iter().zip(node.inputcollids().iter());
         let columns: Vec<_> = operators.zip(lefts.zip(rights)).collect();
         let mut behind: Option<Expr> = None;
         for ((operator, collation), (left, right)) in columns.into_iter().rev() {
@@ -193,7 +193,7 @@ pub fn named_locale(locale: &str) -> Expr {
 
 /// Requires that rows are compared by the type's own equality. ORDER BY … USING an operator would bring the equality of
 /// that operator's class.
-pub fn require_own_equality(clause: &pg_sys::SortGroupClause, node: Node<'_>) -> Attempt<()> {
+pub fn require_own_equality(clause: Ref<'_, pg_sys::SortGroupClause>, node: Node<'_>) -> Attempt<()> {
     match catalog::equality(node.sql_type()) == clause.eqop {
         true => Ok(()),
         false => Err(operator_reason(clause.eqop)),

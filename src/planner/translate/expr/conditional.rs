@@ -11,7 +11,7 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 use super::compare::{Comparison, TextOrder, named_locale};
 use super::numeric::{comparable, has_images};
 use crate::pg::catalog::type_name;
-use crate::pg::tree::Node;
+use crate::pg::tree::{List, Node, Ref};
 use crate::planner::translate::{Scale, Translator, Typed, boolean, cast, exact};
 use crate::planner::words::reason::{Attempt, Why, node_reason, operator_reason};
 
@@ -26,7 +26,7 @@ impl<'a> Translator<'a> {
         } else if node.cast::<pg_sys::CaseTestExpr>().is_some() {
             self.scope().case_values.last().cloned().ok_or_else(|| node_reason(node))
         } else if let Some(coalesce) = node.cast::<pg_sys::CoalesceExpr>() {
-            let args = self.all(coalesce.args)?;
+            let args = self.all(coalesce.args())?;
             Ok(self.unified(args)?.made_by(Expr::Coalesce))
         } else if let Some(extreme) = node.cast::<pg_sys::MinMaxExpr>() {
             self.extreme(extreme)
@@ -43,18 +43,18 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn all(&mut self, list: *mut pg_sys::List) -> Attempt<Vec<Typed>> {
+    fn all(&mut self, list: List<'a, pg_sys::Node>) -> Attempt<Vec<Typed>> {
         let mut all = Vec::new();
-        for node in self.tree.list(list) {
+        for node in list {
             all.push(self.expression(node)?);
         }
         Ok(all)
     }
 
-    fn case(&mut self, case: &'a pg_sys::CaseExpr) -> Attempt<Typed> {
-        if let Some(compared) = self.tree.node(case.arg) {
+    fn case(&mut self, case: Ref<'a, pg_sys::CaseExpr>) -> Attempt<Typed> {
+        if let Some(compared) = case.arg() {
             let compared = self.expression(compared)?;
-            check_repeated(&compared, self.tree.list(case.args).len())?;
+            check_repeated(&compared, case.args().len())?;
             self.scope_mut().case_values.push(compared);
         }
         let branches = self.branches(case);
@@ -71,20 +71,18 @@ impl<'a> Translator<'a> {
     }
 
     /// The conditions and the values. The last value is the one of ELSE.
-    fn branches(&mut self, case: &'a pg_sys::CaseExpr) -> Attempt<(Vec<Expr>, Vec<Typed>)> {
+    fn branches(&mut self, case: Ref<'a, pg_sys::CaseExpr>) -> Attempt<(Vec<Expr>, Vec<Typed>)> {
         let (mut conditions, mut values) = (Vec::new(), Vec::new());
-        for when in self.tree.list_of::<pg_sys::CaseWhen>(case.args) {
-            conditions.push(self.condition(self.tree.required(when.expr))?);
-            values.push(self.expression(self.tree.required(when.result))?);
+        for when in case.args().iter() {
+            conditions.push(self.condition(when.expr())?);
+            values.push(self.expression(when.result())?);
         }
-        values.push(
-            self.expression(self.tree.node(case.defresult).ok_or_else(|| Why::Expression.of("CASE without ELSE"))?)?,
-        );
+        values.push(self.expression(case.defresult().ok_or_else(|| Why::Expression.of("CASE without ELSE"))?)?);
         Ok((conditions, values))
     }
 
-    fn extreme(&mut self, node: &'a pg_sys::MinMaxExpr) -> Attempt<Typed> {
-        let all = self.all(node.args)?;
+    fn extreme(&mut self, node: Ref<'a, pg_sys::MinMaxExpr>) -> Attempt<Typed> {
+        let all = self.all(node.args())?;
         let unified = self.unified(all.clone())?;
         if has_images(unified.ty) || unified.ty == Type::Enum {
             return self.extreme_of_images(node, unified);
@@ -122,7 +120,7 @@ impl<'a> Translator<'a> {
 
     /// The greatest or least value, for types that are compared by another form of their values. It begins with the
     /// first value, and replaces it by each one that exceeds it.
-    fn extreme_of_images(&mut self, node: &pg_sys::MinMaxExpr, unified: Unified) -> Attempt<Typed> {
+    fn extreme_of_images(&mut self, node: Ref<'_, pg_sys::MinMaxExpr>, unified: Unified) -> Attempt<Typed> {
         let ty = unified.ty;
         let op = if node.op == pg_sys::MinMaxOp::IS_GREATEST { CmpOp::Gt } else { CmpOp::Lt };
         let mut key = |expr: &Expr| match ty {
@@ -142,7 +140,7 @@ impl<'a> Translator<'a> {
     }
 
     /// `(a <> b)` or, if that is null, whether exactly one side is null.
-    fn distinct(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
+    fn distinct(&mut self, op: Ref<'a, pg_sys::OpExpr>) -> Attempt<Typed> {
         let (left, right, equal) = self.equality(op)?;
         let Expr::Cmp { op: CmpOp::Eq, left: l, right: r } = equal.expr else {
             return Err(operator_reason(op.opno));
@@ -153,7 +151,7 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::Coalesce(vec![differ, one_is_null])))
     }
 
-    fn null_if(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<Typed> {
+    fn null_if(&mut self, op: Ref<'a, pg_sys::OpExpr>) -> Attempt<Typed> {
         let (value, _, equal) = self.equality(op)?;
         let case = |value: Expr, ty: Type| Expr::Case {
             branches: vec![(equal.expr.clone(), Expr::Literal { ty, value: None })],
@@ -168,12 +166,12 @@ impl<'a> Translator<'a> {
     }
 
     /// Both sides, and their equality.
-    fn equality(&mut self, op: &'a pg_sys::OpExpr) -> Attempt<(Typed, Typed, Typed)> {
-        let arguments = self.all(op.args)?;
+    fn equality(&mut self, op: Ref<'a, pg_sys::OpExpr>) -> Attempt<(Typed, Typed, Typed)> {
+        let arguments = self.all(op.args())?;
         let [left, right] = <[Typed; 2]>::try_from(arguments).map_err(|_| operator_reason(op.opno))?;
         check_repeated(&left, 2)?;
         check_repeated(&right, 2)?;
-        let node = self.tree.list(op.args).next().ok_or_else(|| operator_reason(op.opno))?;
+        let node = op.args().iter().next().ok_or_else(|| operator_reason(op.opno))?;
         let comparison = Comparison::of(op.opno, op.inputcollid, node).ok_or_else(|| operator_reason(op.opno))?;
         let equal = comparison.between(self, left.clone(), right.clone())?;
         match equal.expr {

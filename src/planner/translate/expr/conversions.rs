@@ -5,15 +5,14 @@ use plan::catalogue::Kind;
 use plan::{Named, Type};
 
 use super::functions::apply;
-use crate::pg::make;
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::{Translator, Typed, cast, exact};
 use crate::planner::words::reason::{Attempt, node_reason};
 use crate::spec::Source;
 
 impl<'a> Translator<'a> {
-    pub fn converted(&mut self, node: Node<'a>, conversion: &'a pg_sys::CoerceViaIO) -> Attempt<Typed> {
-        let of = self.tree.required(conversion.arg);
+    pub fn converted(&mut self, node: Node<'a>, conversion: Ref<'a, pg_sys::CoerceViaIO>) -> Attempt<Typed> {
+        let of = conversion.arg();
         let arg = self.expression(of)?;
         let converted = match conversion.resulttype {
             pg_sys::TEXTOID | pg_sys::VARCHAROID if of.sql_type() == pg_sys::JSONBOID => apply(Named::Shown, vec![arg]),
@@ -74,8 +73,8 @@ impl<'a> Translator<'a> {
 
     /// The value that a setting has when the query starts.
     fn setting(&mut self, name: &str) -> Typed {
-        let (function, name) = (pg_sys::F_CURRENT_SETTING_TEXT.into(), make::text_constant(name));
-        let call = make::placed(make::call(function, pg_sys::TEXTOID, pg_sys::InvalidOid, [name]));
-        exact(self.parameter(Type::Text, Source::Value, call.cast()), Type::Text)
+        let (function, name) = (pg_sys::F_CURRENT_SETTING_TEXT, self.memory.text(name));
+        let call = self.memory.call(function, pg_sys::TEXTOID, pg_sys::InvalidOid, [name]);
+        exact(self.parameter(Type::Text, Source::Value, call), Type::Text)
     }
 }

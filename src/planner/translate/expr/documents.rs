@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use plan::{Document, Expr, Literal, Named};
 
 use super::functions::apply;
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Ref};
 use crate::pg::types;
 use crate::planner::translate::{Translator, Typed, constant_literal};
 use crate::planner::words::reason::{Attempt, Reason};
@@ -104,10 +104,10 @@ impl<'a> Translator<'a> {
 /// The steps of a path that is constant and contains no null.
 fn steps(path: Node<'_>) -> Option<Vec<Typed>> {
     let constant = path.cast::<pg_sys::Const>().filter(|constant| !constant.constisnull)?;
-    let text = |step: &pg_sys::Const| {
+    let text = |step: Ref<'_, pg_sys::Const>| {
         let typed = constant_literal(step).ok()?;
         let is_text = matches!(typed.expr, Expr::Literal { value: Some(Literal::Text(_)), .. });
         is_text.then_some(typed)
     };
-    types::elements(constant).1.iter().map(text).collect()
+    types::elements(constant).1.into_iter().map(text).collect()
 }

@@ -4,7 +4,8 @@
 use pgrx::prelude::*;
 use plan::{Agg, Expr, Listed, Listing, Literal, Named, SortKey, Type};
 
-use crate::pg::{catalog, make, types};
+use crate::pg::tree::{Memory, Node};
+use crate::pg::{catalog, types};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::spec::Source;
 
@@ -14,14 +15,15 @@ const BETWEEN_LABELS: &str = "\u{1}";
 impl Translator<'_> {
     /// The place of an enum's value in the order of its type.
     pub fn rank(&mut self, value: Typed, ty: pg_sys::Oid) -> Typed {
-        let all = self.parameter(Type::Opaque, Source::Value, all_values(ty));
+        let all = self.parameter(Type::Opaque, Source::Value, all_values(self.memory, ty));
         exact(Expr::Call { function: Named::Rank, ty: Type::Int32, args: vec![value.expr, all] }, Type::Int32)
     }
 
     /// The label of a value.
     pub fn label(&mut self, value: Typed, ty: pg_sys::Oid) -> Typed {
-        let all = self.parameter(Type::Opaque, Source::Value, all_values(ty));
-        let labels = self.parameter(Type::Text, Source::Value, joined_labels(all_values(ty)));
+        let all = self.parameter(Type::Opaque, Source::Value, all_values(self.memory, ty));
+        let labels = joined_labels(self.memory, all_values(self.memory, ty));
+        let labels = self.parameter(Type::Text, Source::Value, labels);
         let between = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(BETWEEN_LABELS.into())) };
         let args = vec![value.expr, all, labels, between];
         exact(Expr::Call { function: Named::Label, ty: Type::Text, args }, Type::Text)
@@ -37,16 +39,14 @@ impl Translator<'_> {
 }
 
 /// `enum_range(NULL::ty)`.
-fn all_values(ty: pg_sys::Oid) -> *mut pg_sys::Node {
+fn all_values(memory: Memory<'_>, ty: pg_sys::Oid) -> Node<'_> {
     let (ty, _) = types::without_domain(ty, -1);
     let array = catalog::array_type(ty).unwrap_or(pg_sys::InvalidOid);
-    let function = pg_sys::F_ENUM_RANGE_ANYENUM.into();
-    make::placed(make::call(function, array, pg_sys::InvalidOid, [make::null(ty)])).cast()
+    memory.call(pg_sys::F_ENUM_RANGE_ANYENUM, array, pg_sys::InvalidOid, [memory.null(ty)])
 }
 
 /// `array_to_string(all, between)`.
-fn joined_labels(all: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    let function = pg_sys::F_ARRAY_TO_STRING_ANYARRAY_TEXT.into();
-    let arguments = [all, make::text_constant(BETWEEN_LABELS).cast()];
-    make::placed(make::call(function, pg_sys::TEXTOID, pg_sys::InvalidOid, arguments)).cast()
+fn joined_labels<'a>(memory: Memory<'a>, all: Node<'a>) -> Node<'a> {
+    let arguments = [all, memory.text(BETWEEN_LABELS)];
+    memory.call(pg_sys::F_ARRAY_TO_STRING_ANYARRAY_TEXT, pg_sys::TEXTOID, pg_sys::InvalidOid, arguments)
 }

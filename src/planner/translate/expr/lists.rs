@@ -6,7 +6,7 @@ use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
 
 use super::compare::{Comparison, require_deterministic};
 use super::functions::{apply, negation};
-use crate::pg::tree::{Node, Shape};
+use crate::pg::tree::{Node, Ref, Shape};
 use crate::pg::{catalog, make, types};
 use crate::planner::translate::level::unfolded::element_of;
 use crate::planner::translate::{Ask, Translator, Typed, boolean, constant_literal, exact};
@@ -18,14 +18,14 @@ const MAX_LIST: usize = 1000;
 
 impl<'a> Translator<'a> {
     /// The comparisons with each element of a short list, combined by OR or AND.
-    pub fn list_comparison(&mut self, node: &'a pg_sys::ScalarArrayOpExpr, ask: Ask) -> Attempt<Typed> {
-        let arguments: Vec<Node<'a>> = self.tree.list(node.args).collect();
+    pub fn list_comparison(&mut self, node: Ref<'a, pg_sys::ScalarArrayOpExpr>, ask: Ask) -> Attempt<Typed> {
+        let arguments: Vec<Node<'a>> = node.args().iter().collect();
         let &[left, array] = &arguments[..] else {
             return Err(operator_reason(node.opno));
         };
         let comparison = Comparison::of(node.opno, node.inputcollid, left).ok_or_else(|| operator_reason(node.opno))?;
         if let Some(made) = array.cast::<pg_sys::ArrayExpr>().filter(|made| !made.multidims) {
-            let elements = self.tree.list(made.elements);
+            let elements = made.elements().iter();
             if elements.len() <= MAX_LIST {
                 let left = self.compared_operand(left)?;
                 let mut args = Vec::with_capacity(elements.len());
@@ -46,10 +46,10 @@ impl<'a> Translator<'a> {
                 return Ok(joined(node.useOr, args));
             }
         }
-        if let Some(list) = array.cast::<pg_sys::SubLink>().filter(|list| is_array(list)) {
+        if let Some(list) = array.cast::<pg_sys::SubLink>().filter(|list| is_array(*list)) {
             let element = types::element_of(array.sql_type()).ok_or_else(|| type_reason(array.sql_type()))?;
             let element = Shape { collation: array.collation(), ..Shape::of(element.oid.into()) };
-            let link = self.link(node, left, element, list.subselect);
+            let link = self.link(node, left, element, list.subselect());
             return self.subquery_value(link, ask);
         }
         if self.contains_more_than_values(array) {
@@ -72,7 +72,7 @@ impl<'a> Translator<'a> {
         }
         types::type_of(element_type).ok_or_else(|| type_reason(element_type))?;
         let mut args = Vec::with_capacity(elements.len());
-        for element in &elements {
+        for element in elements {
             args.push(comparison.between(self, left.clone(), constant_literal(element)?)?.expr);
         }
         Ok(joined(node.useOr, args))
@@ -82,7 +82,7 @@ impl<'a> Translator<'a> {
     /// bytes.
     fn is_element(
         &mut self,
-        node: &pg_sys::ScalarArrayOpExpr,
+        node: Ref<'_, pg_sys::ScalarArrayOpExpr>,
         comparison: &Comparison,
         left: Node<'a>,
         array: Node<'a>,
@@ -113,7 +113,7 @@ impl<'a> Translator<'a> {
     /// array has no rows, but the comparison with it is null.
     fn looked_up(
         &mut self,
-        node: &'a pg_sys::ScalarArrayOpExpr,
+        node: Ref<'a, pg_sys::ScalarArrayOpExpr>,
         left: Node<'a>,
         array: Node<'a>,
         ask: Ask,
@@ -123,8 +123,11 @@ impl<'a> Translator<'a> {
         if ask.null_may_be_false && node.useOr || array.cast::<pg_sys::Const>().is_some() {
             return Ok(found);
         }
-        let test = make_null_test(array);
-        let is_null = self.parameter(Type::Bool, Source::Value, test);
+        let test =
+            pg_sys::NullTest { arg: array.as_ptr(), nulltesttype: pg_sys::NullTestType::IS_NULL, ..make::blank() };
+        // SAFETY: the array is a part of the tree.
+        let test = unsafe { self.memory.placed(test) };
+        let is_null = self.parameter(Type::Bool, Source::Value, test.node());
         let unknown = Expr::Literal { ty: Type::Bool, value: None };
         Ok(boolean(Expr::Case { branches: vec![(is_null, unknown)], otherwise: Box::new(found.expr) }))
     }
@@ -132,10 +135,10 @@ impl<'a> Translator<'a> {
     /// The comparison as a subquery: `left operator ANY (SELECT * FROM unnest(array))`, or ALL.
     fn link_to_elements(
         &self,
-        node: &'a pg_sys::ScalarArrayOpExpr,
+        node: Ref<'a, pg_sys::ScalarArrayOpExpr>,
         left: Node<'a>,
         array: Node<'a>,
-    ) -> Attempt<&'a pg_sys::SubLink> {
+    ) -> Attempt<Ref<'a, pg_sys::SubLink>> {
         let element = catalog::element_type(array.sql_type()).ok_or_else(|| type_reason(array.sql_type()))?;
         let shape = Shape { collation: array.collation(), ..Shape::of(element) };
         let call =
@@ -161,18 +164,20 @@ impl<'a> Translator<'a> {
             targetList: make::list([column]),
             ..make::blank()
         };
-        Ok(self.link(node, left, shape, make::placed(query).cast()))
+        // SAFETY: but for the array, all of it is new.
+        let query = unsafe { self.memory.placed(query) };
+        Ok(self.link(node, left, shape, query.node()))
     }
 
     /// The comparison with a subquery that has one column of this type and collation: `left operator ANY (list)`, or
     /// ALL.
     fn link(
         &self,
-        node: &'a pg_sys::ScalarArrayOpExpr,
+        node: Ref<'a, pg_sys::ScalarArrayOpExpr>,
         left: Node<'a>,
         element: Shape,
-        list: *mut pg_sys::Node,
-    ) -> &'a pg_sys::SubLink {
+        list: Node<'a>,
+    ) -> Ref<'a, pg_sys::SubLink> {
         let compared = make::placed(pg_sys::Param {
             paramkind: pg_sys::ParamKind::PARAM_SUBLINK,
             paramid: 1,
@@ -189,24 +194,20 @@ impl<'a> Translator<'a> {
             args: make::list([left.as_ptr(), compared.cast::<pg_sys::Node>()]),
             ..make::blank()
         });
-        self.tree.placed(pg_sys::SubLink {
+        let link = pg_sys::SubLink {
             subLinkType: if node.useOr { pg_sys::SubLinkType::ANY_SUBLINK } else { pg_sys::SubLinkType::ALL_SUBLINK },
             testexpr: test.cast(),
-            subselect: list,
+            subselect: list.as_ptr(),
             ..make::blank()
-        })
+        };
+        // SAFETY: `left` and `list` are parts of the tree, the rest is new.
+        unsafe { self.memory.placed(link) }
     }
 }
 
 /// Whether the expression is `ARRAY(SELECT …)`.
-fn is_array(link: &pg_sys::SubLink) -> bool {
+fn is_array(link: Ref<'_, pg_sys::SubLink>) -> bool {
     link.subLinkType == pg_sys::SubLinkType::ARRAY_SUBLINK
-}
-
-/// `node IS NULL`.
-fn make_null_test(node: Node<'_>) -> *mut pg_sys::Node {
-    let nulltesttype = pg_sys::NullTestType::IS_NULL;
-    make::placed(pg_sys::NullTest { arg: node.as_ptr(), nulltesttype, ..make::blank() }).cast()
 }
 
 /// Checks an operand that is compared with an empty list, because PostgreSQL evaluates the operand nevertheless.

@@ -6,7 +6,6 @@ use plan::{Expr, Literal, Named, Type};
 
 use super::compare::{letters_of, named_locale, require_deterministic};
 use super::functions::apply;
-use crate::pg::make;
 use crate::pg::tree::Node;
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
@@ -39,9 +38,8 @@ impl<'a> Translator<'a> {
 
     /// A constant text in small letters, converted by PostgreSQL.
     fn lower_constant(&mut self, node: Node<'a>, collation: pg_sys::Oid) -> Attempt<Typed> {
-        let arguments = [node.as_ptr::<pg_sys::Node>()];
-        let lower = make::placed(make::call(pg_sys::F_LOWER_TEXT.into(), pg_sys::TEXTOID, collation, arguments));
-        self.expression(self.tree.required(lower).simplified())
+        let lower = self.memory.call(pg_sys::F_LOWER_TEXT, pg_sys::TEXTOID, collation, [node]);
+        self.expression(lower.simplified())
     }
 
     /// `~`, `~*` and their negations.

@@ -8,7 +8,6 @@ use plan::{ArithOp, CmpOp, Expr, Literal, Named, Type};
 
 use crate::planner::translate::{Scale, Translator, Typed, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
-use crate::spec::Source;
 
 impl<'a> Translator<'a> {
     pub fn arithmetic(
@@ -56,9 +55,7 @@ impl<'a> Translator<'a> {
             },
             (Kind::Decimal, Scale::Varies(digits)) => call(Named::ShownWith, vec![typed.expr, digits]),
             (Kind::Decimal, Scale::Shown(numeric)) => numeric,
-            (Kind::Decimal, Scale::Parameter(node)) => {
-                call(Named::FromStored, vec![self.parameter(Type::Opaque, Source::Value, node)])
-            }
+            (Kind::Decimal, Scale::Parameter(index)) => call(Named::FromStored, vec![self.stored_parameter(index)]),
             _ => return Err(Why::NumericDigits.of("numeric whose digits are not known")),
         };
         Ok(exact(expr, Type::Numeric))

@@ -3,11 +3,11 @@
 
 use pgrx::prelude::*;
 
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::level::subquery::named_query;
 
 /// A query level, if the query behind its columns is known.
-pub type Level<'a> = Option<&'a pg_sys::Query>;
+pub type Level<'a> = Option<Ref<'a, pg_sys::Query>>;
 
 /// A verdict on one expression.
 pub enum Verdict {
@@ -27,41 +27,38 @@ pub trait Judge<'a> {
 }
 
 /// Whether all sources of an expression pass. `levels` are the levels around it, the innermost last.
-pub fn follow<'a>(tree: Tree<'a>, judge: &mut impl Judge<'a>, node: Node<'a>, levels: &[Level<'a>]) -> bool {
-    Origins { tree, judge }.follow(node, levels)
+pub fn follow<'a>(judge: &mut impl Judge<'a>, node: Node<'a>, levels: &[Level<'a>]) -> bool {
+    Origins { judge }.follow(node, levels)
 }
 
-struct Origins<'a, 'j, J> {
-    tree: Tree<'a>,
+struct Origins<'j, J> {
     judge: &'j mut J,
 }
 
-impl<'a, J: Judge<'a>> Origins<'a, '_, J> {
+impl<'a, J: Judge<'a>> Origins<'_, J> {
     fn follow(&mut self, node: Node<'a>, levels: &[Level<'a>]) -> bool {
         match self.judge.judge(node) {
             Verdict::Fine => return true,
             Verdict::Wrong => return false,
             Verdict::Follow => {}
         }
-        let tree = self.tree;
         if let Some(var) = node.cast::<pg_sys::Var>() {
             self.follow_column(var, levels)
         } else if let Some(case) = node.cast::<pg_sys::CaseExpr>() {
-            let results = tree.list_of::<pg_sys::CaseWhen>(case.args).map(|when| tree.required(when.result));
-            self.follow_all(results.chain(tree.node(case.defresult)), levels)
+            let results = case.args().iter().map(|when| when.result());
+            self.follow_all(results.chain(case.defresult()), levels)
         } else if let Some(coalesce) = node.cast::<pg_sys::CoalesceExpr>() {
-            self.follow_all(tree.list(coalesce.args), levels)
+            self.follow_all(coalesce.args().iter(), levels)
         } else if let Some(extreme) = node.cast::<pg_sys::MinMaxExpr>() {
-            self.follow_all(tree.list(extreme.args), levels)
+            self.follow_all(extreme.args().iter(), levels)
         } else if let Some(array) = node.cast::<pg_sys::ArrayExpr>() {
-            self.follow_all(tree.list(array.elements), levels)
+            self.follow_all(array.elements().iter(), levels)
         } else if let Some(collate) = node.cast::<pg_sys::CollateExpr>() {
-            self.follow(tree.required(collate.arg), levels)
+            self.follow(collate.arg(), levels)
         } else if node.tag() == pg_sys::NodeTag::T_NullIfExpr {
-            // SAFETY: an operator expression by another name.
-            let arguments = unsafe { (*node.as_ptr::<pg_sys::OpExpr>()).args };
-            self.follow_all(tree.list(arguments).take(1), levels)
-        } else if let Some(value) = value_of(tree, node) {
+            let arguments = node.operator().into_iter().flat_map(|operator| operator.args());
+            self.follow_all(arguments.take(1), levels)
+        } else if let Some(value) = value_of(node) {
             self.follow_result(value, 0, levels)
         } else {
             J::OTHERS
@@ -72,47 +69,46 @@ impl<'a, J: Judge<'a>> Origins<'a, '_, J> {
         nodes.all(|node| self.follow(node, levels))
     }
 
-    fn follow_column(&mut self, var: &pg_sys::Var, levels: &[Level<'a>]) -> bool {
+    fn follow_column(&mut self, var: Ref<'_, pg_sys::Var>, levels: &[Level<'a>]) -> bool {
         self.column(var, levels).unwrap_or(J::OTHERS)
     }
 
     /// Follows a column; `None` if it cannot be followed.
-    fn column(&mut self, var: &pg_sys::Var, levels: &[Level<'a>]) -> Option<bool> {
+    fn column(&mut self, var: Ref<'_, pg_sys::Var>, levels: &[Level<'a>]) -> Option<bool> {
         let level = levels.len().checked_sub(var.varlevelsup as usize + 1)?;
         let (query, levels) = (levels[level]?, &levels[..=level]);
         let column = usize::try_from(var.varattno).ok()?.checked_sub(1)?;
-        if let Some(operation) = self.tree.node(query.setOperations) {
+        if let Some(operation) = query.setOperations() {
             return self.operand(operation, query, column, levels);
         }
         let entry = self.entry(query, var.varno)?;
         match entry.rtekind {
             pg_sys::RTEKind::RTE_JOIN => {
-                let node = self.tree.list(entry.joinaliasvars).nth(column)?;
+                let node = entry.joinaliasvars().iter().nth(column)?;
                 Some(self.follow(node, levels))
             }
-            pg_sys::RTEKind::RTE_SUBQUERY => Some(self.follow_result(self.tree.subquery(entry)?, column, levels)),
+            pg_sys::RTEKind::RTE_SUBQUERY => Some(self.follow_result(entry.subquery()?, column, levels)),
             pg_sys::RTEKind::RTE_CTE => {
                 let levels = &levels[..levels.len().checked_sub(entry.ctelevelsup as usize)?];
-                let (_, query) = named_query(self.tree, (*levels.last()?)?, entry).ok()?;
+                let (_, query) = named_query((*levels.last()?)?, entry).ok()?;
                 Some(self.follow_result(query, column, levels))
             }
             pg_sys::RTEKind::RTE_VALUES => {
-                let tree = self.tree;
-                let mut rows = tree.pointers(entry.values_lists).filter_map(|row| tree.list(row.cast()).nth(column));
+                let mut rows = entry.values_lists().iter().filter_map(|row| row.iter().nth(column));
                 Some(rows.all(|value| self.follow(value, levels)))
             }
             _ => None,
         }
     }
 
-    fn follow_result(&mut self, query: &'a pg_sys::Query, column: usize, levels: &[Level<'a>]) -> bool {
+    fn follow_result(&mut self, query: Ref<'a, pg_sys::Query>, column: usize, levels: &[Level<'a>]) -> bool {
         let levels = [levels, &[Some(query)]].concat();
-        let followed = match self.tree.node(query.setOperations) {
+        let followed = match query.setOperations() {
             Some(operation) => self.operand(operation, query, column, &levels),
             None => {
-                let targets = self.tree.list_of::<pg_sys::TargetEntry>(query.targetList);
+                let targets = query.targetList().iter();
                 let target = targets.filter(|target| !target.resjunk).nth(column);
-                target.map(|target| self.follow(self.tree.required(target.expr), &levels))
+                target.map(|target| self.follow(target.expr(), &levels))
             }
         };
         followed.unwrap_or(J::OTHERS)
@@ -122,27 +118,27 @@ impl<'a, J: Judge<'a>> Origins<'a, '_, J> {
     fn operand(
         &mut self,
         operand: Node<'a>,
-        query: &'a pg_sys::Query,
+        query: Ref<'a, pg_sys::Query>,
         column: usize,
         levels: &[Level<'a>],
     ) -> Option<bool> {
         if let Some(operation) = operand.cast::<pg_sys::SetOperationStmt>() {
-            let left = self.operand(self.tree.required(operation.larg), query, column, levels)?;
-            return Some(left && self.operand(self.tree.required(operation.rarg), query, column, levels)?);
+            let left = self.operand(operation.larg(), query, column, levels)?;
+            return Some(left && self.operand(operation.rarg(), query, column, levels)?);
         }
         let entry = self.entry(query, operand.cast::<pg_sys::RangeTblRef>()?.rtindex)?;
         let is_subquery = entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY;
-        let subquery = self.tree.subquery(entry).filter(|_| is_subquery)?;
+        let subquery = entry.subquery().filter(|_| is_subquery)?;
         Some(self.follow_result(subquery, column, levels))
     }
 
-    fn entry(&self, query: &pg_sys::Query, index: i32) -> Option<&'a pg_sys::RangeTblEntry> {
-        self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).nth(usize::try_from(index).ok()?.checked_sub(1)?)
+    fn entry(&self, query: Ref<'a, pg_sys::Query>, index: i32) -> Option<Ref<'a, pg_sys::RangeTblEntry>> {
+        query.rtable().iter().nth(usize::try_from(index).ok()?.checked_sub(1)?)
     }
 }
 
 /// The query of a subquery in an expression that returns one value.
-fn value_of<'a>(tree: Tree<'a>, node: Node<'a>) -> Option<&'a pg_sys::Query> {
+fn value_of<'a>(node: Node<'a>) -> Option<Ref<'a, pg_sys::Query>> {
     let link = node.cast::<pg_sys::SubLink>().filter(|link| link.subLinkType == pg_sys::SubLinkType::EXPR_SUBLINK)?;
-    tree.required(link.subselect).cast::<pg_sys::Query>()
+    link.subselect().cast::<pg_sys::Query>()
 }

@@ -6,7 +6,6 @@ use pgrx::prelude::*;
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Field, Interval, Literal, Named, Type, pattern};
 
 use super::functions::{apply, field};
-use crate::pg::make;
 use crate::pg::tree::Node;
 use crate::planner::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
@@ -301,7 +300,7 @@ impl<'a> Translator<'a> {
         let known = self.session_zone_so_far();
         let zone = known.unwrap_or_else(|| {
             // The parameter's own expression is never evaluated.
-            self.parameter(Type::Text, Source::SessionZone, make::null(pg_sys::TEXTOID).cast())
+            self.parameter(Type::Text, Source::SessionZone, self.memory.null(pg_sys::TEXTOID))
         });
         exact(zone, Type::Text)
     }
@@ -311,7 +310,7 @@ impl<'a> Translator<'a> {
         if self.contains_more_than_values(name) || name.is_volatile() || name.sql_type() != pg_sys::TEXTOID {
             return Err(Why::TimeZone.of("time zone that is not constant"));
         }
-        Ok(exact(self.parameter(Type::Text, Source::Zone, name.as_ptr()), Type::Text))
+        Ok(exact(self.parameter(Type::Text, Source::Zone, name), Type::Text))
     }
 
     /// A constant interval; `None` if the expression is not constant, or null.

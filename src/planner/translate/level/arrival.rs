@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use plan::SortKey;
 
 use super::ordered::Targets;
-use crate::pg::tree::Tree;
+use crate::pg::tree::Ref;
 use crate::planner::rewrite::unwrap::{only_item, reads_in_order};
 use crate::planner::translate::{Translator, Typed};
 use crate::planner::words::query::{is_grouped, is_limited};
@@ -15,13 +15,13 @@ impl<'a> Translator<'a> {
     /// The order by which a level's rows are sorted, if it has an ORDER BY. `columns` are the translated columns.
     pub fn arrival(
         &mut self,
-        query: &'a pg_sys::Query,
+        query: Ref<'a, pg_sys::Query>,
         targets: &Targets<'a>,
         columns: &[Attempt<Typed>],
     ) -> Option<Vec<SortKey>> {
         let waiting = self.pending.len();
         let keys = self.attempt(|translator| {
-            let keys = translator.sort_keys(query.sortClause, targets, Some(columns))?;
+            let keys = translator.sort_keys(query.sortClause(), targets, Some(columns))?;
             match translator.pending.len() == waiting {
                 true => Ok(keys),
                 false => Err(Why::RowOrder.of("ORDER BY a subquery")),
@@ -33,7 +33,7 @@ impl<'a> Translator<'a> {
 
 impl<'a> Translator<'a> {
     /// The order in which the rows of the innermost level, `query`, come; empty if the order does not matter.
-    pub fn order_of_rows(&mut self, query: &pg_sys::Query) -> Attempt<Vec<SortKey>> {
+    pub fn order_of_rows(&mut self, query: Ref<'_, pg_sys::Query>) -> Attempt<Vec<SortKey>> {
         match self.scope_mut().order.clone() {
             Some(order) => Ok(order),
             None if self.has_sorted_rows(query) => Err(unknown_order("aggregate")),
@@ -42,8 +42,8 @@ impl<'a> Translator<'a> {
     }
 
     /// The order in which PostgreSQL returns the rows of a level, unless window functions or DISTINCT ON change it.
-    pub fn kept_order(&mut self, query: &'a pg_sys::Query) -> Attempt<Vec<SortKey>> {
-        if !query.hasWindowFuncs && !query.hasDistinctOn || is_grouped(query) {
+    pub fn kept_order(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<Vec<SortKey>> {
+        if !query.hasWindowFuncs && !query.hasDistinctOn || is_grouped(&query) {
             return Ok(Vec::new());
         }
         match self.order_of_rows(query) {
@@ -54,15 +54,15 @@ impl<'a> Translator<'a> {
 
     /// Whether the level reads rows in an order. FROM must be a subquery or a WITH query that has an ORDER BY, or that
     /// passes on such rows unchanged.
-    fn reads_sorted_item(&self, query: &'a pg_sys::Query) -> bool {
-        let mut levels: Vec<&pg_sys::Query> = self.scopes.iter().map(|scope| scope.query).collect();
+    fn reads_sorted_item(&self, query: Ref<'a, pg_sys::Query>) -> bool {
+        let mut levels: Vec<Ref<'_, pg_sys::Query>> = self.scopes.iter().map(|scope| scope.query).collect();
         let mut query = query;
         loop {
             let Some(below) = self.read_subquery(query, &mut levels) else { return false };
             if !below.sortClause.is_null() {
                 return true;
             }
-            if is_grouped(below) || !below.distinctClause.is_null() || !below.setOperations.is_null() {
+            if is_grouped(&below) || !below.distinctClause.is_null() || !below.setOperations.is_null() {
                 return false;
             }
             query = below;
@@ -71,29 +71,32 @@ impl<'a> Translator<'a> {
 
     /// The query that is the single item of FROM. `levels` are the levels around that item, innermost last; its own
     /// levels are added to them.
-    fn read_subquery(&self, query: &pg_sys::Query, levels: &mut Vec<&'a pg_sys::Query>) -> Option<&'a pg_sys::Query> {
-        let at = usize::try_from(only_item(self.tree, query)? - 1).ok()?;
-        let entry = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).nth(at)?;
+    fn read_subquery(
+        &self,
+        query: Ref<'a, pg_sys::Query>,
+        levels: &mut Vec<Ref<'a, pg_sys::Query>>,
+    ) -> Option<Ref<'a, pg_sys::Query>> {
+        let at = usize::try_from(only_item(query)? - 1).ok()?;
+        let entry = query.rtable().iter().nth(at)?;
         let found = match entry.rtekind {
             pg_sys::RTEKind::RTE_CTE => {
                 let level = levels.len().checked_sub(entry.ctelevelsup as usize + 1)?;
                 levels.truncate(level + 1);
-                let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(levels[level].cteList);
-                let cte = all.find(|cte| self.tree.name(cte.ctename) == self.tree.name(entry.ctename))?;
-                self.tree.node(cte.ctequery)?.cast::<pg_sys::Query>()?
+                let mut all = levels[level].cteList().iter();
+                let cte = all.find(|cte| cte.ctename() == entry.ctename())?;
+                cte.ctequery().cast::<pg_sys::Query>()?
             }
-            _ => self.tree.node(entry.subquery)?.cast::<pg_sys::Query>()?,
+            _ => entry.subquery()?,
         };
         levels.push(found);
         Some(found)
     }
 
     /// As the function [`has_sorted_rows`], for a level that may refer to WITH queries around it.
-    pub fn has_sorted_rows(&self, query: &pg_sys::Query) -> bool {
-        let is_with = |entry: &pg_sys::RangeTblEntry| entry.rtekind == pg_sys::RTEKind::RTE_CTE;
-        let refers = self.tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).any(is_with);
-        has_sorted_rows(self.tree, query)
-            || refers && self.scopes.iter().any(|scope| has_sorted_rows(self.tree, scope.query))
+    pub fn has_sorted_rows(&self, query: Ref<'_, pg_sys::Query>) -> bool {
+        let is_with = |entry: Ref<'_, pg_sys::RangeTblEntry>| entry.rtekind == pg_sys::RTEKind::RTE_CTE;
+        let refers = query.rtable().iter().any(is_with);
+        has_sorted_rows(query) || refers && self.scopes.iter().any(|scope| has_sorted_rows(scope.query))
     }
 }
 
@@ -102,28 +105,28 @@ pub fn unknown_order(what: &str) -> Reason {
 }
 
 /// Whether FROM is one item.
-pub fn reads_one_item(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
-    only_item(tree, query).is_some()
+pub fn reads_one_item(query: Ref<'_, pg_sys::Query>) -> bool {
+    only_item(query).is_some()
 }
 
 /// The reason for the heap, if the query's result depends on the order of rows in a subquery.
-pub fn depends_on_order(tree: Tree<'_>, query: &pg_sys::Query) -> Option<Reason> {
-    if !reads_in_order(tree, query) {
+pub fn depends_on_order(query: Ref<'_, pg_sys::Query>) -> Option<Reason> {
+    if !reads_in_order(query) {
         return None;
     }
-    let mut windows = tree.list_of::<pg_sys::WindowClause>(query.windowClause);
+    let mut windows = query.windowClause().iter();
     if windows.any(|window| window.orderClause.is_null()) {
         return Some(Why::RowOrder.of("window function without an order over rows that a subquery has put in order"));
     }
-    let takes_first = is_limited(query) && query.sortClause.is_null() && !is_grouped(query);
+    let takes_first = is_limited(&query) && query.sortClause.is_null() && !is_grouped(&query);
     takes_first.then(|| Why::Limit.of("LIMIT of rows that a subquery has put in order"))
 }
 
 /// Whether rows come out of an item of FROM in an order that PostgreSQL happens to keep.
-pub fn has_sorted_rows(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
-    let items = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable).filter_map(|entry| tree.subquery(entry));
-    let with = tree.list_of::<pg_sys::CommonTableExpr>(query.cteList);
-    let with = with.filter_map(|with| tree.node(with.ctequery)?.cast::<pg_sys::Query>());
-    let is_sorted = |query: &pg_sys::Query| !query.sortClause.is_null() || !query.windowClause.is_null();
-    items.chain(with).any(|query| is_sorted(query) || has_sorted_rows(tree, query))
+pub fn has_sorted_rows(query: Ref<'_, pg_sys::Query>) -> bool {
+    let items = query.rtable().iter().filter_map(|entry| entry.subquery());
+    let with = query.cteList().iter();
+    let with = with.filter_map(|with| with.ctequery().cast::<pg_sys::Query>());
+    let is_sorted = |query: Ref<'_, pg_sys::Query>| !query.sortClause.is_null() || !query.windowClause.is_null();
+    items.chain(with).any(|query| is_sorted(query) || has_sorted_rows(query))
 }

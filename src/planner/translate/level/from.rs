@@ -6,8 +6,7 @@ use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
 
 use super::select::subqueries_last;
-use crate::pg::make;
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Node, Ref, all_of};
 use crate::planner::translate::{Pending, Translator};
 use crate::planner::words::reason::{Attempt, Why};
 
@@ -19,16 +18,15 @@ pub struct From<'a> {
 }
 
 /// Adds the items of FROM to the innermost scope, which belongs to `query`.
-pub fn from<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<From<'a>> {
-    let tree = translator.tree;
-    let entries = tree.list_of(query.rtable).collect();
+pub fn from<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> Attempt<From<'a>> {
+    let entries = query.rtable().iter().collect();
     let mut reader = Reader { query, entries, sent: Vec::new(), translator };
-    reader.closed(tree.required(query.jointree))
+    reader.closed(query.jointree().ok_or_else(|| Why::Expression.of("query without FROM"))?.node())
 }
 
 struct Reader<'a, 't> {
-    query: &'a pg_sys::Query,
-    entries: Vec<&'a pg_sys::RangeTblEntry>,
+    query: Ref<'a, pg_sys::Query>,
+    entries: Vec<Ref<'a, pg_sys::RangeTblEntry>>,
     /// The relations of this part of the join tree whose rows PostgreSQL computes.
     sent: Vec<u16>,
     translator: &'t mut Translator<'a>,
@@ -40,7 +38,7 @@ impl<'a> Reader<'a, '_> {
         let mut quals = Vec::new();
         let around = std::mem::take(&mut self.sent);
         let rel = self.item(item, &mut quals)?.unwrap_or(Rel::Row);
-        let mut conjuncts = conjuncts(self.translator.tree, self.query, quals);
+        let mut conjuncts = conjuncts(self.query, quals);
         let sent = std::mem::replace(&mut self.sent, around);
         conjuncts.retain(|conjunct| !self.translator.leave_to_sender(*conjunct, &sent));
         Ok(From { rel, conjuncts })
@@ -57,21 +55,20 @@ impl<'a> Reader<'a, '_> {
 
     /// The rows of an item; `None` for an empty FROM.
     fn item(&mut self, item: Node<'a>, quals: &mut Vec<Node<'a>>) -> Attempt<Option<Rel>> {
-        let tree = self.translator.tree;
         if let Some(from) = item.cast::<pg_sys::FromExpr>() {
             let mut all: Option<Rel> = None;
-            for child in tree.list(from.fromlist) {
+            for child in from.fromlist().iter() {
                 if let Some(rel) = self.item(child, quals)? {
                     all = Some(self.beside(all, rel));
                 }
             }
-            quals.extend(tree.node(from.quals));
+            quals.extend(from.quals());
             Ok(all)
         } else if let Some(join) = item.cast::<pg_sys::JoinExpr>() {
-            let (left, right) = (tree.required(join.larg), tree.required(join.rarg));
+            let (left, right) = (join.larg(), join.rarg());
             if join.jointype == pg_sys::JoinType::JOIN_INNER {
                 let (left, right) = (self.item(left, quals)?, self.item(right, quals)?);
-                quals.extend(tree.node(join.quals));
+                quals.extend(join.quals());
                 return Ok(match right {
                     None => left,
                     Some(right) => Some(self.beside(left, right)),
@@ -83,7 +80,7 @@ impl<'a> Reader<'a, '_> {
                 .entries
                 .get(reference.rtindex as usize - 1)
                 .ok_or_else(|| Why::FromItem.of("unknown item in FROM"))?;
-            self.entry(reference.rtindex, entry).map(Some)
+            self.entry(reference.rtindex, *entry).map(Some)
         } else {
             Err(Why::FromItem.of("unknown item in FROM"))
         }
@@ -96,10 +93,9 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn outer(&mut self, join: &'a pg_sys::JoinExpr, left: Node<'a>, right: Node<'a>) -> Attempt<Rel> {
+    fn outer(&mut self, join: Ref<'a, pg_sys::JoinExpr>, left: Node<'a>, right: Node<'a>) -> Attempt<Rel> {
         let (left, right) = (self.restricted(left)?, self.restricted(right)?);
-        let tree = self.translator.tree;
-        let conjuncts = conjuncts(tree, self.query, tree.node(join.quals));
+        let conjuncts = conjuncts(self.query, join.quals());
         let (kind, mut left, mut right) = match join.jointype {
             pg_sys::JoinType::JOIN_LEFT => (JoinKind::Left, left, right),
             pg_sys::JoinType::JOIN_RIGHT => (JoinKind::Left, right, left),
@@ -175,7 +171,7 @@ impl<'a> Reader<'a, '_> {
         conditions.iter().any(equates)
     }
 
-    fn entry(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+    fn entry(&mut self, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>) -> Attempt<Rel> {
         let (query, sent) = (self.query, self.translator.sent.len());
         let rel = match entry.rtekind {
             pg_sys::RTEKind::RTE_RELATION => self.translator.or_sent(index, entry, |translator| {
@@ -195,12 +191,12 @@ impl<'a> Reader<'a, '_> {
 }
 
 /// The rows of an item that is no table, as far as the engine can compute them.
-fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>) -> Attempt<Rel> {
     match entry.rtekind {
         _ if !entry.securityQuals.is_null() => Err(Why::RowSecurity.of("row-level security")),
         pg_sys::RTEKind::RTE_SUBQUERY => {
             let unknown = || Why::FromItem.of("unknown item in FROM");
-            let query = translator.tree.subquery(entry).ok_or_else(unknown)?;
+            let query = entry.subquery().ok_or_else(unknown)?;
             match entry.security_barrier {
                 true => translator.behind_barrier(index, query),
                 false => translator.subquery(index, query),
@@ -214,11 +210,7 @@ fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: &'a pg_sys::Rang
 }
 
 /// The single conditions that AND combines in a query's condition, simplified as the planner simplifies them.
-pub fn conjuncts<'a>(
-    tree: Tree<'a>,
-    query: &'a pg_sys::Query,
-    quals: impl IntoIterator<Item = Node<'a>>,
-) -> Vec<Node<'a>> {
-    let all = make::all_of(quals.into_iter().map(Node::as_ptr::<pg_sys::Node>));
-    tree.required(all).flattened(query).simplified().canonical().conjuncts().collect()
+pub fn conjuncts<'a>(query: Ref<'a, pg_sys::Query>, quals: impl IntoIterator<Item = Node<'a>>) -> Vec<Node<'a>> {
+    let all = all_of(quals).map(|all| all.flattened(query).simplified().canonical());
+    all.into_iter().flat_map(Node::conjuncts).collect()
 }

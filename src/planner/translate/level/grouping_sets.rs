@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 use plan::{Aggregation, BoolOp, CmpOp, ColumnId, Computed, Expr, GroupingSets, Literal, Rel, Type};
 
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Node, Ref};
 use crate::pg::walk::{mutate, mutate_children};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Why};
@@ -23,14 +23,13 @@ pub struct Sets {
 
 impl Sets {
     /// The grouping sets of a query; `None` if it groups by all keys together.
-    pub fn of<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query) -> Attempt<Option<Sets>> {
+    pub fn of<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> Attempt<Option<Sets>> {
         if query.groupingSets.is_null() {
             return Ok(None);
         }
-        let tree = translator.tree;
-        let sets = tree.grouping_sets(query, MOST_SETS);
+        let sets = query.expanded_grouping_sets(MOST_SETS);
         let sets = sets.ok_or_else(|| Why::Grouping.of("more than 64 grouping sets"))?;
-        let clauses = tree.list_of::<pg_sys::SortGroupClause>(query.groupClause);
+        let clauses = query.groupClause().iter();
         let clauses = clauses.map(|clause| clause.tleSortGroupRef).collect();
         Ok(Some(Sets { sets, clauses, number: translator.column(Type::Int32)? }))
     }
@@ -47,13 +46,13 @@ impl Sets {
     }
 
     /// GROUPING(): one bit per argument, which is 1 if the row's set does not contain that key.
-    pub fn grouping(&self, tree: Tree<'_>, node: Node<'_>) -> Attempt<Typed> {
+    pub fn grouping(&self, node: Node<'_>) -> Attempt<Typed> {
         let function =
             node.cast::<pg_sys::GroupingFunc>().ok_or_else(|| Why::Grouping.of("GROUPING of an unknown form"))?;
         let integer = |number: i64| Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(number)) };
         let bits = |set: &Vec<u32>| {
             let missing = |clause: i32| i64::from(!set.contains(&(clause as u32)));
-            tree.integers(function.refs).fold(0, |bits, clause| bits << 1 | missing(clause))
+            function.refs().iter().fold(0, |bits, clause| bits << 1 | missing(clause))
         };
         let branch = |(number, set): (i64, &Vec<u32>)| {
             let (left, right) = (Box::new(Expr::column(self.number)), Box::new(integer(number)));

@@ -9,7 +9,7 @@ use plan::{Agg, CmpOp, ColumnId, Expr, Literal, Range, Rel, SortKey, Type};
 
 use super::select::Opened;
 use crate::pg::catalog;
-use crate::pg::tree::Node;
+use crate::pg::tree::{List, Node, Ref};
 use crate::pg::types::{self, Form};
 use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::expr::compare::{TextOrder, require_known_equality, require_own_equality};
@@ -41,7 +41,7 @@ pub enum Arranged {
 
 /// The entries of a target list, which ORDER BY and DISTINCT refer to by number.
 pub struct Targets<'a> {
-    entries: Vec<&'a pg_sys::TargetEntry>,
+    entries: Vec<Ref<'a, pg_sys::TargetEntry>>,
 }
 
 impl<'a> Targets<'a> {
@@ -50,16 +50,19 @@ impl<'a> Targets<'a> {
         Targets { entries: list.into_iter().flat_map(Node::elements_of).collect() }
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = &'a pg_sys::TargetEntry> {
+    pub fn entries(&self) -> impl Iterator<Item = Ref<'a, pg_sys::TargetEntry>> {
         self.entries.iter().copied()
     }
 
-    pub fn expressions(&self) -> impl Iterator<Item = *mut pg_sys::Expr> {
-        self.entries.iter().map(|entry| entry.expr)
+    pub fn expressions(&self) -> impl Iterator<Item = Node<'a>> {
+        self.entries.iter().map(|entry| entry.expr())
     }
 
     /// The entry of a clause, with its place among the columns, unless it exists only for the order.
-    pub fn find(&self, clause: &pg_sys::SortGroupClause) -> Attempt<(&'a pg_sys::TargetEntry, Option<usize>)> {
+    pub fn find(
+        &self,
+        clause: Ref<'_, pg_sys::SortGroupClause>,
+    ) -> Attempt<(Ref<'a, pg_sys::TargetEntry>, Option<usize>)> {
         let mut columns = 0;
         for &entry in &self.entries {
             if entry.ressortgroupref == clause.tleSortGroupRef {
@@ -76,13 +79,13 @@ impl<'a> Translator<'a> {
     pub fn first_rows(
         &mut self,
         rel: Rel,
-        query: &'a pg_sys::Query,
+        query: Ref<'a, pg_sys::Query>,
         targets: &Targets<'a>,
         columns: &[Attempt<Typed>],
     ) -> Attempt<Rel> {
         let range = self.range(query)?;
         let waiting = self.pending.len();
-        let mut order = self.sort_keys(query.sortClause, targets, Some(columns))?;
+        let mut order = self.sort_keys(query.sortClause(), targets, Some(columns))?;
         if !range.ties {
             self.break_ties(&mut order, columns)?;
         }
@@ -94,14 +97,14 @@ impl<'a> Translator<'a> {
     pub fn first_of_each(
         &mut self,
         rel: Rel,
-        query: &'a pg_sys::Query,
+        query: Ref<'a, pg_sys::Query>,
         targets: &Targets<'a>,
         columns: Vec<Attempt<Typed>>,
         arrival: Vec<SortKey>,
     ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
         let waiting = self.pending.len();
-        let keys = self.keys_of(query.distinctClause, targets)?;
-        let mut order = self.sort_keys(query.sortClause, targets, None)?;
+        let keys = self.keys_of(query.distinctClause(), targets)?;
+        let mut order = self.sort_keys(query.sortClause(), targets, None)?;
         order.extend(arrival);
         self.break_ties(&mut order, &columns)?;
         let rel = self.with_pending(rel, waiting);
@@ -122,18 +125,18 @@ impl<'a> Translator<'a> {
     pub fn distinct_rows<'b>(
         &mut self,
         rel: Rel,
-        query: &pg_sys::Query,
+        query: Ref<'_, pg_sys::Query>,
         columns: Vec<Attempt<Typed>>,
-        entries: impl Iterator<Item = &'b pg_sys::TargetEntry>,
+        entries: impl Iterator<Item = Ref<'b, pg_sys::TargetEntry>>,
     ) -> Attempt<(Rel, Vec<Attempt<Typed>>)> {
         let (mut keys, mut aggregates) = (Vec::new(), Vec::new());
         let mut distinct = Vec::new();
         for (column, entry) in columns.into_iter().zip(entries.filter(|entry| !entry.resjunk)) {
             let typed = self.shown(column?)?;
-            require_known_equality(typed.ty, self.tree.required(entry.expr))?;
-            let mut clauses = self.tree.list_of::<pg_sys::SortGroupClause>(query.distinctClause);
+            require_known_equality(typed.ty, entry.expr())?;
+            let mut clauses = query.distinctClause().iter();
             if let Some(clause) = clauses.find(|clause| clause.tleSortGroupRef == entry.ressortgroupref) {
-                require_own_equality(clause, self.tree.required(entry.expr))?;
+                require_own_equality(clause, entry.expr())?;
             }
             let id = self.column(comparable_type(typed.ty))?;
             keys.push(plan::Computed { column: id, expr: comparable(&typed) });
@@ -163,13 +166,13 @@ impl<'a> Translator<'a> {
     }
 
     /// LIMIT and OFFSET.
-    fn range(&mut self, query: &'a pg_sys::Query) -> Attempt<Range> {
+    fn range(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<Range> {
         let ties = query.limitOption == LIMIT_OPTION_WITH_TIES;
-        Ok(Range { offset: self.number(query.limitOffset)?, count: self.number(query.limitCount)?, ties })
+        Ok(Range { offset: self.number(query.limitOffset())?, count: self.number(query.limitCount())?, ties })
     }
 
-    fn number(&mut self, node: *mut pg_sys::Node) -> Attempt<Option<Expr>> {
-        let Some(node) = self.tree.node(node).map(Node::simplified) else { return Ok(None) };
+    fn number(&mut self, node: Option<Node<'a>>) -> Attempt<Option<Expr>> {
+        let Some(node) = node.map(Node::simplified) else { return Ok(None) };
         if node.has_columns() {
             return Err(Why::Limit.of("LIMIT that refers to an outer query"));
         }
@@ -182,14 +185,14 @@ impl<'a> Translator<'a> {
     /// The keys of an order. A key that is one of the columns reads the computed column.
     pub fn sort_keys(
         &mut self,
-        clauses: *mut pg_sys::List,
+        clauses: List<'a, pg_sys::SortGroupClause>,
         targets: &Targets<'a>,
         columns: Option<&[Attempt<Typed>]>,
     ) -> Attempt<Vec<SortKey>> {
         let mut keys = Vec::new();
-        for clause in self.tree.list_of::<pg_sys::SortGroupClause>(clauses) {
+        for clause in clauses {
             let (entry, column) = targets.find(clause)?;
-            let node = self.tree.required(entry.expr);
+            let node = entry.expr();
             let typed = match columns.zip(column) {
                 Some((columns, at)) => columns[at].clone()?,
                 None => self.expression(node.simplified())?,
@@ -217,7 +220,7 @@ impl<'a> Translator<'a> {
 
     /// Makes the engine sort the top-level query's rows, and return no more of them than LIMIT asks for. Nodes above
     /// the engine must neither remove rows nor need more of them.
-    pub fn arrange(&mut self, query: &'a pg_sys::Query, opened: &mut Opened<'a>) -> Arranged {
+    pub fn arrange(&mut self, query: Ref<'a, pg_sys::Query>, opened: &mut Opened<'a>) -> Arranged {
         let filtered = opened.quals.is_some_and(|quals| !is_true(quals));
         let rows_change = query.hasWindowFuncs || query.hasTargetSRFs || !query.distinctClause.is_null() || filtered;
         if rows_change || query.limitCount.is_null() && query.sortClause.is_null() {
@@ -247,8 +250,8 @@ impl<'a> Translator<'a> {
         arranged
     }
 
-    fn order_of_all(&mut self, query: &'a pg_sys::Query, targets: &Targets<'a>) -> Attempt<Vec<SortKey>> {
-        let order = self.sort_keys(query.sortClause, targets, None)?;
+    fn order_of_all(&mut self, query: Ref<'a, pg_sys::Query>, targets: &Targets<'a>) -> Attempt<Vec<SortKey>> {
+        let order = self.sort_keys(query.sortClause(), targets, None)?;
         // The engine's value may raise an error that PostgreSQL would not raise, for example an average with more
         // digits than the engine has.
         match order.iter().any(|key| key.expr.can_raise()) {
@@ -257,7 +260,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn top_of_query(&mut self, query: &'a pg_sys::Query, targets: &Targets<'a>) -> Attempt<(Vec<SortKey>, Range)> {
+    fn top_of_query(&mut self, query: Ref<'a, pg_sys::Query>, targets: &Targets<'a>) -> Attempt<(Vec<SortKey>, Range)> {
         let range = self.range(query)?;
         let number = |expr: &Option<Expr>| match expr {
             Some(Expr::Literal { value: Some(Literal::Int(number)), .. }) => *number,
@@ -267,7 +270,7 @@ impl<'a> Translator<'a> {
         if many && !query.sortClause.is_null() || matches!(range.count, Some(Expr::Literal { value: None, .. })) {
             return Err(Why::Limit.of("too many rows"));
         }
-        Ok((self.sort_keys(query.sortClause, targets, None)?, range))
+        Ok((self.sort_keys(query.sortClause(), targets, None)?, range))
     }
 }
 

@@ -10,6 +10,7 @@ use plan::{ColumnId, Expr, Rel};
 
 use super::from::conjuncts;
 use crate::pg::catalog::relation_name;
+use crate::pg::tree::Ref;
 use crate::planner::translate::Translator;
 use crate::planner::words::reason::{Attempt, Why};
 
@@ -18,14 +19,14 @@ impl<'a> Translator<'a> {
     /// belongs to `query`.
     pub fn unhidden(
         &mut self,
-        query: &'a pg_sys::Query,
+        query: Ref<'a, pg_sys::Query>,
         index: i32,
-        entry: &'a pg_sys::RangeTblEntry,
+        entry: Ref<'a, pg_sys::RangeTblEntry>,
         relation: u16,
     ) -> Attempt<Rel> {
         let refused =
             |what: &str| Why::RowSecurity.of(format!("a policy of table \"{}\" {what}", relation_name(entry.relid)));
-        let policies = conjuncts(self.tree, query, self.tree.list(entry.securityQuals));
+        let policies = conjuncts(query, entry.securityQuals().iter());
         let (waiting, mut conditions) = (self.pending.len(), Vec::new());
         for policy in policies {
             let condition = self.row_condition(policy)?;
@@ -45,7 +46,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The rows of a security barrier view.
-    pub fn behind_barrier(&mut self, index: i32, view: &'a pg_sys::Query) -> Attempt<Rel> {
+    pub fn behind_barrier(&mut self, index: i32, view: Ref<'a, pg_sys::Query>) -> Attempt<Rel> {
         let rel = self.subquery(index, view)?;
         let mut conditions = Vec::new();
         let Some(relation) = guarded(&rel, &mut conditions) else {

@@ -13,8 +13,8 @@ use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_
 use super::from::{From, from};
 use super::grouping_sets::{Sets, reads_keys_alone};
 use super::ordered::Targets;
-use crate::pg::tree::Node;
-use crate::pg::{make, walk};
+use crate::pg::tree::{Node, Ref, all_of};
+use crate::pg::walk;
 use crate::planner::translate::aggregate::value::average;
 use crate::planner::translate::aggregate::{self, Translated};
 use crate::planner::translate::columns::{Column, Columns, Distinct, conversion, plain};
@@ -76,7 +76,7 @@ pub struct Level {
 
 struct Reader<'a, 't> {
     translator: &'t mut Translator<'a>,
-    query: &'a pg_sys::Query,
+    query: Ref<'a, pg_sys::Query>,
     /// The purpose of the level.
     purpose: Use,
     /// Whether the engine groups the rows.
@@ -98,18 +98,22 @@ struct Reader<'a, 't> {
 
 /// Translates a level up to the point from which PostgreSQL or [`whole_level`] can compute the rest. The level is a
 /// rewritten SELECT whose relations are locked.
-pub fn open_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
+pub fn open_level<'a>(
+    translator: &mut Translator<'a>,
+    query: Ref<'a, pg_sys::Query>,
+    purpose: Use,
+) -> Attempt<Opened<'a>> {
     check_shape(query, purpose)?;
     // PostgreSQL would compute expressions here, but a subquery in one would read tables.
-    let places = [query.limitCount, query.limitOffset, query.windowClause.cast()];
-    if places.into_iter().filter_map(|node| translator.tree.node(node)).any(has_subquery) {
+    let places = [query.limitCount(), query.limitOffset(), query.windowClause().node()];
+    if places.into_iter().flatten().any(has_subquery) {
         return Err(Why::Limit.of("subquery in LIMIT or in a window's frame"));
     }
-    if matches!(purpose, Use::Rows { .. }) && translator.tree.node(query.targetList).is_some_and(Node::is_volatile) {
+    if matches!(purpose, Use::Rows { .. }) && query.targetList().node().is_some_and(Node::is_volatile) {
         // PostgreSQL calls the function for each row, even if nobody reads its result.
         return Err(Why::Volatile.of("volatile function in a subquery"));
     }
-    if let Some(reason) = depends_on_order(translator.tree, query) {
+    if let Some(reason) = depends_on_order(query) {
         return Err(reason);
     }
     translator.enter(Scope::of(query));
@@ -119,13 +123,17 @@ pub fn open_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query,
 }
 
 /// Translates a subquery in an expression; PostgreSQL computes its rows if the engine cannot.
-pub fn level_or_sent<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
+pub fn level_or_sent<'a>(
+    translator: &mut Translator<'a>,
+    query: Ref<'a, pg_sys::Query>,
+    purpose: Use,
+) -> Attempt<Level> {
     let translated = translator.attempt(|translator| whole_level(translator, query, purpose));
     translated.or_else(|reason| translator.send_subquery(query, reason))
 }
 
 /// Translates a subquery completely.
-pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Level> {
+pub fn whole_level<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>, purpose: Use) -> Attempt<Level> {
     let opened = open_level(translator, query, purpose)?;
     let columns = opened.columns.read_by_engine();
     translator.enter(Scope::above(query, columns));
@@ -138,23 +146,22 @@ pub fn whole_level<'a>(translator: &mut Translator<'a>, query: &'a pg_sys::Query
 fn closed<'a>(
     translator: &mut Translator<'a>,
     opened: Opened<'a>,
-    query: &'a pg_sys::Query,
+    query: Ref<'a, pg_sys::Query>,
     purpose: Use,
 ) -> Attempt<Level> {
     let Opened { mut rel, targets, quals, arrival, .. } = opened;
-    let tree = translator.tree;
     let conjuncts = quals.map_or_else(Vec::new, |quals| quals.simplified().conjuncts().collect());
     for conjunct in subqueries_last(&conjuncts) {
         rel = translator.restricted(rel, conjunct)?;
     }
-    let (limited, ordered) = (is_limited(query), Targets::of(targets));
+    let (limited, ordered) = (is_limited(&query), Targets::of(targets));
     let waiting = translator.pending.len();
     if query.hasWindowFuncs {
         rel = translator.windowed(rel, query, &ordered, &arrival)?;
     }
     let mut columns = Vec::new();
     for entry in ordered.entries().filter(|entry| !entry.resjunk) {
-        columns.push(translator.expression(tree.required(entry.expr).simplified()));
+        columns.push(translator.expression(entry.expr().simplified()));
     }
     rel = translator.with_pending(rel, waiting);
     // EXISTS and IN do not care whether a row appears once or twice.
@@ -170,7 +177,7 @@ fn closed<'a>(
     Ok(Level { rel, columns, order })
 }
 
-fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
+fn check_shape(query: Ref<'_, pg_sys::Query>, purpose: Use) -> Attempt<()> {
     let reasons = [
         (query.commandType != pg_sys::CmdType::CMD_SELECT, Why::Statement, "WITH query that changes data"),
         (!query.rowMarks.is_null() || query.hasForUpdate, Why::Statement, "row locks"),
@@ -192,8 +199,7 @@ fn check_shape(query: &pg_sys::Query, purpose: Use) -> Attempt<()> {
 }
 
 impl<'a, 't> Reader<'a, 't> {
-    fn open(translator: &'t mut Translator<'a>, query: &'a pg_sys::Query, purpose: Use) -> Attempt<Opened<'a>> {
-        let tree = translator.tree;
+    fn open(translator: &'t mut Translator<'a>, query: Ref<'a, pg_sys::Query>, purpose: Use) -> Attempt<Opened<'a>> {
         let waiting = translator.pending.len();
         let ungrouped = purpose == Use::TopUngrouped;
         let sets = if ungrouped { None } else { Sets::of(translator, query)? };
@@ -201,18 +207,18 @@ impl<'a, 't> Reader<'a, 't> {
         let scope = translator.scope_mut();
         scope.is_repeated |= sets.is_some();
         let depends_on_order = query.hasAggs || query.hasWindowFuncs || query.hasDistinctOn;
-        scope.order_matters = depends_on_order && query.setOperations.is_null() && reads_one_item(tree, query);
-        let From { rel, conjuncts } = match query.setOperations.is_null() {
-            true => from(translator, query)?,
-            false => From { rel: translator.set_operation(query)?, conjuncts: Vec::new() },
+        scope.order_matters = depends_on_order && query.setOperations.is_null() && reads_one_item(query);
+        let From { rel, conjuncts } = match query.setOperations() {
+            None => from(translator, query)?,
+            Some(root) => From { rel: translator.set_operation(query, root)?, conjuncts: Vec::new() },
         };
         let flattened = |node: Option<Node<'a>>| node.map(|node| node.flattened(query));
-        let (target_list, having) = (flattened(tree.node(query.targetList)), flattened(tree.node(query.havingQual)));
+        let (target_list, having) = (flattened(query.targetList().node()), flattened(query.havingQual()));
         let mut reader = Reader {
             translator,
             query,
             purpose,
-            grouped: !ungrouped && is_grouped(query),
+            grouped: !ungrouped && is_grouped(&query),
             in_aggregate: false,
             sets,
             columns: Columns::default(),
@@ -227,8 +233,7 @@ impl<'a, 't> Reader<'a, 't> {
             reader.keys(target_list, having)?;
         }
         let targets = reader.above(target_list)?;
-        let rest = tree.required(make::all_of(residual.iter().map(|qual| qual.as_ptr::<pg_sys::Node>())));
-        let quals = reader.above(if reader.grouped { having } else { Some(rest) })?;
+        let quals = reader.above(if reader.grouped { having } else { all_of(residual) })?;
         let having = if ungrouped { reader.above(having)? } else { None };
         let rel = reader.translator.with_pending(rel, waiting);
         let rel = reader.assembled(rel)?;
@@ -283,14 +288,13 @@ impl<'a, 't> Reader<'a, 't> {
 
     /// Makes the GROUP BY expressions the first columns.
     fn keys(&mut self, target_list: Option<Node<'a>>, having: Option<Node<'a>>) -> Attempt<()> {
-        let tree = self.translator.tree;
-        let entries: Vec<&'a pg_sys::TargetEntry> = target_list.into_iter().flat_map(Node::elements_of).collect();
+        let entries: Vec<Ref<'a, pg_sys::TargetEntry>> = target_list.into_iter().flat_map(Node::elements_of).collect();
         let mut simple_keys = Vec::new();
-        for clause in tree.list_of::<pg_sys::SortGroupClause>(self.query.groupClause) {
+        for clause in self.query.groupClause().iter() {
             let wanted = clause.tleSortGroupRef;
             let entry = entries.iter().find(|entry| entry.ressortgroupref == wanted);
             let entry = entry.ok_or_else(|| Why::Grouping.of("GROUP BY of an unknown expression"))?;
-            let node = tree.required(entry.expr);
+            let node = entry.expr();
             let simple = node.simplified();
             simple_keys.push(simple);
             if !simple.has_columns() && self.sets.is_some() {
@@ -306,12 +310,12 @@ impl<'a, 't> Reader<'a, 't> {
             }
             let conversion = conversion(self.translator, typed.ty, simple)?;
             let key = self.columns.key(self.translator, typed)?;
-            self.columns.add(tree, node, Column::of(simple, key, conversion));
+            self.columns.add(self.translator.memory, node, Column::of(simple, key, conversion));
             self.keys.push(node);
         }
         let is_column = |key: &Node<'_>| key.cast::<pg_sys::Var>().is_some();
         if self.sets.is_some() && !simple_keys.iter().all(is_column) {
-            let shown = entries.iter().map(|entry| tree.required(entry.expr));
+            let shown = entries.iter().map(|entry| entry.expr());
             let above: Vec<Node<'a>> = shown.chain(having).collect();
             if !above.into_iter().all(|node| reads_keys_alone(node.simplified(), &simple_keys)) {
                 return Err(Why::Grouping.of("grouping sets of an expression that stands otherwise elsewhere"));
@@ -331,7 +335,7 @@ impl<'a, 't> Reader<'a, 't> {
             Some(sets) => exact(sets.where_set_has(clause, any.expr, ty), ty),
         };
         self.shown.push((of_rows, of_group.expr.clone()));
-        self.columns.add(self.translator.tree, node, Column::of(simple, of_group, plain(ty)));
+        self.columns.add(self.translator.memory, node, Column::of(simple, of_group, plain(ty)));
         self.keys.push(node);
         Ok(())
     }
@@ -344,15 +348,15 @@ impl<'a, 't> Reader<'a, 't> {
         }
         let context = std::ptr::from_mut(self).cast();
         // SAFETY: an expression, or a list of them; the context is ours.
-        let rewritten = unsafe { walk::mutate(node.as_ptr(), rewrite, context) };
+        let rewritten = unsafe { Node::or_null(walk::mutate(node.as_ptr(), rewrite, context)) };
         match self.failed.take() {
             Some(reason) => Err(reason),
-            None => Ok(self.translator.tree.node(rewritten)),
+            None => Ok(rewritten),
         }
     }
 
     /// The node's replacement in the upper query; `None` if the node stays, with rewritten children.
-    fn replacement(&mut self, node: Node<'a>) -> Attempt<Option<*mut pg_sys::Node>> {
+    fn replacement(&mut self, node: Node<'a>) -> Attempt<Option<Node<'a>>> {
         if let Some(found) = self.columns.find(node) {
             return Ok(Some(found));
         }
@@ -375,7 +379,7 @@ impl<'a, 't> Reader<'a, 't> {
             };
             let translated = self.translator.aggregate(aggref, arrival)?;
             let column = self.aggregated(simple, translated)?;
-            return Ok(Some(self.columns.add(self.translator.tree, node, column)));
+            return Ok(Some(self.columns.add(self.translator.memory, node, column)));
         }
         if let Some(var) = node.cast::<pg_sys::Var>() {
             if var.varlevelsup > 0 {
@@ -392,14 +396,14 @@ impl<'a, 't> Reader<'a, 't> {
             }
             let conversion = conversion(self.translator, typed.ty, node)?;
             let value = if self.grouped { self.columns.key(self.translator, typed)? } else { typed };
-            return Ok(Some(self.columns.add(self.translator.tree, node, Column::of(node, value, conversion))));
+            return Ok(Some(self.columns.add(self.translator.memory, node, Column::of(node, value, conversion))));
         }
         match node.tag() {
             pg_sys::NodeTag::T_GroupingFunc if self.grouped => {
                 let sets = self.sets.as_ref().ok_or_else(|| Why::Grouping.of("GROUPING without grouping sets"))?;
-                let typed = sets.grouping(self.translator.tree, node)?;
+                let typed = sets.grouping(node)?;
                 let conversion = conversion(self.translator, typed.ty, node)?;
-                Ok(Some(self.columns.add(self.translator.tree, node, Column::of(node, typed, conversion))))
+                Ok(Some(self.columns.add(self.translator.memory, node, Column::of(node, typed, conversion))))
             }
             pg_sys::NodeTag::T_SubLink => self.subquery(node).map(Some),
             _ => Ok(None),
@@ -407,21 +411,21 @@ impl<'a, 't> Reader<'a, 't> {
     }
 
     /// An aggregate that PostgreSQL computes from rows of the engine.
-    fn left_aggregate(&mut self, node: Node<'a>, aggref: &pg_sys::Aggref) -> Attempt<*mut pg_sys::Node> {
+    fn left_aggregate(&mut self, node: Node<'a>, aggref: Ref<'_, pg_sys::Aggref>) -> Attempt<Node<'a>> {
         aggregate::check_row_order(aggref)?;
-        if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.translator.tree, self.query) {
+        if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.query) {
             return Err(unknown_order("aggregate"));
         }
         let around = std::mem::replace(&mut self.in_aggregate, true);
         let context = std::ptr::from_mut(self).cast();
         // SAFETY: an expression of the query; the context is ours.
-        let rewritten = unsafe { walk::mutate_children(node.as_ptr(), rewrite, context) };
+        let rewritten = unsafe { Node::new(walk::mutate_children(node.as_ptr(), rewrite, context)) };
         self.in_aggregate = around;
         Ok(rewritten)
     }
 
     /// A subquery in select list or HAVING that returns one value.
-    fn subquery(&mut self, node: Node<'a>) -> Attempt<*mut pg_sys::Node> {
+    fn subquery(&mut self, node: Node<'a>) -> Attempt<Node<'a>> {
         // The value comes with each row of the result, but a query without GROUP BY has a group even without rows.
         let may_be_without_rows = self.query.groupClause.is_null() || !self.query.groupingSets.is_null();
         if self.purpose == Use::TopUngrouped && !self.in_aggregate && may_be_without_rows {
@@ -453,21 +457,21 @@ impl<'a, 't> Reader<'a, 't> {
             return self.column_of_digits(node, typed, false);
         }
         let conversion = conversion(self.translator, typed.ty, node)?;
-        Ok(self.columns.add(self.translator.tree, node, Column::of(node, typed, conversion)))
+        Ok(self.columns.add(self.translator.memory, node, Column::of(node, typed, conversion)))
     }
 
     /// A subquery with which an aggregate is compared, prepared for translation: the comparison then reads the groups'
     /// columns.
-    fn about_groups(&mut self, node: Node<'a>) -> Attempt<Option<&'a pg_sys::SubLink>> {
+    fn about_groups(&mut self, node: Node<'a>) -> Attempt<Option<Ref<'a, pg_sys::SubLink>>> {
         let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(None) };
-        let tree = self.translator.tree;
-        let test = self.above(tree.node(link.testexpr))?;
+        let test = self.above(link.testexpr())?;
         let testexpr = test.map_or(std::ptr::null_mut(), |test| test.simplified().as_ptr());
-        Ok(Some(tree.placed(pg_sys::SubLink { testexpr, ..*link })))
+        // SAFETY: the rest is the link's.
+        Ok(Some(unsafe { self.translator.memory.placed(pg_sys::SubLink { testexpr, ..*link }) }))
     }
 
     /// A column for a numeric that shows fewer digits than its type has.
-    fn column_of_digits(&mut self, node: Node<'a>, mut typed: Typed, is_key: bool) -> Attempt<*mut pg_sys::Node> {
+    fn column_of_digits(&mut self, node: Node<'a>, mut typed: Typed, is_key: bool) -> Attempt<Node<'a>> {
         // The others are shown where they are returned.
         let is_shown_later = matches!(typed.scale, Scale::Varies(_)) && !self.grouped && self.purpose.is_query();
         if !is_shown_later {
@@ -476,7 +480,7 @@ impl<'a, 't> Reader<'a, 't> {
         if is_key {
             typed = self.columns.key(self.translator, typed)?;
         }
-        Ok(self.columns.add(self.translator.tree, node, Column::of(node, typed, plain(Type::Numeric))))
+        Ok(self.columns.add(self.translator.memory, node, Column::of(node, typed, plain(Type::Numeric))))
     }
 
     /// The column of an aggregate, which is computed of one column of the groups or several.
@@ -560,7 +564,7 @@ unsafe extern "C-unwind" fn rewrite(node: *mut pg_sys::Node, context: *mut c_voi
     // mutator passes null or a node below theirs.
     unsafe {
         let reader = &mut *context.cast::<Reader>();
-        let Some(found) = reader.translator.tree.node(node) else {
+        let Some(found) = Node::or_null(node) else {
             return node;
         };
         if reader.failed.is_some() {
@@ -569,7 +573,7 @@ unsafe extern "C-unwind" fn rewrite(node: *mut pg_sys::Node, context: *mut c_voi
         let is_list = matches!(found.tag(), pg_sys::NodeTag::T_List | pg_sys::NodeTag::T_TargetEntry);
         let replacement = if is_list { Ok(None) } else { reader.replacement(found) };
         match replacement {
-            Ok(Some(found)) => found,
+            Ok(Some(found)) => found.as_ptr(),
             Ok(None) => walk::mutate_children(node, rewrite, context),
             Err(reason) => {
                 reader.failed = Some(reason);

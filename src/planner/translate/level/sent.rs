@@ -21,7 +21,7 @@ use crate::pg::make;
 use crate::pg::planning;
 use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
-use crate::pg::tree::{Node, Shape, Tree};
+use crate::pg::tree::{List, Memory, Node, Ref, Shape};
 use crate::pg::types;
 use crate::planner::translate::scope::{alias, keyed};
 use crate::planner::translate::{Asked, Scale, Translator, Typed, exact};
@@ -44,20 +44,19 @@ pub struct Sent<'a> {
     pub name: String,
     /// The reason why the engine does not compute the rows.
     pub reason: Reason,
-    tree: Tree<'a>,
-    entry: &'a pg_sys::RangeTblEntry,
+    entry: Ref<'a, pg_sys::RangeTblEntry>,
     /// The level to which the item belongs; the next field is the level to whose WITH queries it may refer.
-    query: &'a pg_sys::Query,
-    with: Option<&'a pg_sys::Query>,
+    query: Ref<'a, pg_sys::Query>,
+    with: Option<Ref<'a, pg_sys::Query>>,
     /// The columns that the engine needs, with the expressions that PostgreSQL computes for them.
-    targets: Vec<(Asked, *mut pg_sys::Node)>,
+    targets: Vec<(Asked, Node<'a>)>,
     /// Conditions that read only these rows.
     quals: Vec<Node<'a>>,
 }
 
 impl<'a> Translator<'a> {
     /// The reason why PostgreSQL should compute the rows of a table; `None` if the engine has them.
-    pub fn not_in_mirror(&mut self, entry: &pg_sys::RangeTblEntry) -> Option<Reason> {
+    pub fn not_in_mirror(&mut self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<Reason> {
         let database = session::database();
         let family = match self.family(entry) {
             Ok(family) => family,
@@ -81,7 +80,7 @@ impl<'a> Translator<'a> {
     pub fn or_sent(
         &mut self,
         index: i32,
-        entry: &'a pg_sys::RangeTblEntry,
+        entry: Ref<'a, pg_sys::RangeTblEntry>,
         translate: impl FnOnce(&mut Self) -> Attempt<Rel>,
     ) -> Attempt<Rel> {
         self.attempt(translate).or_else(|reason| {
@@ -93,21 +92,23 @@ impl<'a> Translator<'a> {
     }
 
     /// Makes PostgreSQL compute the rows of a subquery in an expression.
-    pub fn send_subquery(&mut self, query: &'a pg_sys::Query, reason: Reason) -> Attempt<Level> {
-        let targets = self.tree.list_of::<pg_sys::TargetEntry>(query.targetList).filter(|target| !target.resjunk);
+    pub fn send_subquery(&mut self, query: Ref<'a, pg_sys::Query>, reason: Reason) -> Attempt<Level> {
+        let targets = query.targetList().iter().filter(|target| !target.resjunk);
         let names = make::strings(targets.clone().map(|_| "column"));
-        let entry = self.tree.placed(pg_sys::RangeTblEntry {
+        let entry = pg_sys::RangeTblEntry {
             rtekind: pg_sys::RTEKind::RTE_SUBQUERY,
-            subquery: std::ptr::from_ref(query).cast_mut(),
+            subquery: query.as_ptr(),
             eref: make::alias("subquery", names),
             ..make::blank()
-        });
+        };
+        // SAFETY: the query is a part of the tree, its names are new.
+        let entry = unsafe { self.memory.placed(entry) };
         let rel = self.send(NO_ITEM, entry, reason)?;
         let Rel::Scan { relation, .. } = rel else { return Err(Why::Expression.of("rows of an unknown sender")) };
         let mut columns = Vec::new();
         for (number, target) in (1..).zip(targets) {
-            let column = make::column(NO_ITEM, number, self.tree.required(target.expr).shape());
-            columns.push(self.sent_column(relation, self.tree.placed(column)));
+            let column = self.memory.column(NO_ITEM, number, target.expr().shape());
+            columns.push(self.sent_column(relation, column));
         }
         self.scope_mut().remove(NO_ITEM);
         Ok(Level { rel, columns, order: None })
@@ -115,35 +116,32 @@ impl<'a> Translator<'a> {
 
     /// Makes PostgreSQL compute the rows of an item of the innermost level. If that is not possible, `reason` is the
     /// error.
-    fn send(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry, reason: Reason) -> Attempt<Rel> {
+    fn send(&mut self, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>, reason: Reason) -> Attempt<Rel> {
         let query = self.scope_mut().query;
         let with = self.with_around(entry)?;
         let wanted = settings::MAX_SENT_KB.get() > 0 && is_known(entry);
         // An expression with side effects must not run twice, which happens if the query runs on the heap after all.
-        if !wanted || self.reads_around(entry) || is_volatile(self.tree, entry, with) {
+        if !wanted || self.reads_around(entry) || is_volatile(entry, with) {
             return Err(reason);
         }
         let is_query = matches!(entry.rtekind, pg_sys::RTEKind::RTE_SUBQUERY | pg_sys::RTEKind::RTE_CTE);
-        if is_query
-            && (self.scope().is_repeated || self.is_used_again(with))
-            && !gives_same_rows(self.tree, entry, with)
-        {
+        if is_query && (self.scope().is_repeated || self.is_used_again(with)) && !gives_same_rows(entry, with) {
             // The second computation could return other rows.
             return Err(reason);
         }
-        let name = alias(self.tree, entry);
+        let name = alias(entry);
         let names = RelationNames { alias: name.clone(), ..RelationNames::default() };
         let relation = self.add_relation(Relation::new(Source::Sent, Vec::new()), names)?;
         let is_table = entry.rtekind == pg_sys::RTEKind::RTE_RELATION;
         self.scope_mut().add_sent(index, relation, if is_table { keyed(entry) } else { None });
-        let (tree, targets, quals) = (self.tree, Vec::new(), Vec::new());
-        self.sent.push(Sent { tree, relation, index, name, reason, entry, query, with, targets, quals });
+        let (targets, quals) = (Vec::new(), Vec::new());
+        self.sent.push(Sent { relation, index, name, reason, entry, query, with, targets, quals });
         Ok(Rel::Scan { relation, columns: Vec::new() })
     }
 
     /// The level with the WITH queries that an item may refer to. It becomes the outer level of PostgreSQL's query for
     /// the rows.
-    fn with_around(&self, entry: &pg_sys::RangeTblEntry) -> Attempt<Option<&'a pg_sys::Query>> {
+    fn with_around(&self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Attempt<Option<Ref<'a, pg_sys::Query>>> {
         let up = match entry.rtekind {
             pg_sys::RTEKind::RTE_CTE => entry.ctelevelsup as usize,
             pg_sys::RTEKind::RTE_SUBQUERY => 0,
@@ -152,8 +150,8 @@ impl<'a> Translator<'a> {
         let level = self.scopes.len().checked_sub(up + 1).ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
         let query = self.scopes[level].query;
         let reads_around = |node: Node<'_>| (1..=level + 1).any(|up| node.has_columns_of(up));
-        let mut all = self.tree.list_of::<pg_sys::CommonTableExpr>(query.cteList);
-        match all.any(|cte| self.tree.node(cte.ctequery).is_some_and(reads_around)) {
+        let mut all = query.cteList().iter();
+        match all.any(|cte| reads_around(cte.ctequery())) {
             true => Err(Why::Subquery.of("WITH query that reads the rows around it")),
             false => Ok(Some(query)),
         }
@@ -161,33 +159,32 @@ impl<'a> Translator<'a> {
 
     /// Whether a WITH query of a level is referred to more than once. One of the references may be in the engine's part
     /// of the query.
-    fn is_used_again(&self, with: Option<&'a pg_sys::Query>) -> bool {
-        let list = with.map_or(std::ptr::null_mut(), |query| query.cteList);
-        self.tree.list_of::<pg_sys::CommonTableExpr>(list).any(|cte| cte.cterefcount > 1)
+    fn is_used_again(&self, with: Option<Ref<'a, pg_sys::Query>>) -> bool {
+        with.is_some_and(|query| query.cteList().iter().any(|cte| cte.cterefcount > 1))
     }
 
     /// Whether an item reads rows of its own level, or of an outer level.
-    fn reads_around(&self, entry: &pg_sys::RangeTblEntry) -> bool {
+    fn reads_around(&self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
         let levels = self.scopes.len();
         let (inner, nodes) = match entry.rtekind {
-            pg_sys::RTEKind::RTE_SUBQUERY => (1, [entry.subquery.cast(), entry.securityQuals]),
-            _ => (0, [entry.functions, entry.values_lists]),
+            pg_sys::RTEKind::RTE_SUBQUERY => (1, [entry.subquery().map(Ref::node), entry.securityQuals().node()]),
+            _ => (0, [entry.functions().node(), entry.values_lists().node()]),
         };
-        let nodes = nodes.into_iter().filter_map(|node| self.tree.node(node));
-        nodes.into_iter().any(|node| (inner..=levels + inner).any(|up| node.has_columns_of(up)))
+        nodes.into_iter().flatten().any(|node| (inner..=levels + inner).any(|up| node.has_columns_of(up)))
     }
 
     /// A column of rows that PostgreSQL computes.
-    pub fn sent_column(&mut self, relation: u16, var: &pg_sys::Var) -> Attempt<Typed> {
+    pub fn sent_column(&mut self, relation: u16, var: Ref<'_, pg_sys::Var>) -> Attempt<Typed> {
         // The item is the first one in PostgreSQL's query for the rows.
         let shape = Shape { ty: var.vartype, modifier: var.vartypmod, collation: var.varcollid };
-        let column = || make::placed(make::column(1, var.varattno, shape)).cast::<pg_sys::Node>();
+        let memory = self.memory;
+        let column = || memory.column(1, var.varattno, shape).node();
         let (value, digits_of) = (Asked::Column(var.varattno), Asked::ScaleOf(var.varattno));
         let (sql_type, modifier) = types::without_domain(var.vartype, var.vartypmod);
         if sql_type == pg_sys::NUMERICOID && numeric_modifier(modifier).is_none() {
             let ty = Type::Decimal128 { scale: types::PARAMETER_SCALE };
             let number = self.asked_of_sender(relation, value, ty, column())?;
-            let digits = self.asked_of_sender(relation, digits_of, Type::Int32, digits(column()))?;
+            let digits = self.asked_of_sender(relation, digits_of, Type::Int32, digits(memory, column()))?;
             return Ok(Typed { expr: number, ty, scale: Scale::Varies(digits) });
         }
         let ty = match (sql_type, numeric_modifier(modifier)) {
@@ -198,7 +195,7 @@ impl<'a> Translator<'a> {
         Ok(exact(self.asked_of_sender(relation, value, ty, column())?, ty))
     }
 
-    fn asked_of_sender(&mut self, relation: u16, asked: Asked, ty: Type, target: *mut pg_sys::Node) -> Attempt<Expr> {
+    fn asked_of_sender(&mut self, relation: u16, asked: Asked, ty: Type, target: Node<'a>) -> Attempt<Expr> {
         let id = self.scanned_column(relation, asked, ty, &[])?;
         let sent = self
             .sent
@@ -231,14 +228,14 @@ impl Sent<'_> {
     }
 
     /// The relation of these rows, if they belong to this item.
-    pub fn relation_of(&self, entry: &pg_sys::RangeTblEntry) -> Option<u16> {
-        std::ptr::eq(self.entry, entry).then_some(self.relation)
+    pub fn relation_of(&self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<u16> {
+        self.entry.is(entry).then_some(self.relation)
     }
 
     /// The name of a column.
     fn name_of(&self, asked: Asked) -> String {
         let name = |number: i16| {
-            let mut names = self.tree.names_of_columns(self.entry);
+            let mut names = self.entry.names_of_columns();
             names.nth(usize::try_from(number - 1).unwrap_or(0)).and_then(Node::string).unwrap_or_default()
         };
         match asked {
@@ -249,18 +246,19 @@ impl Sent<'_> {
 
     /// The query for the rows: `SELECT columns FROM item WHERE conditions`.
     pub fn query(&self) -> *mut pg_sys::Query {
-        let copied = self.tree.of(self.entry).copied();
+        let copied = self.entry.node().copied();
         let mut entry = *copied.cast::<pg_sys::RangeTblEntry>().expect("a copy of an entry");
         entry.ctelevelsup = 0;
         // Policies of row security name the item by its number.
-        let policies = self.tree.node(self.entry.securityQuals).map(|all| all.copied_for(self.index, 1));
+        let policies = self.entry.securityQuals().node().map(|all| all.copied_for(self.index, 1));
         entry.securityQuals = policies.map_or(std::ptr::null_mut(), Node::as_ptr);
         let quals = match self.quals.is_empty() {
             true => std::ptr::null_mut(),
             false => make::all_of(self.quals.iter().map(|qual| qual.as_ptr::<pg_sys::Node>())),
         };
-        let with = self.with.and_then(|with| self.tree.node(with.cteList));
-        let targets = (1..).zip(&self.targets).map(|(number, (_, target))| make::target(*target, number));
+        let with = self.with.and_then(|with| with.cteList().node());
+        let targets =
+            (1..).zip(&self.targets).map(|(number, (_, target))| make::target::<pg_sys::Node>(target.as_ptr(), number));
         let mut query = pg_sys::Query {
             commandType: pg_sys::CmdType::CMD_SELECT,
             canSetTag: true,
@@ -274,7 +272,7 @@ impl Sent<'_> {
         };
         // The permissions of the user were checked for the whole query. SAFETY: a new query, whose list of permissions
         // is empty, and a copy of an entry of the original query.
-        unsafe { compat::without_checks(&mut query, self.query, &mut entry) };
+        unsafe { compat::without_checks(&mut query, &self.query, &mut entry) };
         query.rtable = make::list([make::placed(entry)]);
         make::placed(query)
     }
@@ -286,8 +284,8 @@ impl Sent<'_> {
 }
 
 /// The number of digits that a numeric shows behind the point.
-fn digits(numeric: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    make::placed(make::call(pg_sys::F_SCALE.into(), pg_sys::INT4OID, pg_sys::InvalidOid, [numeric])).cast()
+fn digits<'a>(memory: Memory<'a>, numeric: Node<'a>) -> Node<'a> {
+    memory.call(pg_sys::F_SCALE, pg_sys::INT4OID, pg_sys::InvalidOid, [numeric])
 }
 
 /// Whether a condition reads columns of one item of its level, and otherwise only values that are the same for all
@@ -302,7 +300,7 @@ fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
 }
 
 /// Whether the item's kind can be handled here. The rows in a TABLESAMPLE may depend on other rows.
-fn is_known(entry: &pg_sys::RangeTblEntry) -> bool {
+fn is_known(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
     use pg_sys::RTEKind::*;
     let known = matches!(entry.rtekind, RTE_RELATION | RTE_SUBQUERY | RTE_FUNCTION | RTE_VALUES | RTE_CTE);
     known && entry.tablesample.is_null()
@@ -310,17 +308,15 @@ fn is_known(entry: &pg_sys::RangeTblEntry) -> bool {
 
 /// Whether an item's rows are surely the same each time that they are computed under one snapshot. They must not depend
 /// on the order of rows, and must not choose among equal values that look different.
-fn gives_same_rows(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
-    let of_with = with.map_or(std::ptr::null_mut(), |query| query.cteList);
-    tree.subquery(entry).is_none_or(|query| is_settled(tree, query)) && are_settled(tree, of_with)
+fn gives_same_rows(entry: Ref<'_, pg_sys::RangeTblEntry>, with: Option<Ref<'_, pg_sys::Query>>) -> bool {
+    entry.subquery().is_none_or(is_settled) && with.is_none_or(|query| are_settled(query.cteList()))
 }
 
-fn are_settled(tree: Tree<'_>, with: *mut pg_sys::List) -> bool {
-    let mut all = tree.list_of::<pg_sys::CommonTableExpr>(with);
-    all.all(|cte| tree.required(cte.ctequery).cast::<pg_sys::Query>().is_some_and(|query| is_settled(tree, query)))
+fn are_settled(with: List<'_, pg_sys::CommonTableExpr>) -> bool {
+    with.iter().all(|cte| cte.ctequery().cast::<pg_sys::Query>().is_some_and(is_settled))
 }
 
-fn is_settled(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
+fn is_settled(query: Ref<'_, pg_sys::Query>) -> bool {
     let chooses = query.hasAggs
         || query.hasWindowFuncs
         || query.hasSubLinks
@@ -329,30 +325,27 @@ fn is_settled(tree: Tree<'_>, query: &pg_sys::Query) -> bool {
         || !query.limitOffset.is_null()
         || !query.groupClause.is_null()
         || !query.groupingSets.is_null();
-    let one_of_equal = |entry: &pg_sys::TargetEntry| {
-        let (ty, _) = types::without_domain(tree.required(entry.expr).sql_type(), -1);
+    let one_of_equal = |entry: Ref<'_, pg_sys::TargetEntry>| {
+        let (ty, _) = types::without_domain(entry.expr().sql_type(), -1);
         types::type_of(ty).is_some_and(|ty| ty.is_float() || matches!(ty, Type::Interval | Type::Decimal128 { .. }))
             || types::type_of(ty).is_none() && !types::has_one_image(ty)
     };
     let is_union = !query.setOperations.is_null() || !query.distinctClause.is_null();
-    let mut targets = tree.list_of::<pg_sys::TargetEntry>(query.targetList);
-    let mut entries = tree.list_of::<pg_sys::RangeTblEntry>(query.rtable);
+    let mut targets = query.targetList().iter();
+    let mut entries = query.rtable().iter();
     let chooses = chooses || is_union && targets.any(one_of_equal);
     !chooses
-        && are_settled(tree, query.cteList)
-        && entries.all(|entry| {
-            entry.tablesample.is_null() && tree.subquery(entry).is_none_or(|query| is_settled(tree, query))
-        })
+        && are_settled(query.cteList())
+        && entries.all(|entry| entry.tablesample.is_null() && entry.subquery().is_none_or(|query| is_settled(query)))
 }
 
-fn is_volatile(tree: Tree<'_>, entry: &pg_sys::RangeTblEntry, with: Option<&pg_sys::Query>) -> bool {
-    let with: *mut pg_sys::List = with.map_or(std::ptr::null_mut(), |query| query.cteList);
-    let parts: [*mut pg_sys::Node; 5] = [
-        entry.functions.cast(),
-        entry.values_lists.cast(),
-        entry.subquery.cast(),
-        entry.securityQuals.cast(),
-        with.cast(),
+fn is_volatile(entry: Ref<'_, pg_sys::RangeTblEntry>, with: Option<Ref<'_, pg_sys::Query>>) -> bool {
+    let parts = [
+        entry.functions().node(),
+        entry.values_lists().node(),
+        entry.subquery().map(Ref::node),
+        entry.securityQuals().node(),
+        with.and_then(|query| query.cteList().node()),
     ];
-    parts.into_iter().filter_map(|part| tree.node(part)).any(Node::is_volatile)
+    parts.into_iter().flatten().any(Node::is_volatile)
 }

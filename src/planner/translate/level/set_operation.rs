@@ -16,7 +16,7 @@ use plan::{
 };
 
 use super::select::{Level, Use, whole_level};
-use crate::pg::tree::{Node, Tree};
+use crate::pg::tree::{Node, Ref};
 use crate::pg::types;
 use crate::planner::translate::expr::compare::require_deterministic;
 use crate::planner::translate::expr::functions::apply;
@@ -33,41 +33,40 @@ struct Operand {
 impl<'a> Translator<'a> {
     /// The rows of a query that consists of set operations. They become columns of the innermost scope, which belongs
     /// to the query: its select list refers to the first operand's columns.
-    pub fn set_operation(&mut self, query: &'a pg_sys::Query) -> Attempt<Rel> {
-        let root = self.tree.required(query.setOperations);
+    pub fn set_operation(&mut self, query: Ref<'a, pg_sys::Query>, root: Node<'a>) -> Attempt<Rel> {
         let mut first = root;
         while let Some(operation) = first.cast::<pg_sys::SetOperationStmt>() {
-            first = self.tree.required(operation.larg);
+            first = operation.larg();
         }
         let first =
             first.cast::<pg_sys::RangeTblRef>().ok_or_else(|| Why::SetOperation.of("unknown set operation"))?.rtindex;
-        let entries: Vec<&'a pg_sys::RangeTblEntry> = self.tree.list_of(query.rtable).collect();
+        let entries: Vec<Ref<'a, pg_sys::RangeTblEntry>> = query.rtable().iter().collect();
         let Operand { rel, columns } = self.operand(root, &entries)?;
         self.scope_mut().add_subquery(first, columns.into_iter().map(Ok).collect());
         Ok(rel)
     }
 
-    fn operand(&mut self, node: Node<'a>, entries: &[&'a pg_sys::RangeTblEntry]) -> Attempt<Operand> {
+    fn operand(&mut self, node: Node<'a>, entries: &[Ref<'a, pg_sys::RangeTblEntry>]) -> Attempt<Operand> {
         if let Some(reference) = node.cast::<pg_sys::RangeTblRef>() {
             let entry = entries
                 .get(reference.rtindex as usize - 1)
                 .ok_or_else(|| Why::SetOperation.of("unknown set operation"))?;
             let is_query = entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY;
-            let query = self.tree.subquery(entry).filter(|_| is_query);
+            let query = entry.subquery().filter(|_| is_query);
             let query = query.ok_or_else(|| Why::SetOperation.of("unknown set operation"))?;
             let Level { rel, columns, .. } = whole_level(self, query, Use::Rows { ordered: false })?;
             return Ok(Operand { rel, columns: columns.into_iter().collect::<Attempt<_>>()? });
         }
         let operation =
             node.cast::<pg_sys::SetOperationStmt>().ok_or_else(|| Why::SetOperation.of("unknown set operation"))?;
-        let left = self.operand(self.tree.required(operation.larg), entries)?;
-        let right = self.operand(self.tree.required(operation.rarg), entries)?;
+        let left = self.operand(operation.larg(), entries)?;
+        let right = self.operand(operation.rarg(), entries)?;
         let (left, right) = self.showing_digits(left, right)?;
         let types = common_types(&left.columns, &right.columns)?;
         if operation.op == pg_sys::SetOperation::SETOP_UNION && operation.all {
             return self.union(left, right, &types, []);
         }
-        require_one_image(self.tree, operation, &types)?;
+        require_one_image(operation, &types)?;
         if operation.all {
             let width = types.len();
             let (left, right) = (self.numbered(left, &types)?, self.numbered(right, &types)?);
@@ -219,8 +218,8 @@ fn becomes(from: Type, to: Type) -> bool {
 }
 
 /// Requires that equal values look the same to PostgreSQL, so that one may stand for all.
-fn require_one_image(tree: Tree<'_>, operation: &pg_sys::SetOperationStmt, types: &[Type]) -> Attempt<()> {
-    let collations = tree.oids(operation.colTypes).zip(tree.oids(operation.colCollations));
+fn require_one_image(operation: Ref<'_, pg_sys::SetOperationStmt>, types: &[Type]) -> Attempt<()> {
+    let collations = operation.colTypes().iter().zip(operation.colCollations().iter());
     for (ty, (sql_type, collation)) in types.iter().zip(collations) {
         if *ty == Type::Opaque && !types::has_one_image(sql_type) {
             return Err(Why::SetOperation.of("set operation of values whose equality the engine does not know"));

@@ -16,8 +16,8 @@ use pgrx::prelude::*;
 use plan::{Agg, Aggregation, BoolOp, CmpOp, Computed, Expr, JoinKind, Literal, Named, Rel, Type};
 
 use super::select::{Level, Use, level_or_sent, whole_level};
-use crate::pg::tree::{Node, Tree};
-use crate::pg::{catalog, make};
+use crate::pg::catalog;
+use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::expr::functions::negation;
 use crate::planner::translate::scope::Scope;
 use crate::planner::translate::{Ask, Pending, Scale, Translator, Typed, boolean};
@@ -27,34 +27,33 @@ use crate::planner::words::reason::{Attempt, Why};
 
 /// The query of WITH to which an item of FROM refers, and its level.
 pub fn named_query<'a>(
-    tree: Tree<'a>,
-    level: &'a pg_sys::Query,
-    entry: &pg_sys::RangeTblEntry,
-) -> Attempt<(&'a pg_sys::CommonTableExpr, &'a pg_sys::Query)> {
-    let named = |cte: &&'a pg_sys::CommonTableExpr| tree.name(cte.ctename) == tree.name(entry.ctename);
+    level: Ref<'a, pg_sys::Query>,
+    entry: Ref<'_, pg_sys::RangeTblEntry>,
+) -> Attempt<(Ref<'a, pg_sys::CommonTableExpr>, Ref<'a, pg_sys::Query>)> {
+    let named = |cte: &Ref<'a, pg_sys::CommonTableExpr>| cte.ctename() == entry.ctename();
     let unknown = || Why::Expression.of("unknown WITH query");
-    let cte = tree.list_of::<pg_sys::CommonTableExpr>(level.cteList).find(named).ok_or_else(unknown)?;
+    let cte = level.cteList().iter().find(named).ok_or_else(unknown)?;
     if cte.cterecursive {
         return Err(Why::Recursion.of("WITH RECURSIVE"));
     }
-    Ok((cte, tree.required(cte.ctequery).cast::<pg_sys::Query>().ok_or_else(unknown)?))
+    Ok((cte, cte.ctequery().cast::<pg_sys::Query>().ok_or_else(unknown)?))
 }
 
 impl<'a> Translator<'a> {
     /// Translates a subquery in FROM, which becomes item `index` of the innermost scope.
-    pub fn subquery(&mut self, index: i32, query: &'a pg_sys::Query) -> Attempt<Rel> {
+    pub fn subquery(&mut self, index: i32, query: Ref<'a, pg_sys::Query>) -> Attempt<Rel> {
         let level = self.rows(query, self.scope().order_matters)?;
         Ok(self.add_rows(index, level))
     }
 
     /// Translates a reference to a WITH query. Its rows are computed for each reference.
-    pub fn with_query(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+    pub fn with_query(&mut self, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>) -> Attempt<Rel> {
         let level = self
             .scopes
             .len()
             .checked_sub(entry.ctelevelsup as usize + 1)
             .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
-        let (cte, query) = named_query(self.tree, self.scopes[level].query, entry)?;
+        let (cte, query) = named_query(self.scopes[level].query, entry)?;
         let Scope { order_matters, is_repeated, .. } = *self.scope();
         // A WITH query sees only the levels around its own level.
         let inner = self.scopes.split_off(level + 1);
@@ -73,7 +72,7 @@ impl<'a> Translator<'a> {
 
     /// The rows of a subquery. For a row without a partner, an outer join makes columns null, but not computed values.
     /// So every computed value becomes a column here.
-    fn rows(&mut self, query: &'a pg_sys::Query, ordered: bool) -> Attempt<Level> {
+    fn rows(&mut self, query: Ref<'a, pg_sys::Query>, ordered: bool) -> Attempt<Level> {
         let Level { rel, columns, order } = whole_level(self, query, Use::Rows { ordered })?;
         let visible = self.columns_of(&rel);
         let mut computed = Vec::new();
@@ -113,9 +112,7 @@ impl<'a> Translator<'a> {
     /// is of another kind.
     pub fn subquery_condition(&mut self, node: Node<'a>, rel: Rel) -> Attempt<Result<Rel, Rel>> {
         let (link, negated) = match node.cast::<pg_sys::BoolExpr>() {
-            Some(not) if not.boolop == pg_sys::BoolExprType::NOT_EXPR => {
-                (self.tree.list_of::<pg_sys::SubLink>(not.args).next(), true)
-            }
+            Some(not) if not.boolop == pg_sys::BoolExprType::NOT_EXPR => (not.args().iter().find_map(Node::cast), true),
             _ => (node.cast::<pg_sys::SubLink>(), false),
         };
         let Some(link) = link else { return Ok(Err(rel)) };
@@ -152,8 +149,8 @@ impl<'a> Translator<'a> {
     }
 
     /// The positive form of `<> ALL (list)`, which is `NOT = ANY (list)`. An equality can use a hash table.
-    fn not_any(&self, link: &'a pg_sys::SubLink) -> Option<&'a pg_sys::SubLink> {
-        let test = self.tree.node(link.testexpr)?.cast::<pg_sys::OpExpr>()?;
+    fn not_any(&self, link: Ref<'a, pg_sys::SubLink>) -> Option<Ref<'a, pg_sys::SubLink>> {
+        let test = link.testexpr()?.cast::<pg_sys::OpExpr>()?;
         let is_all = link.subLinkType == pg_sys::SubLinkType::ALL_SUBLINK;
         if !is_all || !matches!(operators::comparison(test.opno), Some((_, CmpOp::Ne))) {
             return None;
@@ -163,18 +160,18 @@ impl<'a> Translator<'a> {
             return None;
         }
         let opfuncid = catalog::function_of_operator(equality);
-        let equal = make::placed(pg_sys::OpExpr { opno: equality, opfuncid, ..*test });
-        let any = pg_sys::SubLinkType::ANY_SUBLINK;
-        Some(self.tree.placed(pg_sys::SubLink { subLinkType: any, testexpr: equal.cast(), ..*link }))
+        // SAFETY: the operands are parts of the tree, and so is the link's list.
+        unsafe {
+            let equal = self.memory.placed(pg_sys::OpExpr { opno: equality, opfuncid, ..*test });
+            let any = pg_sys::SubLinkType::ANY_SUBLINK;
+            Some(self.memory.placed(pg_sys::SubLink { subLinkType: any, testexpr: equal.as_ptr(), ..*link }))
+        }
     }
 
     /// The rows of a subquery in which values are looked up, with the condition on each row.
     fn list(&mut self, link: Link<'a, '_>) -> Attempt<List> {
-        let query = self
-            .tree
-            .required(link.subselect)
-            .cast::<pg_sys::Query>()
-            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
+        let query = link.subselect().cast::<pg_sys::Query>();
+        let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         // A second pass finds the values for which the result is null.
         let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
         let level = self.repeating(repeated, |translator| level_or_sent(translator, query, Use::List));
@@ -184,7 +181,7 @@ impl<'a> Translator<'a> {
             let rel = if self.is_closed(&rel) { self.one_if_any(rel)? } else { rel };
             return Ok(List { rel, test: None });
         }
-        let test = self.tree.required(link.testexpr);
+        let test = link.testexpr().ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         let condition = self.comparing(columns, link.groups, |translator| translator.condition(test));
         Ok(List { rel, test: Some(condition?) })
     }
@@ -259,11 +256,8 @@ impl<'a> Translator<'a> {
     /// One row with counts of the list, and a condition on it. The condition says whether the result is null for a
     /// value that is not in the list.
     fn unknown_in_list(&mut self, link: Link<'a, '_>, outer: Expr) -> Attempt<(Rel, Expr)> {
-        let query = self
-            .tree
-            .required(link.subselect)
-            .cast::<pg_sys::Query>()
-            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
+        let query = link.subselect().cast::<pg_sys::Query>();
+        let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         let (totals, rows, not_null) = self.totals_of_list(query)?;
         let zero = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) };
         let either = vec![
@@ -332,23 +326,27 @@ impl<'a> Translator<'a> {
     }
 
     /// The value of a subquery in an expression, by a join that is made before the value is used.
-    pub fn subquery_value(&mut self, link: &'a pg_sys::SubLink, ask: Ask) -> Attempt<Typed> {
+    pub fn subquery_value(&mut self, link: Ref<'a, pg_sys::SubLink>, ask: Ask) -> Attempt<Typed> {
         self.value_of_link(Link { link, groups: None }, ask)
     }
 
     /// Like [`subquery_value`](Self::subquery_value), for a subquery that is compared with columns of groups.
-    pub fn subquery_value_of_groups(&mut self, link: &'a pg_sys::SubLink, groups: &[Attempt<Typed>]) -> Attempt<Typed> {
+    pub fn subquery_value_of_groups(
+        &mut self,
+        link: Ref<'a, pg_sys::SubLink>,
+        groups: &[Attempt<Typed>],
+    ) -> Attempt<Typed> {
         self.value_of_link(Link { link, groups: Some(groups) }, Ask::default())
     }
 
     fn value_of_link(&mut self, link: Link<'a, '_>, ask: Ask) -> Attempt<Typed> {
-        if let Some(any) = self.not_any(&link) {
+        if let Some(any) = self.not_any(*link) {
             return Ok(negation(self.value_of_link(Link { link: any, ..link }, Ask::default())?));
         }
         let (decisive, found): (fn(Expr) -> Expr, bool) = match link.subLinkType {
             pg_sys::SubLinkType::EXPR_SUBLINK => return self.scalar_subquery(link),
             pg_sys::SubLinkType::ROWCOMPARE_SUBLINK => return self.compared_row(link),
-            pg_sys::SubLinkType::ARRAY_SUBLINK => return self.array_of_rows(&link),
+            pg_sys::SubLinkType::ARRAY_SUBLINK => return self.array_of_rows(*link),
             pg_sys::SubLinkType::EXISTS_SUBLINK => {
                 let list = self.list(link)?;
                 return Ok(boolean(self.mark(list, true_only)?));
@@ -390,7 +388,7 @@ impl<'a> Translator<'a> {
     }
 
     /// One row with two counts for the list of an `IN`: of its rows, and of those that are not null.
-    fn totals_of_list(&mut self, query: &'a pg_sys::Query) -> Attempt<(Rel, Expr, Expr)> {
+    fn totals_of_list(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<(Rel, Expr, Expr)> {
         let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
         let Level { rel, columns, .. } = level?;
         let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("IN of nothing"))??;
@@ -422,24 +420,21 @@ impl<'a> Translator<'a> {
     /// `(a, b) = (SELECT …)`, or another comparison of rows.
     fn compared_row(&mut self, link: Link<'a, '_>) -> Attempt<Typed> {
         let row = self.row_of(link)?.into_iter().map(Ok).collect();
-        let test = self.tree.required(link.testexpr);
+        let test = link.testexpr().ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         self.comparing(row, link.groups, |translator| translator.expression(test))
     }
 
     /// The columns of a subquery that returns one row; nulls if it returns none.
     fn row_of(&mut self, link: Link<'a, '_>) -> Attempt<Vec<Typed>> {
-        let query = self
-            .tree
-            .required(link.subselect)
-            .cast::<pg_sys::Query>()
-            .ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
+        let query = link.subselect().cast::<pg_sys::Query>();
+        let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         let Level { rel, columns, .. } = level_or_sent(self, query, Use::Value)?;
         let values = columns.into_iter().collect::<Attempt<Vec<Typed>>>()?;
         if matches!(rel, Rel::Row) {
             return Ok(values);
         }
         let is_total = query.hasAggs && query.groupClause.is_null() && query.groupingSets.is_null();
-        if !is_total || is_limited(query) || query.hasTargetSRFs {
+        if !is_total || is_limited(&query) || query.hasTargetSRFs {
             return self.only_row(rel, values);
         }
         if query.havingQual.is_null() {
@@ -495,15 +490,15 @@ impl<'a> Translator<'a> {
 /// A subquery in an expression.
 #[derive(Clone, Copy)]
 struct Link<'a, 'g> {
-    link: &'a pg_sys::SubLink,
+    link: Ref<'a, pg_sys::SubLink>,
     /// The groups' columns, if the subquery is compared with values of groups and not of rows.
     groups: Option<&'g [Attempt<Typed>]>,
 }
 
 impl<'a> Deref for Link<'a, '_> {
-    type Target = &'a pg_sys::SubLink;
+    type Target = Ref<'a, pg_sys::SubLink>;
 
-    fn deref(&self) -> &&'a pg_sys::SubLink {
+    fn deref(&self) -> &Ref<'a, pg_sys::SubLink> {
         &self.link
     }
 }

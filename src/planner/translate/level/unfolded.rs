@@ -4,7 +4,7 @@
 use pgrx::prelude::*;
 use plan::{ArithOp, BoolOp, CmpOp, Document, Element, Expr, List, Literal, Named, Rel, Type, Unfold};
 
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Ref};
 use crate::pg::types;
 use crate::planner::translate::expr::functions::apply;
 use crate::planner::translate::{Translator, Typed, cast, exact};
@@ -12,17 +12,17 @@ use crate::planner::words::reason::{Attempt, Reason, Why, function_reason};
 
 impl<'a> Translator<'a> {
     /// Translates a call of a function in FROM. It makes rows for each outer row.
-    pub fn function_rows(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+    pub fn function_rows(&mut self, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>) -> Attempt<Rel> {
         let unknown = || Why::FromItem.of("function in FROM");
-        let mut functions = self.tree.list_of::<pg_sys::RangeTblFunction>(entry.functions);
+        let mut functions = entry.functions().iter();
         let (Some(function), None) = (functions.next(), functions.next()) else { return Err(unknown()) };
-        let node = self.tree.required(function.funcexpr);
+        let node = function.funcexpr();
         let call = node.cast::<pg_sys::FuncExpr>().ok_or_else(unknown)?;
         if !self.contains_more_than_values(node) || !function.funccolnames.is_null() || function.funccolcount != 1 {
             return Err(unknown());
         }
         let reason = || function_reason(call.funcid).and(" in FROM");
-        let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
+        let arguments: Vec<Node<'a>> = call.args().iter().collect();
         let (list, arguments, ty) = self.list_of_rows(call.funcid, &arguments, reason)?;
         let types: Vec<Type> = arguments.iter().map(|e| self.type_of(e)).collect();
         if !list.takes(&types, ty) {
@@ -80,7 +80,7 @@ impl<'a> Translator<'a> {
         if let Some(call) = array.cast::<pg_sys::FuncExpr>()
             && call.funcid.to_u32() == pg_sys::F_STRING_TO_ARRAY_TEXT_TEXT
         {
-            let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
+            let arguments: Vec<Node<'a>> = call.args().iter().collect();
             return self.fields(&arguments, reason);
         }
         let (element, ty) = element_of(array).ok_or_else(&reason)?;
@@ -101,19 +101,19 @@ impl<'a> Translator<'a> {
 
 impl<'a> Translator<'a> {
     /// `array[place]`.
-    pub fn element_at(&mut self, node: &'a pg_sys::SubscriptingRef) -> Attempt<Typed> {
+    pub fn element_at(&mut self, node: Ref<'a, pg_sys::SubscriptingRef>) -> Attempt<Typed> {
         let unknown = || Why::Expression.of("array");
         // The bounds of a slice may be missing.
         if !node.reflowerindexpr.is_null() || !node.refassgnexpr.is_null() {
             return Err(unknown());
         }
-        let mut places = self.tree.list(node.refupperindexpr);
+        let mut places = node.refupperindexpr().iter();
         let (Some(place), None) = (places.next(), places.next()) else { return Err(unknown()) };
-        let array = self.tree.required(node.refexpr);
+        let array = node.refexpr();
         if let Some(call) = array.cast::<pg_sys::FuncExpr>()
             && call.funcid.to_u32() == pg_sys::F_STRING_TO_ARRAY_TEXT_TEXT
         {
-            let arguments: Vec<Node<'a>> = self.tree.list(call.args).collect();
+            let arguments: Vec<Node<'a>> = call.args().iter().collect();
             return self.field_at(&arguments, place);
         }
         let (element, ty) = element_of(array).ok_or_else(unknown)?;

@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use plan::catalogue::Kind;
 use plan::{Expr, Literal, Part, Rel, Type};
 
-use crate::pg::tree::Node;
+use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::{Scale, Translator, Typed, cast};
 use crate::planner::words::reason::{Attempt, Why};
 
@@ -13,16 +13,16 @@ const MAX_ROWS: usize = 200;
 
 impl<'a> Translator<'a> {
     /// Makes the rows item `index` of the innermost scope.
-    pub fn values(&mut self, index: i32, entry: &'a pg_sys::RangeTblEntry) -> Attempt<Rel> {
+    pub fn values(&mut self, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>) -> Attempt<Rel> {
         // PostgreSQL leaves out the list of a row without values.
-        let rows: Vec<_> = self.tree.pointers(entry.values_lists).collect();
+        let rows: Vec<_> = entry.values_lists().iter().collect();
         if rows.len() > MAX_ROWS {
             return Err(Why::TooLarge.of(format!("VALUES of more than {MAX_ROWS} rows")));
         }
         let mut typed: Vec<Vec<Typed>> = Vec::new();
         for row in rows {
             let waiting = self.pending.len();
-            let row: Vec<Node<'a>> = self.tree.list(row.cast()).map(Node::simplified).collect();
+            let row: Vec<Node<'a>> = row.iter().map(Node::simplified).collect();
             typed.push(row.into_iter().map(|node| self.expression(node)).collect::<Attempt<_>>()?);
             if self.pending.len() > waiting {
                 return Err(Why::Subquery.of("subquery in VALUES"));

@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use plan::{Bound, Exclude, Expr, Frame, Literal, Over, Rel, SortKey, Type, Unit, WindowCall};
 
 use super::ordered::Targets;
-use crate::pg::tree::Node;
+use crate::pg::tree::{List, Node, Ref};
 use crate::planner::translate::aggregate::window_function::unknown;
 use crate::planner::translate::expr::compare::{require_known_equality, require_own_equality};
 use crate::planner::translate::expr::numeric::comparable;
@@ -34,19 +34,19 @@ impl<'a> Translator<'a> {
     pub fn windowed(
         &mut self,
         mut rel: Rel,
-        query: &'a pg_sys::Query,
+        query: Ref<'a, pg_sys::Query>,
         targets: &Targets<'a>,
         arrival: &[SortKey],
     ) -> Attempt<Rel> {
         let calls = self.window_functions(targets)?;
-        let clauses: Vec<_> = self.tree.list_of::<pg_sys::WindowClause>(query.windowClause).collect();
-        for (at, first) in clauses.iter().enumerate() {
-            if clauses[..at].iter().any(|before| has_order_of(self.tree, before, first)) {
+        let clauses: Vec<_> = query.windowClause().iter().collect();
+        for (at, &first) in clauses.iter().enumerate() {
+            if clauses[..at].iter().any(|before| has_order_of(*before, first)) {
                 continue;
             }
             // All windows must see rows with equal keys in the same order.
-            let mut own: Vec<(Node<'a>, &'a pg_sys::WindowClause)> = Vec::new();
-            for clause in clauses[at..].iter().filter(|clause| has_order_of(self.tree, first, clause)) {
+            let mut own: Vec<(Node<'a>, Ref<'a, pg_sys::WindowClause>)> = Vec::new();
+            for &clause in clauses[at..].iter().filter(|clause| has_order_of(first, **clause)) {
                 for call in &calls {
                     let is_own = call.cast::<pg_sys::WindowFunc>().is_some_and(|func| func.winref == clause.winref);
                     if is_own && !own.iter().any(|(known, _)| known.equals(*call)) {
@@ -65,7 +65,7 @@ impl<'a> Translator<'a> {
         let is_outer = |node: Node<'_>| node.cast::<pg_sys::Var>().is_some_and(|var| var.varlevelsup > 0);
         let mut all = Vec::new();
         for node in targets.expressions() {
-            let simple = self.tree.required(node).simplified();
+            let simple = node.simplified();
             if simple.any(is_outer) {
                 return Err(Why::WindowFunction.of("window function beside a column of an outer query"));
             }
@@ -78,16 +78,16 @@ impl<'a> Translator<'a> {
     fn window(
         &mut self,
         rel: Rel,
-        clause: &'a pg_sys::WindowClause,
+        clause: Ref<'a, pg_sys::WindowClause>,
         targets: &Targets<'a>,
-        functions: &[(Node<'a>, &'a pg_sys::WindowClause)],
+        functions: &[(Node<'a>, Ref<'a, pg_sys::WindowClause>)],
         arrival: &[SortKey],
     ) -> Attempt<Rel> {
         let waiting = self.pending.len();
-        let partition = self.keys_of(clause.partitionClause, targets)?;
-        let order = self.sort_keys(clause.orderClause, targets, None)?;
+        let partition = self.keys_of(clause.partitionClause(), targets)?;
+        let order = self.sort_keys(clause.orderClause(), targets, None)?;
         let mut calls = Vec::new();
-        for (function, clause) in functions {
+        for &(function, clause) in functions {
             let range = self.range_frame(clause, targets);
             let frame = self.frame(clause);
             let func = function
@@ -110,7 +110,7 @@ impl<'a> Translator<'a> {
             let types = function_of.types(&arguments).ok_or_else(|| unknown(func))?;
             let columns = types.into_iter().map(|ty| self.column(ty)).collect::<Attempt<Vec<_>>>()?;
             let value = value.of(&columns)?;
-            self.scope_mut().windows.push(Computed { call: *function, value });
+            self.scope_mut().windows.push(Computed { call: function, value });
             calls.push(WindowCall { columns, function: function_of, frame, reach });
         }
         let rel = self.with_pending(rel, waiting);
@@ -124,10 +124,10 @@ impl<'a> Translator<'a> {
     }
 
     /// The expressions by which rows are grouped.
-    pub fn keys_of(&mut self, clauses: *mut pg_sys::List, targets: &Targets<'a>) -> Attempt<Vec<Expr>> {
+    pub fn keys_of(&mut self, clauses: List<'a, pg_sys::SortGroupClause>, targets: &Targets<'a>) -> Attempt<Vec<Expr>> {
         let mut keys = Vec::new();
-        for clause in self.tree.list_of::<pg_sys::SortGroupClause>(clauses) {
-            let node = self.tree.required(targets.find(clause)?.0.expr);
+        for clause in clauses {
+            let node = targets.find(clause)?.0.expr();
             let typed = self.expression(node.simplified())?;
             require_known_equality(typed.ty, node)?;
             require_own_equality(clause, node)?;
@@ -146,28 +146,27 @@ impl<'a> Translator<'a> {
     }
 
     /// The frame, or the reason why it is not supported: most functions ignore it.
-    fn frame(&mut self, clause: &'a pg_sys::WindowClause) -> Attempt<Frame> {
+    fn frame(&mut self, clause: Ref<'a, pg_sys::WindowClause>) -> Attempt<Frame> {
         let has = |option: u32| clause.frameOptions as u32 & option != 0;
         let by_range = !has(pg_sys::FRAMEOPTION_ROWS) && !has(pg_sys::FRAMEOPTION_GROUPS);
-        let mut offset = |node: *mut pg_sys::Node, bound: fn(u64) -> Bound| {
+        let mut offset = |node: Option<Node<'a>>, bound: fn(u64) -> Bound| {
             if by_range {
                 return Ok(Bound::Edge);
             }
-            let node = self.tree.node(node);
             let node = node.ok_or_else(|| Why::WindowFunction.of("window frame without an offset"))?;
             u64::try_from(self.constant(node.simplified())?)
                 .map(bound)
                 .map_err(|_| Why::WindowFunction.of("window frame with a negative offset"))
         };
         let start = match () {
-            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_PRECEDING) => offset(clause.startOffset, Bound::Preceding)?,
-            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_FOLLOWING) => offset(clause.startOffset, Bound::Following)?,
+            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_PRECEDING) => offset(clause.startOffset(), Bound::Preceding)?,
+            _ if has(pg_sys::FRAMEOPTION_START_OFFSET_FOLLOWING) => offset(clause.startOffset(), Bound::Following)?,
             _ if has(pg_sys::FRAMEOPTION_START_CURRENT_ROW) => Bound::Current,
             _ => Bound::Unbounded,
         };
         let end = match () {
-            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_PRECEDING) => offset(clause.endOffset, Bound::Preceding)?,
-            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_FOLLOWING) => offset(clause.endOffset, Bound::Following)?,
+            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_PRECEDING) => offset(clause.endOffset(), Bound::Preceding)?,
+            _ if has(pg_sys::FRAMEOPTION_END_OFFSET_FOLLOWING) => offset(clause.endOffset(), Bound::Following)?,
             _ if has(pg_sys::FRAMEOPTION_END_CURRENT_ROW) => Bound::Current,
             _ => Bound::Unbounded,
         };

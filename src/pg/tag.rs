@@ -1,0 +1,105 @@
+//! The types of PostgreSQL's nodes, and the tags that tell them apart.
+
+use pgrx::prelude::*;
+
+/// Node types.
+///
+/// # Safety
+///
+/// They begin with a tag.
+pub unsafe trait Headed: Copy + 'static {}
+
+// SAFETY: what all nodes of plans begin with, which begins with the tag itself.
+unsafe impl Headed for pg_sys::Plan {}
+
+/// Node types that can be told by their tag.
+///
+/// # Safety
+///
+/// A node with this tag is one of this type, for which zeroes are valid behind the tag.
+pub unsafe trait Tagged: Headed {
+    const TAG: pg_sys::NodeTag;
+}
+
+macro_rules! tagged {
+    ($($node:ident => $tag:ident),* $(,)?) => {
+        $(
+            // SAFETY: one of PostgreSQL's node types.
+            unsafe impl Headed for pg_sys::$node {}
+
+            // SAFETY: each has its own tag, and consists of numbers and pointers.
+            unsafe impl Tagged for pg_sys::$node {
+                const TAG: pg_sys::NodeTag = pg_sys::NodeTag::$tag;
+            }
+        )*
+    };
+}
+
+tagged! {
+    Agg => T_Agg,
+    Aggref => T_Aggref,
+    Alias => T_Alias,
+    AlterDatabaseStmt => T_AlterDatabaseStmt,
+    AlterTableCmd => T_AlterTableCmd,
+    AlterTableStmt => T_AlterTableStmt,
+    Append => T_Append,
+    ArrayExpr => T_ArrayExpr,
+    BitmapIndexScan => T_BitmapIndexScan,
+    BoolExpr => T_BoolExpr,
+    BooleanTest => T_BooleanTest,
+    CaseExpr => T_CaseExpr,
+    CaseTestExpr => T_CaseTestExpr,
+    CaseWhen => T_CaseWhen,
+    CoalesceExpr => T_CoalesceExpr,
+    CoerceViaIO => T_CoerceViaIO,
+    CollateExpr => T_CollateExpr,
+    CommonTableExpr => T_CommonTableExpr,
+    Const => T_Const,
+    CreateStmt => T_CreateStmt,
+    CreatedbStmt => T_CreatedbStmt,
+    CustomScan => T_CustomScan,
+    DefElem => T_DefElem,
+    DropdbStmt => T_DropdbStmt,
+    ExecuteStmt => T_ExecuteStmt,
+    ExplainStmt => T_ExplainStmt,
+    FromExpr => T_FromExpr,
+    FuncExpr => T_FuncExpr,
+    FunctionScan => T_FunctionScan,
+    Gather => T_Gather,
+    GatherMerge => T_GatherMerge,
+    GroupingFunc => T_GroupingFunc,
+    IndexOnlyScan => T_IndexOnlyScan,
+    IndexScan => T_IndexScan,
+    JoinExpr => T_JoinExpr,
+    Material => T_Material,
+    MergeAppend => T_MergeAppend,
+    MinMaxExpr => T_MinMaxExpr,
+    NestLoop => T_NestLoop,
+    NullTest => T_NullTest,
+    OpExpr => T_OpExpr,
+    Param => T_Param,
+    PartitionCmd => T_PartitionCmd,
+    PlannedStmt => T_PlannedStmt,
+    PlannerGlobal => T_PlannerGlobal,
+    PlannerInfo => T_PlannerInfo,
+    Query => T_Query,
+    RangeTblEntry => T_RangeTblEntry,
+    RangeTblFunction => T_RangeTblFunction,
+    RangeTblRef => T_RangeTblRef,
+    RelabelType => T_RelabelType,
+    RenameStmt => T_RenameStmt,
+    RowCompareExpr => T_RowCompareExpr,
+    ScalarArrayOpExpr => T_ScalarArrayOpExpr,
+    SetOperationStmt => T_SetOperationStmt,
+    SortGroupClause => T_SortGroupClause,
+    String => T_String,
+    SubLink => T_SubLink,
+    SubPlan => T_SubPlan,
+    SubqueryScan => T_SubqueryScan,
+    SubscriptingRef => T_SubscriptingRef,
+    TargetEntry => T_TargetEntry,
+    TransactionStmt => T_TransactionStmt,
+    Var => T_Var,
+    WindowClause => T_WindowClause,
+    WindowFunc => T_WindowFunc,
+}

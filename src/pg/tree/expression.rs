@@ -1,0 +1,192 @@
+//! Questions about expressions, and other forms of them.
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+
+use pgrx::prelude::*;
+
+use super::{List, Node, Ref, Shape};
+use crate::pg::{compat, walk};
+
+impl<'a> Node<'a> {
+    /// An operator with its operands, by whatever name.
+    pub fn operator(self) -> Option<Ref<'a, pg_sys::OpExpr>> {
+        use pg_sys::NodeTag::{T_DistinctExpr, T_NullIfExpr, T_OpExpr};
+        let is_operator = matches!(self.tag(), T_OpExpr | T_DistinctExpr | T_NullIfExpr);
+        // SAFETY: the tag tells the type, of which the other two are but names.
+        is_operator.then(|| unsafe { self.seen_as() })
+    }
+
+    /// A copy, which shares nothing with it.
+    pub fn copied(self) -> Node<'a> {
+        // SAFETY: a valid node; what comes is a new tree in the planner's memory, which nobody else knows.
+        unsafe { Ref::new(pg_sys::copyObjectImpl(self.as_ptr()).cast()) }
+    }
+
+    /// A copy that reads one item of FROM of its own level instead of another one.
+    pub fn copied_for(self, item: i32, instead: i32) -> Node<'a> {
+        let copy = self.copied();
+        // SAFETY: a copy that nobody else knows.
+        unsafe { pg_sys::ChangeVarNodes(copy.as_ptr(), item, instead, 0) };
+        copy
+    }
+
+    pub fn shape(self) -> Shape {
+        Shape { ty: self.sql_type(), modifier: self.type_modifier(), collation: self.collation() }
+    }
+
+    /// The items of FROM of its own level that it reads, as a set.
+    fn items(self) -> *mut pg_sys::Bitmapset {
+        // SAFETY: an expression of a query that is not planned yet, so that no planner state is needed.
+        unsafe { pg_sys::pull_varnos(ptr::null_mut(), self.as_ptr()) }
+    }
+
+    /// How many items of FROM of its own level it reads.
+    pub fn count_of_items(self) -> i32 {
+        // SAFETY: a new set.
+        unsafe { pg_sys::bms_num_members(self.items()) }
+    }
+
+    /// Whether it reads one item of FROM of its own level, this one.
+    pub fn reads_only(self, item: i32) -> bool {
+        // SAFETY: two new sets.
+        unsafe { pg_sys::bms_equal(self.items(), pg_sys::bms_make_singleton(item)) }
+    }
+
+    /// The columns in it, and window functions and aggregates as a whole.
+    pub fn columns_and_calls(self) -> impl ExactSizeIterator<Item = Node<'a>> {
+        let flags = pg_sys::PVC_INCLUDE_AGGREGATES | pg_sys::PVC_INCLUDE_WINDOWFUNCS | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
+        // SAFETY: an expression; the list is new.
+        unsafe { List::<pg_sys::Node>::new(pg_sys::pull_var_clause(self.as_ptr(), flags as i32)) }.iter()
+    }
+
+    /// The text of a String node.
+    pub fn string(self) -> Option<String> {
+        Some(self.cast::<pg_sys::String>()?.sval()?.to_string_lossy().into_owned())
+    }
+
+    /// The expression, without columns of joins, as the planner sees it: a new tree with constants folded, negations
+    /// pushed down, SQL functions inlined.
+    pub fn simplified(self) -> Node<'a> {
+        // SAFETY: a valid expression, or a list of such; what comes is a new tree in the planner's memory, which
+        // nobody changes.
+        unsafe { Ref::new(pg_sys::eval_const_expressions(ptr::null_mut(), self.as_ptr())) }
+    }
+
+    /// The same expression of `query`, with the columns of joins resolved: as the parser sees it when it looks for
+    /// ungrouped columns.
+    pub fn flattened(self, query: Ref<'a, pg_sys::Query>) -> Node<'a> {
+        // SAFETY: an expression, or a list of such; what comes is a new tree in the planner's memory.
+        unsafe { Ref::new(compat::flatten_join_columns(query.as_ptr(), self.as_ptr())) }
+    }
+
+    /// A condition with what is common to all branches of OR put before it.
+    pub fn canonical(self) -> Node<'a> {
+        // SAFETY: a simplified condition; what comes is a valid one, too.
+        unsafe { Ref::new(pg_sys::canonicalize_qual(self.as_ptr(), false).cast()) }
+    }
+
+    /// The conditions that AND puts together; none of the constant that is true.
+    pub fn conjuncts(self) -> impl ExactSizeIterator<Item = Node<'a>> + Clone {
+        // SAFETY: an expression; the list is new, or the one that is in it.
+        unsafe { List::<pg_sys::Node>::new(pg_sys::make_ands_implicit(self.as_ptr())) }.iter()
+    }
+
+    pub fn equals(self, other: Node<'_>) -> bool {
+        // SAFETY: two valid nodes.
+        unsafe { pg_sys::equal(self.as_ptr(), other.as_ptr()) }
+    }
+
+    /// Whether it reads columns of a query `levels_up` levels above.
+    pub fn has_columns_of(self, levels_up: usize) -> bool {
+        // SAFETY: a valid expression, query, or list of such.
+        unsafe { pg_sys::contain_vars_of_level(self.as_ptr(), levels_up as i32) }
+    }
+
+    /// Whether it calls no functions but the server's own.
+    pub fn calls_only_builtin(self) -> bool {
+        // SAFETY: a valid expression.
+        unsafe { walk::calls_only_builtin(self.as_ptr()) }
+    }
+
+    /// Whether this node or one below it is what `wanted` looks for.
+    pub fn any(self, mut wanted: fn(Node<'_>) -> bool) -> bool {
+        // SAFETY: a valid expression, and the context that the walker expects.
+        unsafe { walk::walk(self.as_ptr(), find, (&raw mut wanted).cast()) }
+    }
+}
+
+impl<'a> Ref<'a, pg_sys::Query> {
+    /// The functions that a query calls, behind its operators and aggregates too, each once.
+    pub fn functions(self) -> Vec<pg_sys::Oid> {
+        // SAFETY: a valid query.
+        unsafe { walk::functions_of(self.as_ptr()) }
+    }
+
+    /// The sets of keys that a query groups by, as GROUP BY calls the keys; `None`: more than `limit`.
+    pub fn expanded_grouping_sets(self, limit: i32) -> Option<Vec<Vec<u32>>> {
+        // SAFETY: a valid query; null or a new list of lists of integers.
+        unsafe {
+            let sets = walk::expanded_grouping_sets(self.as_ptr(), limit);
+            // The set without a key is a list that PostgreSQL leaves out.
+            let keys = |at| List::<i32>::new(pg_sys::list_nth(sets, at).cast());
+            let set = |at| keys(at).iter().map(|key| key as u32).collect();
+            (!sets.is_null()).then(|| (0..pg_sys::list_length(sets)).map(set).collect())
+        }
+    }
+}
+
+impl<'a> Ref<'a, pg_sys::RangeTblEntry> {
+    /// The name of an item of FROM.
+    pub fn name(self) -> Option<&'a CStr> {
+        self.eref()?.aliasname()
+    }
+
+    /// The names of its columns.
+    pub fn names_of_columns(self) -> impl Iterator<Item = Node<'a>> + Clone {
+        self.eref().into_iter().flat_map(|alias| alias.colnames())
+    }
+}
+
+impl<'a> Ref<'a, pg_sys::DefElem> {
+    /// The value of an option.
+    pub fn value(self) -> Option<&'a CStr> {
+        // SAFETY: an option of the tree, which is not changed; its value is a part of it, or new.
+        unsafe {
+            let value = pg_sys::defGetString(self.as_ptr());
+            (!value.is_null()).then(|| CStr::from_ptr(value))
+        }
+    }
+}
+
+macro_rules! questions {
+    ($($name:ident => $function:ident() -> $answer:ty;)*) => {
+        impl Node<'_> {
+            $(pub fn $name(self) -> $answer {
+                // SAFETY: a valid expression.
+                unsafe { pg_sys::$function(self.as_ptr()) }
+            })*
+        }
+    };
+}
+
+questions! {
+    sql_type => exprType() -> pg_sys::Oid;
+    type_modifier => exprTypmod() -> i32;
+    collation => exprCollation() -> pg_sys::Oid;
+    is_volatile => contain_volatile_functions() -> bool;
+    has_columns => contain_var_clause() -> bool;
+    returns_set => expression_returns_set() -> bool;
+}
+
+/// # Safety
+///
+/// `node` is null or a valid expression, `context` what [`Node::any`] looks for.
+#[pg_guard]
+unsafe extern "C-unwind" fn find(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    // SAFETY: by the caller's promise, which the walker keeps.
+    unsafe {
+        let wanted = *context.cast::<fn(Node<'_>) -> bool>();
+        Ref::or_null(node).is_some_and(|node| wanted(node) || walk::walk_children(node.as_ptr(), find, context))
+    }
+}

@@ -1,0 +1,61 @@
+//! New parts of a tree.
+
+use std::marker::PhantomData;
+
+use pgrx::prelude::*;
+
+use super::{Node, Ref, Shape, Tagged};
+use crate::pg::make;
+
+/// The memory context in which new parts of a tree are made.
+#[derive(Clone, Copy)]
+pub struct Memory<'a>(PhantomData<&'a ()>);
+
+impl<'a, T> Ref<'a, T> {
+    /// The memory of its tree: the current context, by the promise of [`Ref::new`].
+    pub fn memory(self) -> Memory<'a> {
+        Memory(PhantomData)
+    }
+}
+
+impl<'a> Memory<'a> {
+    /// A new node of ours, as a part of the tree.
+    ///
+    /// # Safety
+    ///
+    /// Its pointers are null or lead to parts of the tree, or to what is new itself.
+    pub unsafe fn placed<T: Tagged>(self, node: T) -> Ref<'a, T> {
+        // SAFETY: by the caller's promise, and that of `Ref::new`; nobody else knows the node.
+        unsafe { Ref::new(make::placed(node)) }
+    }
+
+    /// Column `number` of an item of FROM of the same level.
+    pub fn column(self, item: i32, number: i16, shape: Shape) -> Ref<'a, pg_sys::Var> {
+        // SAFETY: without pointers.
+        unsafe { self.placed(make::column(item, number, shape)) }
+    }
+
+    /// A call of a function, with a result of this type.
+    pub fn call(
+        self,
+        function: impl Into<pg_sys::Oid>,
+        ty: pg_sys::Oid,
+        collation: pg_sys::Oid,
+        arguments: impl IntoIterator<Item = Node<'a>>,
+    ) -> Node<'a> {
+        let arguments = arguments.into_iter().map(Node::as_ptr::<pg_sys::Node>);
+        // SAFETY: a list of parts of the tree.
+        unsafe { self.placed(make::call(function.into(), ty, collation, arguments)) }.node()
+    }
+
+    pub fn null(self, ty: pg_sys::Oid) -> Node<'a> {
+        // SAFETY: a new node.
+        unsafe { Ref::new(make::null(ty)) }.node()
+    }
+
+    /// A constant text.
+    pub fn text(self, value: &str) -> Node<'a> {
+        // SAFETY: a new node.
+        unsafe { Ref::new(make::text_constant(value)) }.node()
+    }
+}
