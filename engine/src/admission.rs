@@ -1,8 +1,8 @@
-//! Admission of queries. As many run at once as there are places (`anker.max_queries`), and the others wait.
+//! Admission of queries. `anker.max_queries` queries run at once, and all further ones wait for a place.
 //!
-//! A free place goes to the user with the fewest places; among equals, to the query that came first. One additional
-//! place is for users who have none: if one user's long queries hold all others, another user need not wait for their
-//! end. Nobody waits longer than the request allows; then the heap answers.
+//! A free place goes to the user who has the fewest places; among equals, to the query that came first. One additional
+//! place is reserved for users who have none, so that long queries of one user cannot block another user. A query waits
+//! no longer than its request allows; then the heap answers it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use protocol::request::Refusal;
 use tokio::sync::oneshot;
 
-/// The number of queries that may be open at once. Each has a thread, a connection, and memory for its client. Cursors
-/// that nobody reads are open queries, too.
+/// The number of queries that may be open at once. Each has a thread, a connection, and memory for its client. A cursor
+/// that nobody reads counts as an open query, too.
 pub const MAX_OPEN_QUERIES: usize = 400;
 /// The number of queries that one user may have open.
 const MAX_OPEN_OF_USER: usize = 350;
@@ -20,11 +20,11 @@ const MAX_OPEN_OF_USER: usize = 350;
 /// The oid of a user.
 pub type User = u32;
 
-/// The open queries: they run, wait, or are not read.
+/// The open queries: those that run, those that wait for a place, and those whose client does not read the result.
 #[derive(Default)]
 pub struct OpenQueries(Mutex<Counts>);
 
-/// An open query, which ends when this is dropped.
+/// An open query. It stops counting when this is dropped.
 pub struct Open<'a> {
     all: &'a OpenQueries,
     user: User,
@@ -81,7 +81,7 @@ impl Counts {
 /// Hands out places.
 pub struct Admission(Mutex<Queue<oneshot::Sender<Place>>>);
 
-/// The permission to run, which ends when this is dropped.
+/// The permission to run. Dropping it returns the place.
 pub struct Place {
     admission: Arc<Admission>,
     user: User,
@@ -92,7 +92,8 @@ impl Admission {
         Admission(Mutex::new(Queue::new(places)))
     }
 
-    /// Requests a place, which is sent when it is this query's turn. A query that drops the receiver no longer waits.
+    /// Requests a place, which is sent through the channel when it is this query's turn. A query stops waiting by
+    /// dropping the receiver.
     pub fn ask(self: &Arc<Admission>, user: User) -> oneshot::Receiver<Place> {
         let (turn, place) = oneshot::channel();
         self.0.lock().wait(user, turn);
@@ -108,7 +109,8 @@ impl Admission {
                 queue.admit()
             };
             let Some((user, turn)) = next else { return };
-            // The lock is not held here: if nobody takes the place any more, it is returned at once.
+            // The lock must not be held here: if the receiver is gone, the place is dropped at once, and its drop takes
+            // the lock.
             let _ = turn.send(Place { admission: self.clone(), user });
         }
     }
@@ -121,8 +123,8 @@ impl Drop for Place {
     }
 }
 
-/// The running queries, and the waiting ones in the order of their arrival. `W` is the means to tell a waiting query
-/// that it may run.
+/// The running queries, and the waiting ones in the order of their arrival. A `W` tells its waiting query that it may
+/// run.
 struct Queue<W> {
     places: usize,
     running: Counts,
@@ -169,7 +171,7 @@ mod tests {
     const BOB: User = 2;
     const EVE: User = 3;
 
-    /// Admits queries as long as possible, and returns their users and numbers.
+    /// Admits queries until none may run any more, and returns their users and numbers.
     fn admitted(queue: &mut Queue<u32>) -> Vec<(User, u32)> {
         std::iter::from_fn(|| queue.admit()).collect()
     }
@@ -223,7 +225,7 @@ mod tests {
         assert_eq!(admitted(&mut queue), [(ANN, 3), (BOB, 12)]);
     }
 
-    /// However often others ask, each waiting query is admitted after a limited number of freed places.
+    /// Each waiting query is admitted after a limited number of freed places, however often other users ask.
     #[test]
     fn no_user_starves() {
         let mut queue = Queue::new(3);
@@ -268,7 +270,7 @@ mod tests {
         drop(gone);
         drop(first);
         let second = taken.await.unwrap();
-        // The receiver is dropped with the place in it.
+        // The query gets the place, but drops the receiver without reading it. The place must return to the queue.
         let unread = admission.ask(ANN);
         drop(second);
         drop(unread);

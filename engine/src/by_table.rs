@@ -7,9 +7,9 @@ use colstore::TableChanges;
 #[derive(Default)]
 pub struct ByTable {
     tables: Vec<TableChanges>,
-    /// The place of each table in `tables`, by its relid.
+    /// The index of each table in `tables`, by its relid.
     places: HashMap<u32, usize>,
-    /// The last table: the next change often belongs to the same one.
+    /// The index of the table that was changed last, because the next change often belongs to the same table.
     current: usize,
     bytes: usize,
 }

@@ -1,5 +1,5 @@
-//! The control channel to the worker that owns this process. Events are sent on it, and this process ends when the
-//! channel does.
+//! The control channel to the worker that owns this process. The engine sends events on it, and exits when the worker
+//! closes it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,16 +27,16 @@ impl Control {
         self.socket.send(&message.encode()).map(|_| ())
     }
 
-    /// Sends the last message, and waits for the worker's end, so that the worker reads the message before it sees the
-    /// engine's end.
+    /// Sends the last message, and then waits for the worker to close the channel. So the worker reads the message
+    /// before it sees that the engine has ended.
     pub fn end_with(&self, message: &ToWorker) -> ! {
-        // If the worker is gone, it needs no message.
+        // If sending fails, the worker is gone and needs no message.
         let _ = self.send(message);
         watch(&self.socket)
     }
 
-    /// Starts sending the messages of the queue, in a thread of its own, so that a slow worker holds nobody up. Another
-    /// thread watches for the worker's end.
+    /// Starts a thread that sends the messages of the returned queue, so that a slow worker delays no other thread.
+    /// Another thread exits the process when the worker is gone.
     pub fn start(self) -> io::Result<Sender<ToWorker>> {
         let (events, queue) = channel();
         let watched = self.socket.try_clone()?;
@@ -48,14 +48,14 @@ impl Control {
     fn send_all(&self, queue: &Receiver<ToWorker>) {
         for event in queue {
             if self.send(&event).is_err() {
-                // The watcher sees the same end, and exits.
+                // The watching thread sees the same closed channel, and exits the process.
                 return;
             }
         }
     }
 }
 
-/// Waits for the end of the channel, on which nothing is received.
+/// Waits until the worker closes the channel, and exits the process. The worker never sends anything.
 fn watch(socket: &UnixDatagram) -> ! {
     let mut packet = [0; 64];
     loop {

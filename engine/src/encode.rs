@@ -1,8 +1,8 @@
 //! Encodes a query's batches as pieces of an Arrow IPC stream.
 //!
-//! The first rows are sent as soon as they exist, since a client waits for them to know that the engine can answer.
-//! After that, small batches share a piece, and wide ones are cut. A piece consists of whole messages, of about
-//! [`MESSAGE_BYTES`] each unless a single row is longer.
+//! The first rows are sent as soon as they exist, because the client waits for them to know that the engine can answer.
+//! After that, small batches are collected into one piece, and long batches are cut. A piece consists of whole Arrow
+//! messages, of about [`MESSAGE_BYTES`] each unless a single row is longer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,12 +13,13 @@ use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatc
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Schema};
 
-/// A piece is sent when it has this length, or when enough time has passed since the last one.
+/// A piece is sent when it has this length, or when this time has passed since the previous piece.
 const PIECE_BYTES: usize = 128 << 10;
 const PIECE_TIME: Duration = Duration::from_millis(20);
-/// Batches are cut at about this length, to save memory: hundreds of cursors that nobody reads hold some pieces each.
+/// Batches are cut at about this length to save memory, because hundreds of cursors that nobody reads may hold some
+/// pieces each.
 pub const MESSAGE_BYTES: usize = 128 << 10;
-/// A text buffer is copied if it exceeds the referenced bytes by this factor.
+/// A text column is copied if its buffers are more than this many times as long as the texts that it refers to.
 const TEXT_SLACK: usize = 2;
 
 pub struct Encoder {
@@ -38,7 +39,7 @@ impl Encoder {
         self.rows
     }
 
-    /// Encodes a slice of a batch, and returns the bytes to send now, which are often none.
+    /// Encodes a slice of a batch. Returns the bytes to send now, or nothing while the piece is still short.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Option<Vec<u8>>, ArrowError> {
         if batch.num_rows() == 0 {
             return Ok(None);
@@ -53,14 +54,15 @@ impl Encoder {
         Ok(Some(std::mem::take(self.writer.get_mut())))
     }
 
-    /// The remaining bytes, with the end of the stream.
+    /// The bytes that were not returned yet, with the end of the stream.
     pub fn finish(&mut self) -> Result<Vec<u8>, ArrowError> {
         self.writer.finish()?;
         Ok(std::mem::take(self.writer.get_mut()))
     }
 }
 
-/// A batch in slices of at least one row and otherwise at most [`MESSAGE_BYTES`], each with its length in bytes.
+/// Cuts a batch into slices of at most [`MESSAGE_BYTES`], or of a single longer row. Each slice comes with its length
+/// in bytes.
 pub fn slices(batch: &RecordBatch) -> impl Iterator<Item = (RecordBatch, usize)> {
     let widths = Widths::of(batch);
     let rows = batch.num_rows();
@@ -86,7 +88,7 @@ pub fn slices(batch: &RecordBatch) -> impl Iterator<Item = (RecordBatch, usize)>
 /// Approximate widths of a batch's rows.
 struct Widths<'a> {
     whole: usize,
-    /// The bytes of every row: numbers, null bits, and the views of texts.
+    /// The bytes that every row has: numbers, null bits, and the views of texts.
     fixed: usize,
     texts: Vec<Views<'a>>,
 }
@@ -111,7 +113,7 @@ impl Widths<'_> {
     }
 
     fn row(&self, row: usize) -> usize {
-        // The low half of a view is its length, but the view of a null may hold anything.
+        // The low half of a view is the text's length, but the view of a null may hold anything.
         let length = |(column, views): &Views<'_>| if column.is_null(row) { 0 } else { views[row] as u32 as usize };
         self.fixed + self.texts.iter().map(length).sum::<usize>()
     }

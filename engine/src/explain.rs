@@ -1,7 +1,7 @@
 //! EXPLAIN: the plan that the engine would run for a query.
 //!
 //! The query is bound to a snapshot as if it ran, because the join order depends on the snapshot's statistics. Planning
-//! happens in the connection's own thread, and takes no place of a running query.
+//! happens in the connection's own thread, and needs no place in the admission of running queries.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::peer::Peer;
 use crate::shared::Shared;
 use crate::{forked, query};
 
-/// Answers a request. An error means that the connection can no longer be used.
+/// Answers a request to explain. An error means that the connection can no longer be used.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::Result<()> {
     let _open = match shared.open_queries.open(request.query.user) {
         Ok(open) => open,
@@ -36,7 +36,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::
     }
 }
 
-/// The plan of a query. The snapshot is released at the end.
+/// The plan of a query. The views are dropped at the end, which releases the snapshot.
 fn outline(shared: &Shared, request: ExplainRequest, tables: Vec<Arc<dyn TableView>>) -> Result<EnginePlan, Failure> {
     let ExplainRequest { query, expected_sent } = request;
     let views = olap::expected_views(&query.plan, tables, expected_sent)?;

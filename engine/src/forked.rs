@@ -1,16 +1,16 @@
-//! Queries of an engine that forks (`anker.mechanism = fork`), in the way of HyPer.
+//! Queries of an engine that forks a child process for each snapshot (`anker.mechanism = fork`), as HyPer did.
 //!
 //! ```text
 //!   connection's thread                        writer                   child
-//!   what a child can do of the plan (olap::Forking), memory for it
+//!   the part of the plan for a child (olap::Forking), memory for it
 //!   request ---------------------------------> snapshot of S, fork ----> waits
 //!   Ready, a place (max_queries)
 //!   "go" ------------------------------------------------------------->  groups
-//!   the rest of the plan, over the groups <--------------------------
+//!   the other operators, over the groups <---------------------------
 //! ```
 //!
-//! The writer forks between two transactions, so that the child finds a consistent store. Right after that, the parent
-//! drops the views of S and writes in place again, since the child has its own copy of everything.
+//! The writer forks between two transactions, so that the child finds a consistent store. The child has its own copy of
+//! everything. So the parent drops the views of S right after the fork, and writes in place again.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::peer::{Gone, Peer};
 use crate::shared::Shared;
 use crate::writer::Fork;
 
-/// A query that a child begins.
+/// The part of a query that a forked child computes, with the memory reserved for it.
 pub struct Task {
     forking: Forking,
     _memory: Reservation,
@@ -38,7 +38,8 @@ pub enum Unplanned {
 }
 
 impl Task {
-    /// The fork plan of a query. `None` if the query gets a snapshot of columns, as with every other mechanism.
+    /// The part of a query that a child computes. `None` if the query gets a snapshot of columns, as it does with every
+    /// other mechanism.
     pub fn of(shared: &Shared, request: &QueryRequest) -> Result<Option<Task>, Unplanned> {
         if !shared.forks || request.verifies {
             return Ok(None);
@@ -52,7 +53,7 @@ impl Task {
         Fork { work: Box::new(self.forking.work()), reply_bytes: self.forking.reply_bytes() }
     }
 
-    /// Makes the child do its part of the query. `scanned` is the number of rows that this part reads.
+    /// Makes the child compute its part of the query. `scanned` is the number of rows that this part reads.
     pub fn answer(
         self,
         peer: &mut Peer,
@@ -63,7 +64,7 @@ impl Task {
         let asked = child.clone();
         let mut asking = shared.runtime.spawn_blocking(move || asked.ask());
         let attended = peer.attend(&mut asking);
-        // The child has answered, or nobody needs its answer any more.
+        // The child has answered, or the client is gone and nobody needs its answer.
         child.end();
         let answer = match attended {
             Ok(answer) => answer,
@@ -72,7 +73,7 @@ impl Task {
                 return Err(gone);
             }
         };
-        // With the last reference, the process is reaped, and its memory freed.
+        // This is the last reference, so the child process is reaped and its memory freed.
         drop(child);
         let reply = match answer {
             Ok(Ok(reply)) => reply,
@@ -93,7 +94,8 @@ impl Task {
     }
 }
 
-/// The figures for EXPLAIN, with the memory that is held until they are complete.
+/// The child's figures for EXPLAIN. The task stays here, so that its memory remains reserved until the figures are
+/// complete.
 pub struct Told {
     task: Task,
     groups: u64,
@@ -102,7 +104,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// The whole plan. `rest` is the plan of all other operators.
+    /// The plan of the whole query. `rest` is the plan of the operators that the engine runs over the child's groups.
     pub fn whole(&self, rest: EnginePlan) -> EnginePlan {
         self.task.forking.told(rest, self.groups, self.passed, self.scanned)
     }

@@ -1,6 +1,6 @@
-//! Requests, and rows that come with them. Long ones are read when there is memory for them, out of the memory that all
-//! queries share. If there is none, their bytes are skipped, so that the connection continues and the client learns
-//! why.
+//! Reads requests, and rows that are sent along with them. Before a long one is read, memory is reserved from the
+//! memory that all queries share. If there is none, the bytes are skipped, so that the connection continues and the
+//! client learns why.
 
 use olap::{Reservation, Runtime};
 use protocol::frame;
@@ -11,12 +11,12 @@ use crate::peer::Peer;
 
 /// A request up to this length is read without a reservation. Most have a few kilobytes.
 const SHORT: usize = 16 << 10;
-/// A decoded request, with the plans that are made from it, takes this many times its length.
+/// The memory for a long request, as a multiple of its length: it is decoded, and plans are made from it.
 const DECODED: usize = 16;
-/// Rows exist in two forms at once: as bytes and decoded, or decoded and as arrays.
+/// Rows exist in two forms at once: first as bytes and as decoded values, then as decoded values and as arrays.
 const FORMS: usize = 2;
 
-/// Rows that came with a request, and the memory for them.
+/// Rows that were sent along with a request, and the memory reserved for them.
 #[derive(Default)]
 pub struct Sent {
     pub relations: Vec<SentRows>,
@@ -25,25 +25,25 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Rows whose memory is counted elsewhere.
+    /// Rows whose memory is reserved elsewhere.
     pub fn of(relations: Vec<SentRows>) -> Sent {
         Sent { relations, ..Sent::default() }
     }
 
-    /// The rows, which will become arrays, and their memory.
+    /// The rows, which the caller turns into arrays, and the memory reserved for them.
     pub fn into_parts(self) -> (Vec<SentRows>, SentRoom) {
         (self.relations, SentRoom { memory: self.memory, room: self.room })
     }
 }
 
-/// The memory of rows that came along.
+/// The memory reserved for rows that were sent along.
 pub struct SentRoom {
     memory: usize,
     room: Option<Reservation>,
 }
 
 impl SentRoom {
-    /// Called when the rows exist only as arrays.
+    /// Releases the memory of the decoded form. Called when the rows exist only as arrays.
     pub fn settle(&mut self) {
         if let Some(room) = &mut self.room {
             room.shrink_to(self.memory);
@@ -51,7 +51,7 @@ impl SentRoom {
     }
 }
 
-/// Reads a request of this length, and reserves memory until it is answered.
+/// Reads a request of this length. The memory reserved for it is held until the request is answered.
 pub fn request(
     peer: &mut Peer,
     olap: &Runtime,
@@ -67,7 +67,7 @@ pub fn request(
     Ok(Ok((frame::parse(&peer.payload(length)?)?, room)))
 }
 
-/// Reads rows of this length, for the request that follows.
+/// Reads rows of this length, which belong to the request that follows.
 pub fn sent(peer: &mut Peer, olap: &Runtime, length: usize) -> Result<std::result::Result<Sent, Failure>> {
     let Some(length) = length.checked_sub(SENT_HEAD) else { return Err(ProtocolError::Truncated) };
     let memory = u64::from_le_bytes(peer.bytes()?);

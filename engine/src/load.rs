@@ -1,4 +1,4 @@
-//! Loads: a loader's rows are passed on to the writer as fast as it takes them.
+//! Loads of tables. Passes the rows of a loader on to the writer as fast as the writer takes them.
 
 use std::io;
 use std::sync::mpsc::channel;
@@ -17,7 +17,8 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
     let (relid, generation) = (request.relid, request.generation);
     let (reply, begun) = oneshot::channel();
     shared.writer.load(LoadStep::Begin { request, reply });
-    // From here on, the load has begun or is about to begin, even if the loader is gone before the answer.
+    // From here on, the load must be ended even if the loader leaves before the answer, because the writer begins it
+    // anyway.
     let mut load = Load { relid, generation, writer: &shared.writer, over: false };
     if let Err(refusal) = peer.verdict(begun)? {
         load.over = true;
@@ -33,7 +34,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
     }
 }
 
-/// A load in progress. The store is told of its end in any case.
+/// A load in progress. If it is dropped before its end, the writer is told to abort it.
 struct Load<'a> {
     relid: u32,
     generation: u64,
@@ -42,7 +43,7 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Passes on all rows. A refusal says whether the loader has sent its last frame.
+    /// Passes on all rows. A refusal comes with whether the loader has sent its last frame.
     fn receive(mut self, peer: &mut Peer) -> Result<std::result::Result<(), (Refusal, bool)>> {
         let (relid, generation) = (self.relid, self.generation);
         let (refused, refusal) = channel();
@@ -65,7 +66,7 @@ impl Load<'_> {
         let (reply, ended) = oneshot::channel();
         self.writer.load(LoadStep::End { relid, generation, rows, reply });
         let end = peer.verdict(ended)?;
-        // Steps are processed in order, so the refusal of any rows has arrived by now.
+        // The writer processes steps in order. So if it refused any rows, their refusal has arrived by now.
         match refusal.try_recv().map_or(end, Err) {
             Ok(()) => {
                 self.over = true;
@@ -84,7 +85,8 @@ impl Drop for Load<'_> {
     }
 }
 
-/// Reads on after a refusal. A loader that sends before it reads must still receive the answer.
+/// Reads and drops the loader's frames after a refusal, because a loader reads the answer only after it has sent
+/// everything.
 fn discard(peer: &mut Peer) -> Result<()> {
     let mut payload = Vec::new();
     loop {

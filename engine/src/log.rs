@@ -3,11 +3,11 @@
 use std::io::Write;
 
 pub fn line(message: std::fmt::Arguments<'_>) {
-    // `eprintln` would panic if nobody reads the stream any more.
+    // `eprintln` would panic if the stream were closed.
     let _ = std::io::stderr().write_all(format!("pg_anker engine: {message}\n").as_bytes());
 }
 
-/// Makes each panic one line in the log.
+/// Makes each panic write one line to the log.
 pub fn panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

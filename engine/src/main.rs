@@ -51,14 +51,15 @@ use writer::Writer;
 
 fn main() {
     log::panics();
-    // A panic of the writer leaves the store in an unknown state; after a panic of the setup, there is no engine.
+    // A panic of the writer leaves the store in an unknown state, and a panic of the setup leaves no engine. So both
+    // end the process.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Err(error)) => log::line(format_args!("{error}")),
         Ok(Ok(error)) => log::line(format_args!("{error}")),
         Err(_) => {}
     }
-    // The worker sees the end and starts a new engine. Destructors must not run, because other threads still use the
-    // values.
+    // The worker sees that the engine has ended, and starts a new one. Destructors must not run, because other threads
+    // still use the values.
     std::process::exit(1);
 }
 
@@ -90,7 +91,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     });
     let stats = Arc::new(Stats::default());
 
-    // This is the first message. It goes through the same queue as the events.
+    // Hello is the first message. It goes through the same queue as the later events.
     let events = control.start()?;
     events.send(ToWorker::Hello { version: protocol::VERSION, pid: std::process::id() })?;
     let (writer, handle) = Writer::new(ring, &settings, mechanism, events, stats.clone());
@@ -113,16 +114,16 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
 
 /// The way in which queries get their snapshots.
 struct Snapshots {
-    /// The mechanism of the columns' snapshots.
+    /// The mechanism that snapshots columns.
     mechanism: Mechanism,
-    /// A query forks the whole process.
+    /// Whether a query forks the whole process instead.
     forks: bool,
 }
 
-/// The choice by the setting; an error if it does not work here.
+/// The choice that the setting names; an error if it does not work on this system.
 fn snapshots(name: &str) -> Result<Snapshots, String> {
     if name == FORK.text() {
-        // No column snapshot lives on here, so these columns are written in place, and all copies are the kernel's.
+        // A child has its own memory, so no snapshot of columns outlives the fork, and columns are written in place.
         return Ok(Snapshots { mechanism: Mechanism::Epochs, forks: true });
     }
     let mechanism = match name.parse() {

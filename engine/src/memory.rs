@@ -1,8 +1,8 @@
 //! The allocator of this process for everything except columns and the ring: jemalloc.
 //!
 //! A query allocates megabytes at once and frees all of them, and the next query allocates as much again. The kernel
-//! clears and maps new pages one by one, which takes longer than most work on them. So free pages are kept for some
-//! seconds before they return to the system.
+//! clears and maps new pages one by one, which takes longer than most of the work on them. So the allocator keeps free
+//! pages for some seconds before it returns them to the system.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +12,8 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// The decay setting: free pages return to the system gradually, all of them after this many milliseconds. A background
-/// thread of the allocator does this even if nobody allocates. Not every C library supports that thread.
+/// thread of the allocator returns them even while nobody allocates. Not every C library supports such a thread, so
+/// this is set only for glibc.
 #[cfg(target_env = "gnu")]
 // SAFETY: the allocator reads the address of a text with a zero at its end from this symbol, and nobody else has it.
 #[unsafe(export_name = "_rjem_malloc_conf")]

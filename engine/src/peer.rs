@@ -15,7 +15,7 @@ use protocol::request::Refusal;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-/// A peer that takes nothing for this long is stalled.
+/// A peer is stalled if it takes no bytes for this long.
 const STALL: Duration = Duration::from_millis(100);
 /// The interval at which a waiting thread checks whether its client is still there.
 const HANG_UP_CHECK: Duration = Duration::from_millis(20);
@@ -40,7 +40,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A connection; connections of other users than the server's own are refused.
+    /// Accepts a connection, but only from a process of the server's own user.
     pub fn new(stream: UnixStream) -> io::Result<Peer> {
         if crate::process::peer(&stream)?.uid != crate::process::user() {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "connection of another user"));
@@ -59,7 +59,7 @@ impl Peer {
         frame::read_header(&mut self.stream)
     }
 
-    /// The rest of a frame of this length, for which there is memory.
+    /// Reads the payload of a frame whose header was read. There is memory for it.
     pub fn payload(&mut self, length: usize) -> protocol::Result<Vec<u8>> {
         let mut payload = Vec::new();
         payload.try_reserve_exact(length).map_err(|_| ProtocolError::NoMemory(length))?;
@@ -67,19 +67,19 @@ impl Peer {
         Ok(payload)
     }
 
-    /// The next bytes of a frame.
+    /// The next bytes of a frame's payload.
     pub fn bytes<const N: usize>(&mut self) -> protocol::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.stream.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Skips the rest of a frame.
+    /// Skips what is left of a frame's payload.
     pub fn skip(&mut self, length: usize) -> protocol::Result<()> {
         frame::skip_payload(&mut self.stream, length)
     }
 
-    /// Waits for the beginning of a frame, or the end; false if the time runs out first.
+    /// Waits for the beginning of a frame, or for the end of the connection; false if the time runs out first.
     pub fn speaks_within(&self, limit: Duration) -> bool {
         crate::process::readable(&self.stream, limit)
     }
@@ -88,13 +88,13 @@ impl Peer {
         self.write(&mut [IoSlice::new(&frame::encode(kind, message))], || ())
     }
 
-    /// Sends bytes without changes. `stalled` is called whenever the peer does not take them for a while.
+    /// Sends bytes without changes. `stalled` is called whenever the peer takes no bytes for [`STALL`].
     pub fn send_raw(&mut self, kind: Kind, payload: &[u8], stalled: impl FnMut()) -> io::Result<()> {
         let header = frame::encode_header(kind, payload.len());
         self.write(&mut [IoSlice::new(&header), IoSlice::new(payload)], stalled)
     }
 
-    /// Sends payloads of [`Kind::Arrow`], followed by a message, together.
+    /// Sends payloads of [`Kind::Arrow`] and the message that follows them, all together.
     pub fn send_rest<'a, T: Serialize>(
         &mut self,
         pieces: impl Iterator<Item = &'a [u8]>,
@@ -112,17 +112,19 @@ impl Peer {
         self.send(Kind::Refused, refusal)
     }
 
-    /// Waits for a future as long as the client is there, and shows the client that the engine is alive.
+    /// Waits for a future as long as the client is there. Meanwhile, it sends keep-alive messages to the client.
     ///
-    /// The clock is this thread's own, because that of the query threads stands still while all of them compute.
+    /// This thread measures time itself, because timers of the query threads stand still while all of those threads
+    /// compute.
     pub fn attend<F: Future>(&mut self, wanted: F) -> Result<F::Output, Gone> {
         self.attend_counting(wanted, || ())
     }
 
-    /// Like `attend`. `taken` is called for every sign of life after which the client had read everything, since such a
-    /// client is waiting, too. A client that does not read gets no further signs.
+    /// Like `attend`, but calls `taken` each time that the client has read everything sent to it, including the latest
+    /// keep-alive message. That shows that the client still waits for the result. A client that does not read gets no
+    /// further keep-alive messages.
     pub fn attend_counting<F: Future>(&mut self, wanted: F, taken: impl FnMut()) -> Result<F::Output, Gone> {
-        // A wait without a limit ends only with the value.
+        // Without a limit, the wait ends only with the value.
         self.wait(wanted, None, taken).map(|value| value.expect("what was waited for"))
     }
 
@@ -164,14 +166,14 @@ impl Peer {
         }
     }
 
-    /// Waits for the writer's decision. Without an answer, the writer is gone, and the process will end soon.
+    /// Waits for the writer's decision. An error means that the writer is gone, and that the process will end soon.
     pub fn verdict<T>(&mut self, reply: oneshot::Receiver<Result<T, Refusal>>) -> io::Result<Result<T, Refusal>> {
         let answer = self.attend(reply).map_err(io::Error::from)?;
         answer.map_err(|_| ErrorKind::ConnectionAborted.into())
     }
 
-    /// Shows that the engine is alive. A client that does not read, such as an open cursor, has enough to read when it
-    /// comes back.
+    /// Sends a keep-alive message, unless the socket's buffer is full. A full buffer means that the client, such as an
+    /// open cursor, does not read. When it reads again, it finds enough messages.
     fn tell_alive(&mut self) -> io::Result<()> {
         if crate::process::writable(&self.stream) {
             self.send_raw(Kind::Alive, &[], || ())?;
@@ -193,7 +195,7 @@ impl Peer {
     }
 }
 
-/// Work of a connection's own thread while its client waits.
+/// Tells the client that the engine is alive while the connection's own thread computes.
 pub struct Work {
     told: Instant,
 }
@@ -203,8 +205,8 @@ impl Work {
         Work { told: Instant::now() }
     }
 
-    /// Called between two pieces of work. It fails if the client is gone, and sends a sign of life to a client that has
-    /// waited for long.
+    /// Called between two pieces of work. Fails if the client is gone. Sends a keep-alive message if the last one was
+    /// sent long ago.
     pub fn goes_on(&mut self, peer: &mut Peer) -> io::Result<()> {
         if crate::process::hung_up(&peer.stream) {
             return Err(Gone.into());

@@ -6,20 +6,20 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// The score by which the kernel chooses this process when memory runs out, well before any part of the server (0).
+/// The value that makes the kernel end this process when memory runs out, long before any process of the server (0).
 const OOM_SCORE_ADJ: &str = "800";
 
-/// Makes the process that the worker has exec'ed independent: it has the signals of a fresh process, creates files for
-/// its owner only, and dies with its parent.
+/// Prepares the process that the worker has exec'ed. It resets its signals, creates files that only their owner may
+/// read, and dies with its parent.
 ///
-/// `control` is the socketpair that the parent has made. In it, the kernel has recorded who the parent was.
+/// `control` is the socketpair that the parent has made. The kernel has recorded in it which process the parent was.
 pub fn settle(control: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: sets a flag of this process.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // The parent may have died before the flag was set; this process then has another parent. SAFETY: has no
-    // preconditions.
+    // If the parent died before the flag was set, this process already has another parent, and would never get the
+    // signal. SAFETY: has no preconditions.
     if unsafe { libc::getppid() } != peer(control)?.pid {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the worker that started this process is gone"));
     }
@@ -27,20 +27,21 @@ pub fn settle(control: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: sets the mask of this process.
     unsafe { libc::umask(0o077) };
     raise_descriptor_limit();
-    // This is only a preference, which may be forbidden in a container.
+    // The kernel may refuse this in a container, and then uses its own score.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
     Ok(())
 }
 
-/// Resets signals: PostgreSQL processes block and ignore some, and exec keeps both.
+/// Resets signals, because PostgreSQL's processes block and ignore some, and exec keeps both states.
 ///
-/// SIGINT and SIGHUP stay ignored: a cancel of the worker reaches its whole process group, but is meant for the worker.
+/// SIGINT and SIGHUP stay ignored: a signal that cancels the worker's work reaches its whole process group, but is
+/// meant for the worker.
 fn reset_signals() {
     for signal in 1..=libc::SIGRTMAX() {
         let ignored = matches!(signal, libc::SIGPIPE | libc::SIGINT | libc::SIGHUP);
-        // SAFETY: `sigaction` is plain data, all-zero is valid; handlers that Rust installed (stack overflow) are left
-        // alone because only ignored signals are touched. Signals that cannot be set give an error, which changes
-        // nothing.
+        // SAFETY: `sigaction` is plain data, and all zeros are a valid value. Only signals that are ignored, or are to
+        // be, are changed, so handlers that Rust installed (for stack overflows) stay. A signal that cannot be set
+        // gives an error, which changes nothing.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let known = libc::sigaction(signal, std::ptr::null(), &mut action) == 0;
@@ -49,7 +50,7 @@ fn reset_signals() {
             }
         }
     }
-    // SAFETY: an empty set for this thread, before there are others but the allocator's own.
+    // SAFETY: sets an empty mask for this thread. No other threads exist yet, except the allocator's own.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
@@ -62,11 +63,12 @@ pub fn inherit(variable: &str) -> io::Result<OwnedFd> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{variable} {what}"));
     let text = std::env::var(variable).map_err(|_| invalid("is not set"))?;
     let number: RawFd = text.parse().map_err(|_| invalid("is not a descriptor number"))?;
-    // SAFETY: asks and sets flags of a descriptor; one that is not open gives an error. 0 to 2 belong to std.
+    // SAFETY: sets a flag of a descriptor; a number that is no open descriptor gives an error. Descriptors 0 to 2
+    // belong to std.
     if number <= 2 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
         return Err(invalid("is not an open descriptor"));
     }
-    // SAFETY: open, and the worker passed it for us alone.
+    // SAFETY: the descriptor is open, and the worker passed it to this process alone.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -103,7 +105,7 @@ pub fn writable(socket: &impl AsRawFd) -> bool {
     happened(socket, libc::POLLOUT, Duration::ZERO) & libc::POLLOUT != 0
 }
 
-/// Waits until a socket has something to read, or its other end was closed; false if the time runs out first.
+/// Waits until a socket has something to read, or its other end is closed; false if the time runs out first.
 pub fn readable(socket: &impl AsRawFd, limit: Duration) -> bool {
     happened(socket, libc::POLLIN, limit) != 0
 }
@@ -111,7 +113,7 @@ pub fn readable(socket: &impl AsRawFd, limit: Duration) -> bool {
 /// Whether the other end of a socket has read everything that was sent.
 pub fn all_read(socket: &impl AsRawFd) -> bool {
     let mut unread: libc::c_int = 0;
-    // SAFETY: the kernel writes a number; an error leaves the old one.
+    // SAFETY: the kernel writes a number; after an error, `unread` keeps its old value.
     unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut unread) == 0 && unread == 0 }
 }
 
@@ -121,21 +123,21 @@ fn happened(socket: &impl AsRawFd, events: libc::c_short, limit: Duration) -> li
     if unsafe { libc::poll(&raw mut poll, 1, limit.as_millis() as libc::c_int) } == 1 { poll.revents } else { 0 }
 }
 
-/// The nice value by which threads yield to others when processors are short.
+/// The nice value by which threads yield to others when processors are busy.
 #[derive(Clone, Copy)]
 pub struct Urgency(Option<libc::c_int>);
 
 impl Urgency {
-    /// A value of `steps` above that of the calling thread, which must still be the process's own; with 0, nothing
-    /// changes.
+    /// The process's nice value, raised by `steps`; 0 steps change nothing. The calling thread must still have the
+    /// process's own value.
     pub fn behind(steps: u32) -> Urgency {
         // SAFETY: has no preconditions, and does not fail for oneself.
         let own = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
         Urgency((steps > 0).then(|| own + steps as libc::c_int))
     }
 
-    /// Sets the calling thread's nice value for good: a thread may not raise its priority again. A new thread inherits
-    /// the value of its maker, so calling this again changes nothing.
+    /// Sets the calling thread's nice value for good, because a thread may not raise its priority again. A new thread
+    /// inherits the value of its creator, but the value is absolute, so calling this again changes nothing.
     pub fn take(self) {
         if let Some(nice) = self.0 {
             // SAFETY: has no preconditions. On Linux it is the thread's own value, and a failure changes nothing.
@@ -146,7 +148,8 @@ impl Urgency {
 
 /// Allows this process as many open files as possible, because every open cursor of the server is a connection.
 fn raise_descriptor_limit() {
-    // SAFETY: reads and writes a plain structure; a failure changes nothing, and connections beyond are refused.
+    // SAFETY: reads and writes a plain structure. A failure changes nothing; then connections beyond the old limit are
+    // refused.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {

@@ -10,16 +10,16 @@
 //!   Done or Failed
 //! ```
 //!
-//! The end of the result and Done are sent together, and the first rows wait a moment for the rest. So a small result
-//! arrives completely or not at all. If this process is lost before that, or a value raises an error, the heap can
-//! answer.
+//! The end of the result and Done are sent together, and the first rows are held back for a moment in case the end
+//! follows at once. So a small result arrives completely or not at all. If this process is lost before the client has
+//! rows, or a value raises an error, the heap can still answer.
 //!
-//! If the mirror lacks memory for old values beside a snapshot, the query's lease on the snapshot may be revoked. The
-//! query then ends, and the heap answers, unless the client already has rows.
+//! If the mirror lacks memory for old values that a snapshot needs, the query's lease on the snapshot may be revoked.
+//! The query then fails, and the heap answers, unless the client already has rows.
 //!
-//! A client cancels by closing the connection, which this thread checks whenever it waits. A client that does not read
-//! its result loses its place. So open cursors do not starve other queries, and cursors of one session do not wait for
-//! each other.
+//! A client cancels by closing the connection, which this thread checks whenever it waits. A query whose client does
+//! not read its result loses its place. So open cursors do not starve other queries, and cursors of one session do not
+//! wait for each other.
 
 use std::io;
 use std::sync::Arc;
@@ -47,23 +47,23 @@ use crate::shared::Shared;
 use crate::stats::Outcome;
 use crate::writer::{Command, Fork, ServeReply, ServeRequest, Taken};
 
-/// How long the first rows wait for the end of the result.
+/// The time for which the first rows are held back in case the end of the result follows.
 const MOMENT: Duration = Duration::from_millis(1);
-/// The number of pieces of a result that may wait for the client after the one that is being sent.
+/// The number of pieces of a result that may wait while the previous one is being sent.
 const PIECES_AHEAD: usize = 1;
-/// A longer row, with Arrow's metadata, could not be sent in one frame.
+/// The longest row: a longer one, with Arrow's metadata, would not fit into one frame.
 const LONGEST_ROW: usize = frame::MAX_PAYLOAD - (16 << 20);
-/// Expressions with deeper nesting are refused, because they are processed recursively.
+/// The deepest nesting of expressions. Deeper ones are refused, because they are processed recursively.
 const DEEPEST_EXPRESSION: usize = 256;
 /// A wait that is practically infinite, but does not overflow a clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Whole messages of the result.
+/// Whole Arrow messages of the result.
 struct Piece {
     bytes: Vec<u8>,
-    /// Whether it is the last piece.
+    /// Whether it is the last piece of the result.
     is_last: bool,
-    /// The memory for a long row, which is released after the piece was sent.
+    /// The memory reserved for a long row. It is released after the piece was sent.
     _memory: Option<Reservation>,
 }
 
@@ -95,14 +95,14 @@ impl QueryTables {
     }
 }
 
-/// The end of a request, for a client that is still there.
+/// The outcome of a request whose client is still there.
 enum End {
     Done(Last, Done),
     Failed(Failure),
     Refused(Refusal),
 }
 
-/// Pieces that were not sent yet, and the memory for them.
+/// The last pieces, which were not sent yet, and the memory reserved for them.
 struct Last {
     pieces: Vec<Piece>,
     _room: Reservation,
@@ -123,7 +123,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest, sent: Sen
         Ok(_) => run(peer, shared, request, sent),
         Err(refusal) => Ok(End::Refused(refusal.clone())),
     };
-    // The query is counted first, so that the count includes it once the client has the answer.
+    // The query is counted before the answer is sent, so that the count includes it once the client has the answer.
     shared.stats.end(match &end {
         Ok(End::Done(..)) => Outcome::Served,
         Ok(End::Failed(_)) => Outcome::Failed,
@@ -202,7 +202,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
         cancellation.cancel();
         job.abort();
     }
-    // When the job has ended, aborted or not, its views are released.
+    // The job is awaited even if it was aborted, because its views are released only when it has ended.
     let ended = shared.runtime.block_on(&mut job);
     let pieces = relayed?;
     Ok(match ended {
@@ -224,7 +224,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
     })
 }
 
-/// A place among the running queries, or the reason why there is none in time.
+/// Waits for a place among the running queries. If there is none in time, returns the end of the request.
 fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest, lease: &Lease) -> Result<Result<Place, End>, Gone> {
     let (revoke, revoked) = oneshot::channel();
     lease.when_revoked(move || _ = revoke.send(()));
@@ -236,12 +236,12 @@ fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest, lease: &Lease
     })
 }
 
-/// The time that a request waits for the mirror, and for its turn.
+/// The time that a request may wait for the mirror, and again for its place.
 fn patience(request: &QueryRequest) -> Duration {
     Duration::from_millis(request.max_wait_ms).min(LONGEST_WAIT)
 }
 
-/// Makes the writer bind the request to its column snapshot, or fork for it.
+/// Makes the writer bind the request to a snapshot of columns, or fork a child for it.
 pub fn bind(
     peer: &mut Peer,
     shared: &Shared,
@@ -270,7 +270,8 @@ pub fn bind(
     Ok(reply.and_then(QueryTables::of))
 }
 
-/// Passes the result on to the client as it comes, except for its end, which is returned.
+/// Passes the result on to the client as it arrives. The last piece, with the first one if that was held back, is
+/// returned.
 fn relay(
     peer: &mut Peer,
     mut result: mpsc::Receiver<Piece>,
@@ -289,7 +290,7 @@ fn relay(
         match next {
             Some(Some(piece)) if piece.is_last => return Ok(first.into_iter().chain([piece]).collect()),
             Some(Some(piece)) if !begun => (begun, first) = (true, Some(piece)),
-            // Without its end, the result has failed.
+            // The result ended without its last piece, so the job has failed.
             Some(None) => return Ok(Vec::new()),
             more => {
                 for piece in first.take().into_iter().chain(more.flatten()) {
@@ -300,7 +301,7 @@ fn relay(
     }
 }
 
-/// The tables that the request needs from the store, if the request is valid.
+/// The tables that the request needs from the store; an error if the request is invalid.
 fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
     let plan = &request.plan;
     if request.fingerprints.len() != plan.tables().count() {
@@ -329,7 +330,7 @@ pub fn join_order(random: Option<u64>) -> JoinOrder {
     random.map_or(JoinOrder::Cheapest, JoinOrder::Random)
 }
 
-/// A plan with the tables that it reads.
+/// A plan and all that its execution needs.
 struct Work {
     plan: Plan,
     params: Vec<Option<Literal>>,
@@ -360,8 +361,8 @@ async fn execute(
             if length > LONGEST_ROW {
                 return Err(too_long(length));
             }
-            // A slot in the queue comes first, and memory second, so that a query whose client does not read holds no
-            // memory.
+            // A slot in the queue comes first, and memory second. So a query whose client does not read waits without
+            // holding memory.
             let Ok(slot) = pieces.reserve().await else {
                 // Nobody receives: the query was cancelled.
                 return Ok((encoder.rows(), None));
@@ -378,7 +379,7 @@ async fn execute(
     }
     let bytes = encoder.finish().map_err(encoding)?;
     let _ = pieces.send(Piece { bytes, is_last: true, _memory: None }).await;
-    // Batches that were not read to their end no longer count.
+    // Operators that were not read to their end stop measuring here, before their figures are read.
     drop(batches);
     Ok((encoder.rows(), observation.and_then(|observation| observation.plan(true))))
 }

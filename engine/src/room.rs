@@ -1,9 +1,10 @@
-//! Memory for a result in transit, out of the memory that all queries share.
+//! Memory for the messages of a result on their way to the client, taken from the memory that all queries share.
 //!
-//! Memory for messages of the usual length is reserved in advance: while a client has no rows yet, the heap can answer
-//! instead. A longer row needs more memory when it comes. A lack of memory would then be an error for a valid query, so
-//! it waits until others release memory. It gives up only if the client is waiting as well, because holders of the
-//! memory may be waiting for it, too, or be cursors of the same session.
+//! Memory for messages of the usual length is reserved before the query starts: the client has no rows yet, so if there
+//! is none, the heap can answer instead. A longer row needs more memory when it comes. By then, a lack of memory would
+//! be an error for a valid query. So the query waits until other queries release memory. It gives up only if its own
+//! client is waiting as well, because the holders of the memory may in turn wait for that client, such as cursors of
+//! the same session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,10 +15,11 @@ use protocol::request::Failure;
 
 use crate::encode::MESSAGE_BYTES;
 
-/// The number of copies of a slice while it is encoded: its compacted texts, Arrow's message, and the piece. About as
+/// The number of copies of a slice during its encoding: its compacted texts, Arrow's message, and the piece. About as
 /// many pieces queue up for a client that does not read.
 const COPIES: usize = 3;
-/// The number of signs of life, one per second, that a client takes while its query waits for memory.
+/// The number of keep-alive messages, one per second, that a client reads while its query waits for memory. After
+/// these, the query gives up.
 const LONGEST_WAIT: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -28,14 +30,14 @@ pub fn usual(olap: &Runtime) -> Result<Reservation, Failure> {
 
 pub struct LongRows {
     pub olap: Arc<Runtime>,
-    /// The memory that all queries share.
+    /// The size of the memory that all queries share.
     pub limit: u64,
-    /// The number of signs of life that the client took because there were no rows for it.
+    /// The number of keep-alive messages that the client has read while there were no rows for it.
     pub signs: Arc<AtomicU32>,
 }
 
 impl LongRows {
-    /// Memory for a slice, if it is longer than a usual message. `begun` says that the client already has rows.
+    /// Reserves memory for a slice that is longer than a usual message. `begun` says that the client already has rows.
     pub async fn room(&self, length: usize, begun: bool) -> Result<Option<Reservation>, Failure> {
         if length <= MESSAGE_BYTES {
             return Ok(None);

@@ -1,8 +1,8 @@
 //! The unix socket. Each connection has a thread, which answers its requests one after the other.
 //!
-//! A connection whose request was answered waits a little for the next one, since a new connection with a new thread
-//! takes longer than a short query. Meanwhile, it counts only as idle. Idle connections have a limit of their own, so
-//! they are in nobody's way. A client whose connection was closed connects again.
+//! After an answer, the connection waits a little for the next request, because a new connection with a new thread
+//! takes longer than a short query. Meanwhile, it counts as idle. Idle connections have a limit of their own, so they
+//! take no place from busy ones. A client whose connection was closed connects again.
 
 use std::fs;
 use std::io;
@@ -24,8 +24,8 @@ use crate::shared::{STACK, Shared};
 use crate::writer::Command;
 use crate::{explain, incoming, load, log, query, survey};
 
-/// The pause after a failed accept, which means a lack of descriptors or memory; then, the pause between two log lines
-/// about it.
+/// The pause after a failed accept, which is caused by a lack of descriptors or memory. The second constant is the
+/// pause between two log lines about such failures.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 
@@ -93,7 +93,7 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
     if frame::parse::<Hello>(&payload)?.version != protocol::VERSION {
         return Ok(peer.refuse(&Refusal::Version { engine: protocol::VERSION })?);
     }
-    // Rows for the next request, or the reason why they were not read.
+    // The rows sent along with the next request, or the reason why they were not read.
     let mut sent = Ok(Sent::default());
     while let Some((kind, length)) = peer.header()? {
         match kind {
@@ -121,7 +121,7 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
 fn answer(peer: &mut Peer, shared: &Shared, request: Request, sent: Sent) -> Result<()> {
     match request {
         Request::Query(request) => {
-            // The priority is lowered only here, so that loaders do not have to wait longer.
+            // The priority is lowered only for queries, so that loads do not take longer.
             shared.urgency.take();
             query::answer(peer, shared, *request, sent)?;
         }

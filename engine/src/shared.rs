@@ -14,13 +14,13 @@ use crate::process::Urgency;
 use crate::stats::Stats;
 use crate::writer::WriterHandle;
 
-/// The stack of every thread that processes expressions, since decoding and planning are recursive.
+/// The stack size of threads that process expressions, which are decoded and planned recursively.
 pub const STACK: usize = 16 << 20;
-/// The number of connections beyond open queries: loaders, views, and queries that have to be refused because there are
-/// too many.
+/// The number of connections beside those of open queries: loaders, requests for figures, and queries that have to be
+/// told that there are too many.
 const MORE_CONNECTIONS: usize = 100;
 const MAX_CONNECTIONS: usize = MAX_OPEN_QUERIES + MORE_CONNECTIONS;
-/// The number of connections that may wait for another request; then, for how long.
+/// The number of idle connections that may wait for another request, and the time for which each may wait.
 const MAX_IDLE: usize = 200;
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -34,7 +34,7 @@ pub struct Shared {
     pub writer: WriterHandle,
     pub olap: Arc<olap::Runtime>,
     pub runtime: tokio::runtime::Runtime,
-    /// Admits the queries that may run at once; the others queue here.
+    /// Admits the queries that may run at once. The others wait in its queue.
     pub admission: Arc<Admission>,
     pub open_queries: OpenQueries,
     pub connections: Connections,
@@ -44,7 +44,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// How a query gets its snapshot.
+    /// The name of the way in which a query gets its snapshot.
     pub fn snapshots_by(&self) -> &'static str {
         if self.forks { mechanism::FORK.text() } else { self.mechanism }
     }
@@ -63,17 +63,18 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// A place for a connection with a request. If there are too many, the client is told so.
+    /// A place for a connection with a request. If there are too many connections, tells the client so and returns
+    /// `None`.
     pub fn admit(&self, peer: &mut Peer) -> Option<OwnedSemaphorePermit> {
         let place = self.busy.clone().try_acquire_owned().ok();
         if place.is_none() {
-            // A client that has left again needs no answer.
+            // If the client has left, the refusal cannot be sent, and nobody needs it.
             let _ = peer.refuse(&Refusal::TooManyQueries { limit: MAX_OPEN_QUERIES as u32 });
         }
         place
     }
 
-    /// Waits for another request; `None` if there will be none.
+    /// Makes the connection idle until its next request; `None` if it must be closed.
     pub fn rest(&self, peer: &mut Peer, place: OwnedSemaphorePermit) -> Option<OwnedSemaphorePermit> {
         let idle = self.idle.try_acquire().ok()?;
         drop(place);
@@ -109,10 +110,10 @@ mod tests {
                 thread::yield_now();
             }
             let place = connections.admit(&mut other).expect("the place of the one that rests");
-            // Too many connections are idle.
+            // The limit of idle connections is reached.
             assert!(connections.rest(&mut other, place).is_none());
             let _place = connections.admit(&mut other).expect("its place again");
-            // A client that comes back gets the same answer as everybody else.
+            // A client that comes back while there are too many busy connections is refused like every other client.
             frame::write(&mut client, Kind::Request, &Request::Status).unwrap();
             assert!(!resting.join().unwrap());
             assert_eq!(frame::read(&mut client, &mut payload).unwrap(), Some(Kind::Refused));

@@ -1,4 +1,4 @@
-//! Figures about requests that `anker.engine` shows: counters, and the latest values of two delays.
+//! Figures about requests, which the view `anker.engine` shows: counters, and the latest values of two delays.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use colstore::ApplyDelays;
 use parking_lot::Mutex;
 use protocol::request::Status;
 
-/// The number of values that are kept of each delay.
+/// The number of latest values that are kept of each delay.
 const RECENT: usize = 4096;
 
 #[derive(Default)]
@@ -21,7 +21,8 @@ pub struct Stats {
     request_to_ready_us: Mutex<VecDeque<u64>>,
 }
 
-/// All under one lock, so that the latest values belong to the latest of the counted transactions.
+/// The transactions applied and their latest delays. One lock guards both, so that the delays belong to the
+/// transactions that were counted last.
 #[derive(Default)]
 struct Applied {
     transactions: u64,

@@ -7,11 +7,11 @@
 //!           transaction.changes: those of wanted tables, by table, until Commit -> Sink::transaction
 //! ```
 //!
-//! The first bytes tell a row change. So a change of an unwanted table is skipped without being stored, and a change of
-//! a wanted table is copied once. If a transaction exceeds the memory limit, only the tables that it changes are given
-//! up. Their changes so far are dropped; other tables are not affected.
+//! The first bytes tell whether a message is a row change, and its table. So a change of an unwanted table is skipped
+//! without being stored, and a change of a wanted table is copied once. If a transaction exceeds the memory limit, only
+//! the tables that it changes are given up. Their changes so far are dropped; other tables are not affected.
 //!
-//! A message that cannot be understood ends the engine: its content is lost, so nothing after it would be exact.
+//! A message that cannot be decoded ends the engine: its content is lost, so no later answer would be exact.
 
 use colstore::Sink;
 use protocol::ProtocolError;
@@ -20,11 +20,12 @@ use protocol::ring::Consumer;
 
 use crate::by_table::ByTable;
 
-/// The number of bytes that are taken from the ring at once. Requests and loads get their turn in between.
+/// The number of bytes that are taken from the ring at once. Between two turns, the writer answers requests and loads
+/// rows.
 const TURN: usize = 1 << 20;
-/// Above this size, room for changes is requested, in steps of this size.
+/// Changes up to this size need no request for memory. Beyond it, memory is requested in steps of this size.
 const ROOM_STEP: usize = 1 << 20;
-/// All messages except row changes are far shorter than this.
+/// The longest message that is no row change. Real ones are far shorter.
 const LONGEST_MESSAGE: usize = 64 << 20;
 const LENGTH: usize = 4;
 
@@ -39,44 +40,44 @@ pub enum StreamError {
 #[derive(Default)]
 pub struct Stream {
     input: Vec<u8>,
-    /// The part of `input` that was processed.
+    /// The number of bytes of `input` that were processed.
     at: usize,
     transaction: Option<OpenTransaction>,
-    /// The row change that continues in the next bytes.
+    /// The row change that continues in the bytes to come.
     change: Option<RestOfChange>,
     position: u64,
-    /// Whether the last turn ended early, so that `input` contains whole messages.
+    /// Whether the last turn stopped before the end of `input`, so that more whole messages may follow there.
     paused: bool,
 }
 
 /// A transaction that has begun but not committed.
 struct OpenTransaction {
     xid: u64,
-    /// Changes of wanted tables, as they came.
+    /// The changes of wanted tables, in the order in which they came.
     changes: ByTable,
-    /// The size up to which there is room.
+    /// The size up to which memory for changes was granted.
     room: usize,
 }
 
-/// The remaining part of a row change's frame.
+/// The part of a row change that is still to come.
 struct RestOfChange {
     remaining: usize,
     keep: bool,
 }
 
 impl Stream {
-    /// Every transaction that committed below this LSN has been passed on.
+    /// The position: every transaction that committed below this LSN has been passed on.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Whether everything in the ring's first `bytes` bytes has been passed on.
+    /// Whether the first `bytes` bytes ever written to the ring have been passed on.
     pub fn has_handled(&self, ring: &Consumer, bytes: u64) -> bool {
         ring.taken() - (self.input.len() - self.at) as u64 >= bytes
     }
 
-    /// Passes on the content of the ring, up to a limit, and stops early at `pause_at` if a query waits for that
-    /// position. Returns whether there was anything.
+    /// Passes on the content of the ring, up to [`TURN`] bytes. Stops early at the position `pause_at`, for which a
+    /// query waits. Returns whether there was anything to pass on.
     pub fn turn(
         &mut self,
         ring: &mut Consumer,
@@ -115,7 +116,7 @@ impl Stream {
             if length >= CHANGE_HEAD && message.len() < CHANGE_HEAD {
                 return Ok(false);
             }
-            // A message that is shorter than the head of a change is no change.
+            // A message that is shorter than a change's head cannot be a change.
             let head = message.first_chunk().filter(|_| length >= CHANGE_HEAD);
             if let Some(relid) = head.and_then(|head| changed_table(*head)) {
                 let transaction = self.transaction.as_mut().ok_or(StreamError::Order("a change without begin"))?;
@@ -175,14 +176,15 @@ impl Stream {
 }
 
 impl OpenTransaction {
-    /// Makes sure that `bytes` more of this table can be stored, or gives up the tables of this transaction.
+    /// Ensures that `bytes` more of this table can be stored; otherwise, gives up all tables that the transaction
+    /// changes.
     fn make_room(&mut self, sink: &mut impl Sink, relid: u32, bytes: usize) -> bool {
         let needed = self.changes.bytes() + bytes;
         let allocated = self.changes.turn_to(relid, bytes);
         if needed > self.room || allocated.is_err() {
             let room = needed + ROOM_STEP;
             if (needed > ROOM_STEP && !sink.has_room(room)) || allocated.is_err() {
-                // All stored changes concern these tables.
+                // Each table with stored changes is given up.
                 for table in std::mem::take(&mut self.changes).into_tables() {
                     sink.give_up(table.relid, needed);
                 }
@@ -204,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// Records the calls.
+    /// Records the calls of the sink.
     #[derive(Default)]
     struct Notes {
         wanted: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Surveys of a table's columns. The writer takes a snapshot; the connection's own thread does the rest.
+//! Surveys of a table's columns. The writer takes a snapshot, and the connection's own thread reads it.
 
 use colstore::{OutOfMemory, Survey};
 use protocol::Result;
@@ -11,7 +11,7 @@ use crate::peer::{Peer, Work};
 use crate::shared::Shared;
 use crate::writer::Command;
 
-/// Answers a request. An error means that the connection can no longer be used.
+/// Answers a request for a survey. An error means that the connection can no longer be used.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: SurveyRequest) -> Result<()> {
     let by_chunk = request.by_chunk;
     let (reply, survey) = oneshot::channel();

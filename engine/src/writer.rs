@@ -8,7 +8,8 @@
 //!   nothing to do: tidy, then sleep until the ring or another thread wakes us
 //! ```
 //!
-//! So a request waits for its L, and for at most one piece of a load, but never for a backlog beyond its L.
+//! So a request waits until the stream has reached its L, and for at most one piece of a load. It never waits for
+//! changes beyond its L.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -28,7 +29,7 @@ use tokio::sync::oneshot;
 use crate::stats::Stats;
 use crate::stream::{Stream, StreamError};
 
-/// The number of pieces of loads that may wait; a faster loader is held up.
+/// The number of pieces of loads that may wait for the writer. A faster loader is blocked until there is room.
 const LOAD_QUEUE: usize = 4;
 /// The longest sleep. Nothing depends on it, but it limits the cost of a lost wake-up.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
@@ -43,12 +44,12 @@ pub enum Command {
 pub struct ServeRequest {
     pub snapshot: Snapshot,
     pub tables: Vec<TableRequest>,
-    /// The position that the stream must have reached before.
+    /// The LSN that the stream must have reached before the request is served.
     pub lsn: u64,
     pub arrived: Instant,
     pub deadline: Instant,
     pub lease: Arc<Lease>,
-    /// Given if a child is wanted, and not views.
+    /// Given if the request wants a forked child instead of views.
     pub fork: Option<Fork>,
     /// Closed if the asking thread is gone.
     pub reply: oneshot::Sender<Result<ServeReply, Refusal>>,
@@ -83,7 +84,7 @@ pub struct WriterStatus {
     pub lsn: u64,
 }
 
-/// The steps of a load, in the order of its connection.
+/// The steps of a load, in the order in which its connection sends them.
 pub enum LoadStep {
     Begin { request: LoadRequest, reply: oneshot::Sender<Result<(), Refusal>> },
     Rows { relid: u32, generation: u64, rows: Vec<u8>, refused: Sender<Refusal> },
@@ -112,7 +113,7 @@ impl WriterHandle {
         }
     }
 
-    /// Passes on a step of a load. Waits while the writer has enough steps.
+    /// Passes on a step of a load. Blocks while [`LOAD_QUEUE`] steps are waiting.
     pub fn load(&self, step: LoadStep) {
         if self.loads.send(step).is_ok() {
             self.waker.wake();
@@ -126,7 +127,8 @@ pub struct Writer {
     store: Store,
     commands: Receiver<Command>,
     loads: Receiver<LoadStep>,
-    /// A load that waits for the bytes that were in the ring when it came, which probably contain its table's Watch.
+    /// A load that waits until the stream has handled all bytes that were in the ring when the load came. Those
+    /// probably contain the Watch message of its table.
     beginning: Option<Beginning>,
     /// Requests whose L was not reached yet, in the order of their arrival.
     waiting: Vec<ServeRequest>,
@@ -164,10 +166,10 @@ impl Writer {
         (writer, handle)
     }
 
-    /// Runs the writer. Returns only when the stream cannot be followed any more.
+    /// Runs the writer. Returns only on an error after which the stream cannot be followed any more.
     pub fn run(mut self) -> StreamError {
         loop {
-            // The ticket is taken before looking for work, so that no wake-up in between is missed.
+            // The ticket is taken before the search for work, so that a wake-up between the two is not missed.
             let ticket = self.ring.ticket();
             match self.turn() {
                 Ok(true) => {}
@@ -178,7 +180,7 @@ impl Writer {
         }
     }
 
-    /// Does a bounded amount of each kind of work. Returns whether there may be more.
+    /// Does a bounded amount of each kind of work. Returns whether more work may be waiting.
     fn turn(&mut self) -> Result<bool, StreamError> {
         let next = self.waiting.iter().map(|r| r.lsn).min();
         let mut busy = self.stream.turn(&mut self.ring, &mut self.store, next)?;
@@ -190,7 +192,8 @@ impl Writer {
                 }
                 Command::Status(reply) => {
                     self.note_applied();
-                    // Here and below, an asking thread that is gone needs no answer.
+                    // Here and below, sending fails only if the asking thread is gone, and then nobody needs the
+                    // answer.
                     let _ = reply.send(WriterStatus { store: self.store.status(), lsn: self.stream.position() });
                 }
             }
@@ -199,7 +202,7 @@ impl Writer {
         self.store.settle_forks();
         busy |= self.load();
         for event in self.store.take_events() {
-            // Without a receiver, the process is about to end.
+            // Sending fails only if the receiver is gone, and then the process is about to end.
             let _ = self.events.send(event);
         }
         self.note_applied();
@@ -232,7 +235,7 @@ impl Writer {
         }
     }
 
-    /// Takes one step of a load; returns whether there was one.
+    /// Takes one step of a load. Returns whether there was one.
     fn load(&mut self) -> bool {
         if let Some(Beginning { request, reply, .. }) =
             self.beginning.take_if(|b| self.stream.has_handled(&self.ring, b.ring_bytes))
@@ -251,7 +254,7 @@ impl Writer {
             }
             LoadStep::Rows { relid, generation, rows, refused } => {
                 if let Err(refusal) = store.load_rows(relid, generation, &rows) {
-                    // The abort comes at once, so that no later step of this load can succeed.
+                    // The load is aborted at once, so that no later step of it can succeed.
                     store.load_abort(relid, generation);
                     let _ = refused.send(refusal);
                 }

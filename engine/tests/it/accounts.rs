@@ -8,7 +8,7 @@ use protocol::change::{StreamMessage, Value, write_value};
 
 pub const FINGERPRINT: u64 = 0xacc0;
 pub const TYPES: [Type; 4] = [Type::Int64, Type::Int64, Type::Int64, Type::Text];
-/// Columns by position.
+/// The positions of the columns.
 pub const ID: u16 = 0;
 pub const BRANCH: u16 = 1;
 pub const BALANCE: u16 = 2;
@@ -77,7 +77,7 @@ fn relation(relid: u32) -> Relation {
     Relation::of_table(relid, &columns)
 }
 
-/// Columns 0, 1, … are the table's.
+/// A scan of the table with filters. Its columns 0, 1, … are those of the table.
 fn over(relid: u32, filters: Vec<Expr>) -> Plan {
     let scan = Rel::Scan { relation: 0, columns: (0..TYPES.len() as u16).map(ColumnId).collect() };
     Plan {
@@ -100,7 +100,7 @@ pub fn aggregate(relid: u32, filters: Vec<Expr>, keys: Vec<Expr>, aggregates: Ve
     group(plan, keys, aggregates)
 }
 
-/// Groups the plan's rows; the previous output is dropped.
+/// Groups the plan's rows. The result has only the keys and the aggregates.
 pub fn group(mut plan: Plan, keys: Vec<Expr>, aggregates: Vec<Agg>) -> Plan {
     let typed = plan.clone();
     let mut new = |ty: Type| {
@@ -147,7 +147,7 @@ pub fn of_sent() -> Plan {
     group(plan, Vec::new(), vec![Agg::CountStar, Agg::Min(column(0)), Agg::Max(column(0))])
 }
 
-/// `SELECT count(*) FROM accounts a, accounts b WHERE a.id <> b.id`, which compares every pair.
+/// `SELECT count(*) FROM accounts a, accounts b WHERE a.id <> b.id`, which compares each row with every other row.
 pub fn pairs(relid: u32) -> Plan {
     let width = TYPES.len() as u16;
     let scan =
@@ -164,7 +164,7 @@ pub fn pairs(relid: u32) -> Plan {
     group(plan, Vec::new(), vec![Agg::CountStar])
 }
 
-/// `SELECT sum(balance), count(*) FROM accounts WHERE id > 0`, or the balance of account 0.
+/// `SELECT sum(balance), count(*) FROM accounts WHERE id > 0`, or the same `WHERE id = 0`.
 pub fn totals(relid: u32, only_zero: bool) -> Plan {
     let filter = compare(if only_zero { CmpOp::Eq } else { CmpOp::Gt }, ID, 0);
     aggregate(relid, vec![filter], Vec::new(), vec![Agg::Sum(column(BALANCE)), Agg::CountStar])

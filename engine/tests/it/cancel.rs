@@ -1,4 +1,4 @@
-//! A query is cancelled by closing its connection, at any time, and leaves nothing behind.
+//! A query can be cancelled at any time by closing its connection, and leaves nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::accounts::{self, ID, account, compare};
 use crate::client::{Client, request};
 use crate::worker::{PATIENCE, Worker};
 
-/// Waits until no query is running.
+/// Waits until no query is running and no snapshot is held.
 fn settled(client: &mut Client) -> Status {
     let start = Instant::now();
     loop {
@@ -27,7 +27,7 @@ fn settled(client: &mut Client) -> Status {
 #[test]
 fn nothing_stays_of_five_hundred_cancelled_queries() {
     const ROWS: i64 = 200_000;
-    /// The memory that the texts may need once frequent reads have unpacked them.
+    /// The additional memory of texts that frequent reads have unpacked.
     const UNPACKED: u64 = 16 * ROWS as u64;
     let mut worker = Worker::start(&Settings { max_queries: 3, ..Settings::default() });
     worker.mirror(1, 1, (0..ROWS).map(account));
@@ -51,16 +51,16 @@ fn nothing_stays_of_five_hundred_cancelled_queries() {
         client.ask(if round % 5 == 4 { &few } else { &all });
         let mut payload = Vec::new();
         match round % 5 {
-            // Cancels before anything was read.
+            // Cancels before reading anything.
             0 => {}
-            // Cancels when it is ready, when the first rows have come, and some time later.
+            // Cancels when the query is ready, when the first rows have come, and after more rows.
             stage @ 1..=3 => {
                 assert_eq!(client.receive(&mut payload), Some(Kind::Ready));
                 for _ in 1..stage {
                     assert_eq!(client.receive(&mut payload), Some(Kind::Arrow));
                 }
             }
-            // Other queries are answered meanwhile.
+            // Reads a short result completely, so that other queries are answered between the cancelled ones.
             _ => {
                 assert!(matches!(client.answer(), crate::client::Answer::Rows(rows) if rows.count() == 10));
                 whole += 1;
@@ -69,8 +69,7 @@ fn nothing_stays_of_five_hundred_cancelled_queries() {
     }
     let start = Instant::now();
     let mut after = settled(&mut watcher);
-    // The last queries may not have begun yet. Lines that a snapshot kept from being folded are folded when there is
-    // time.
+    // The last queries may not have begun yet. Memory that a snapshot kept is folded back only when the engine is idle.
     let most = before.memory_bytes + UNPACKED;
     let is_over = |status: &Status| status.queries_cancelled >= 500 - whole && status.memory_bytes <= most;
     while !is_over(&after) && start.elapsed() < PATIENCE {

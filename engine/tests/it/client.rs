@@ -56,7 +56,7 @@ impl Client {
         frame::write(&mut self.stream, kind, message).unwrap();
     }
 
-    /// Sends a request, on a new connection if the engine has closed one that was idle.
+    /// Sends a request. If the engine has closed the connection because it was idle, a new one is made.
     fn request(&mut self, request: &Request) {
         if frame::write(&mut self.stream, Kind::Request, request).is_err() {
             *self = Client::connect(&self.socket);
@@ -64,7 +64,7 @@ impl Client {
         }
     }
 
-    /// The next frame other than a sign of life; `None` at the end of the connection.
+    /// The next frame, except keep-alive messages; `None` at the end of the connection.
     pub fn receive(&mut self, payload: &mut Vec<u8>) -> Option<Kind> {
         loop {
             match frame::read(&mut self.stream, payload).unwrap() {
@@ -91,7 +91,7 @@ impl Client {
         self.request(&Request::Query(Box::new(request.clone())));
     }
 
-    /// Sends rows along.
+    /// Sends a request with rows that are sent along.
     pub fn ask_with(&mut self, sent: &[SentRows], request: &QueryRequest) {
         self.stream.write_all(&encode_sent(sent)).unwrap();
         self.ask(request);
@@ -107,7 +107,7 @@ impl Client {
         self.whole()
     }
 
-    /// The complete answer.
+    /// The rows of the answer; panics if it is anything else.
     pub fn whole(&mut self) -> Rows {
         match self.answer() {
             Answer::Rows(rows) => rows,
@@ -163,7 +163,7 @@ impl Rows {
     }
 }
 
-/// A query as a backend sends it, with the fingerprint of the tables of accounts.
+/// A query as a backend sends it, with the fingerprint of each table of accounts.
 pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
     let fingerprints = plan.tables().map(|_| accounts::FINGERPRINT).collect();
     QueryRequest {
@@ -213,7 +213,7 @@ impl Load {
         self.buffer.clear();
     }
 
-    /// Sends bytes that are no rows.
+    /// Sends bytes that cannot be decoded as rows.
     pub fn garbage(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         self.flush();

@@ -1,4 +1,4 @@
-//! Many clients while the stream goes on. Every answer belongs to its own snapshot.
+//! Many clients query while the stream goes on. Every answer must belong to its own snapshot.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::worker::Worker;
 const ACCOUNTS: i64 = 20_000;
 const CLIENTS: u64 = 6;
 const TIME: Duration = Duration::from_secs(4);
-/// With this much undo, no snapshot gets too old, however fast the stream is.
+/// The undo limit, so large that no snapshot gets too old, however fast the stream is.
 const UNDO_BYTES: u64 = 4 << 30;
 
 struct Random(u64);
@@ -26,7 +26,8 @@ impl Random {
     }
 }
 
-/// Transfers keep the sum of all balances except account 0's, which holds the number of the last transaction.
+/// The transfers do not change the sum of all balances except that of account 0, which holds the number of the last
+/// transaction.
 #[test]
 fn every_answer_is_that_of_its_snapshot() {
     let mut worker = Worker::start(&Settings { max_queries: 4, undo_bytes: UNDO_BYTES, ..Settings::default() });
@@ -44,7 +45,7 @@ fn every_answer_is_that_of_its_snapshot() {
                 let mut client = Client::connect(&socket);
                 let mut old: Option<(Snapshot, u64)> = None;
                 while !stop.load(Ordering::Relaxed) {
-                    // Every other client uses its snapshots again later.
+                    // Every other client queries again later with a snapshot that it has kept.
                     let now = moment.lock().unwrap().clone();
                     let at = match &old {
                         Some(old) if seed % 2 == 1 => (old.0.clone(), now.1),
@@ -123,7 +124,7 @@ fn loads_and_a_backlog_do_not_hold_up_queries() {
         loader.join().unwrap();
         waits
     });
-    // Changes of a table that nobody wants, far ahead of the queries' needs.
+    // Changes of a table that nobody watches, far ahead of the positions that the queries need.
     let mut changes = Vec::new();
     (0..1000).for_each(|id| account(id).insert(3, &mut changes));
     let mut sent = 0;
@@ -135,12 +136,12 @@ fn loads_and_a_backlog_do_not_hold_up_queries() {
     waits.sort_unstable();
     let [median, longest] = [waits[waits.len() / 2], waits[waits.len() - 1]];
     println!("{} MB beside the load; waits: median {median} us, longest {longest} us", sent >> 20);
-    // The whole load, and the backlog, take far longer.
+    // The whole load, and the whole backlog, take far longer than this.
     assert!(median < 500_000);
     assert_eq!(worker.event(), ToWorker::Live { relid: 2, generation: 2, rows: 1_000_000 });
 }
 
-/// The loader is faster than the stream: the Watch of its table is still in the ring.
+/// The loader is faster than the stream: when it begins, the Watch of its table is still in the ring.
 #[test]
 fn a_load_waits_for_its_watch() {
     let mut worker = Worker::start(&Settings::default());

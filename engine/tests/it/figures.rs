@@ -54,7 +54,7 @@ fn figures() {
         println!("request to ready at idle, {name}: p50 {r50} us, p99 {r99} us; to done: p50 {d50} us, p99 {d99} us");
     }
 
-    // Transactions with one row, and a gate after every hundred.
+    // Transactions that change one row each, with a gate after every hundred of them.
     const TRANSACTIONS: u64 = 300_000;
     let start = Instant::now();
     for i in 0..TRANSACTIONS {
@@ -77,7 +77,7 @@ fn figures() {
     let [p50, p99] = [50, 99].map(|p| percentile(&mut status.commit_to_applied_us, p));
     println!("stream: {:.0} k one-row transactions/s; commit to applied p50 {p50} us, p99 {p99} us", rate / 1e3);
 
-    // The same at a tenth of that rate, in bursts of a millisecond, with a query now and then.
+    // The same at a tenth of the measured rate, in bursts of a millisecond, with a query now and then.
     let (asker, mut random) = (worker.client(), 1u64);
     let moment = std::sync::Arc::new(std::sync::Mutex::new(worker.now()));
     let now = moment.clone();

@@ -48,7 +48,7 @@ fn signals_are_those_of_a_process_of_its_own() {
     while mask("SigBlk") != 0 {
         assert!(start.elapsed() < PATIENCE, "blocked: {:x}", mask("SigBlk"));
     }
-    // This excludes the real-time signals, two of which glibc hides.
+    // Only ordinary signals are compared, because glibc hides two of the real-time signals.
     assert_eq!(mask("SigIgn") & (bit(32) - 1), bit(libc::SIGPIPE) | bit(libc::SIGINT) | bit(libc::SIGHUP));
     worker.signal(libc::SIGINT);
     worker.client().status();
@@ -160,11 +160,11 @@ fn malformed_frames_cost_their_connection_only() {
         let mut client = Client::connect_raw(&worker.socket());
         client.stream.write_all(&wire).unwrap();
         assert!(matches!(client.refusal(), Refusal::Protocol { .. }), "{wire:?}");
-        // The end, or a reset if not everything that was sent was read.
+        // The connection ends, or is reset if the engine closed it with unread bytes.
         let mut rest = Vec::new();
         assert!(client.stream.read_to_end(&mut rest).map_or(true, |n| n == 0));
     }
-    // Frames cut short, and pseudo-random bytes.
+    // Sends frames that are cut short, and pseudo-random bytes.
     let mut seed = 7u64;
     for round in 0..200 {
         let mut client = Client::connect_raw(&worker.socket());
@@ -201,7 +201,7 @@ fn threads_of_queries_stand_back_and_no_others() {
     let own = threads[0].1;
     let of = |name: &str, nice: i32| threads.iter().filter(|thread| **thread == (name.to_owned(), nice)).count();
     assert_eq!(of("anker query", own + STEPS), 2, "{threads:?}");
-    // The loader's thread may still exist, too.
+    // The thread of the loader's connection may still exist, too.
     assert!(of("anker client", own + STEPS) == 1 && of("anker client", own) >= 1, "{threads:?}");
     assert_eq!(of("anker accept", own), 1, "{threads:?}");
 }

@@ -1,4 +1,4 @@
-//! Limits of memory and places. Exceeding one costs a table or a wait, never the engine.
+//! Limits of memory and of places. Exceeding a limit costs a table or a wait, but never the engine.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ fn a_table_beyond_the_memory_limit_is_given_up_and_the_others_stay() {
     let refused = client.query(&request(accounts::totals(2, false), worker.now()));
     assert!(matches!(refused, Answer::Refused(_)));
     assert!(client.status().memory_bytes <= small().memory_bytes);
-    // The table is smaller now, and can be watched again.
+    // A smaller load of the same table is accepted under a new generation.
     worker.mirror(2, 3, (0..1000).map(account));
 }
 
@@ -86,7 +86,7 @@ fn a_transaction_that_does_not_fit_costs_its_table_only() {
 fn a_client_that_does_not_read_loses_its_place() {
     let mut worker = Worker::start(&Settings { max_queries: 1, ..Settings::default() });
     worker.mirror(1, 1, (0..300_000).map(account));
-    // Cursors that are opened and not read. There are more of them than places.
+    // Opens cursors and does not read them. There are more of them than places.
     let mut cursors: Vec<_> = (0..5).map(|_| worker.client()).collect();
     for cursor in &mut cursors {
         cursor.ask(&request(accounts::select(1, Vec::new()), worker.now()));
@@ -95,7 +95,7 @@ fn a_client_that_does_not_read_loses_its_place() {
     let rows = client.rows(&request(accounts::totals(1, false), worker.now()));
     assert_eq!(rows.ints(1), [299_999]);
     assert!(rows.done.queued_us > 0 && rows.done.queued_us <= rows.done.engine_us);
-    // They are complete nevertheless, and as of their own time.
+    // The cursors still return all rows, as of their own snapshots.
     let mut changes = Vec::new();
     accounts::delete(1, 17, &mut changes);
     worker.transaction(&changes);
@@ -156,7 +156,7 @@ fn idle_cursors_are_given_up_before_the_table() {
     assert_eq!((rows.ints(1), rows.sum(0)), (vec![ROWS - 1], 19 * i128::from(ROWS - 1)));
     let status = client.status();
     assert!(status.tables[0].live && status.memory_bytes <= small().memory_bytes, "{status:?}");
-    // The oldest snapshots are gone, and the youngest are complete.
+    // The queries with the oldest snapshots were given up, and those with the youngest are complete.
     let ends: Vec<_> = cursors.iter_mut().map(end).collect();
     let gone = ends.iter().take_while(|end| **end == Err(FailureKind::SnapshotGivenUp)).count();
     assert!(gone > 0 && gone < ends.len(), "{ends:?}");
@@ -186,13 +186,14 @@ fn queries_that_run_or_wait_are_given_up_before_the_table() {
         worker.gate();
     }
     assert!(worker.client().status().tables[0].live);
-    // The running query has the oldest snapshot. Those behind it run once it is gone, unless they are given up, too.
+    // The running query has the oldest snapshot. The waiting ones run after it was given up, unless they are given up,
+    // too.
     let ends: Vec<_> = std::iter::once(&mut running).chain(&mut queued).map(end).collect();
     assert!(ends.contains(&Err(FailureKind::SnapshotGivenUp)), "{ends:?}");
     assert!(ends.iter().all(|end| matches!(end, Ok(1) | Err(FailureKind::SnapshotGivenUp))), "{ends:?}");
 }
 
-/// Opens a cursor. Returns whether rows come, and not a failure that sends the query to the heap.
+/// Opens a cursor. Returns true if rows come, and false if the query fails in time for the heap to answer it.
 fn begins(cursor: &mut Client, request: &QueryRequest) -> bool {
     cursor.ask(request);
     let mut payload = Vec::new();
@@ -207,7 +208,7 @@ fn begins(cursor: &mut Client, request: &QueryRequest) -> bool {
     }
 }
 
-/// The end of a result of which some pieces were read.
+/// Reads a result, of which some pieces were read already, to its end.
 fn end(cursor: &mut Client) -> Result<u64, FailureKind> {
     let mut payload = Vec::new();
     loop {
@@ -237,32 +238,32 @@ fn a_result_that_has_begun_does_not_fail_when_others_take_the_memory() {
 #[test]
 fn a_row_longer_than_a_message_waits_for_memory() {
     let mut worker = Worker::start(&Settings { query_memory_bytes: 5 << 20, ..Settings::default() });
-    // Rows of 1 MB, after rows that need next to nothing.
+    // Rows of 1 MB follow rows that need almost no memory.
     let name = |id: i64, megabytes: usize| Account { name: "n".repeat(megabytes << 20), ..account(id) };
     let rows =
         |last: usize| (0..5000).map(account).chain((5000..5010).map(move |id| name(id, 1))).chain([name(5010, last)]);
     worker.mirror(1, 1, rows(1));
     let all = request(accounts::select(1, Vec::new()), worker.now());
     let mut cursors: Vec<_> = (0..4).map(|_| worker.client()).collect();
-    // A cursor that comes when others have their long rows finds no room to begin.
+    // A cursor that comes while others hold memory for their long rows finds no memory to begin.
     cursors.retain_mut(|cursor| begins(cursor, &all));
     assert!(cursors.len() >= 2, "{} queries began", cursors.len());
-    // A client that reads releases memory for the others.
+    // A client that reads its result releases memory for the other queries.
     std::thread::scope(|scope| {
         for cursor in &mut cursors {
             scope.spawn(|| assert_eq!(end(cursor), Ok(5011)));
         }
     });
-    // A row that never finds room is not waited for.
+    // A query does not wait for memory for a row that exceeds the limit.
     worker.mirror(2, 2, rows(2));
     let mut cursor = worker.client();
     assert!(begins(&mut cursor, &request(accounts::select(2, Vec::new()), worker.now())));
     assert_eq!(end(&mut cursor), Err(FailureKind::OutOfMemory));
-    // A query that has waited for too long gives up, because the holder of the memory may wait for it. An open cursor
-    // waits for nothing.
+    // A reading client's query that has waited too long gives up, because the holder of the memory may wait for that
+    // client. An open cursor, which does not read, may wait without limit.
     let [idle, reading] = &mut cursors[..2] else { unreachable!() };
     assert!(begins(idle, &all));
-    // The other query gets as far as it can.
+    // The idle cursor's query gets as far as it can without its client.
     std::thread::sleep(Duration::from_secs(2));
     assert!(begins(reading, &all));
     assert_eq!(end(reading), Err(FailureKind::OutOfMemory));
@@ -295,7 +296,7 @@ fn rows_that_are_sent_along_count_as_query_memory() {
                     }
                     other => panic!("{other:?}"),
                 }
-                // The connection continues.
+                // The connection can still be used.
                 client.ask_with(&few, &question);
                 client.whole();
             });

@@ -15,13 +15,13 @@ use crate::worker::{PATIENCE, Worker};
 #[test]
 fn memory_that_queries_leave_is_given_back() {
     const ROWS: i64 = 400_000;
-    /// The greatest memory of the idle process beside the mirror. `BUSY` is the least memory that it must have held, so
-    /// that this test means something.
+    /// The greatest memory that the process may hold beside the mirror when it is idle. `BUSY` is the least memory that
+    /// it must have held before, because otherwise the test would prove nothing.
     const AT_REST: u64 = 32 << 20;
     const BUSY: u64 = 48 << 20;
     let mut worker = Worker::start(&Settings::default());
     worker.mirror(1, 1, (0..ROWS).map(account));
-    // A group for every row, by clients that come and go, and by one that stays.
+    // Queries with a group for every row, from clients that come and go, and from one that stays.
     let groups = accounts::aggregate(1, Vec::new(), vec![column(NAME)], vec![Agg::CountStar]);
     let groups = request(groups, worker.now());
     let mut stays = worker.client();

@@ -1,4 +1,4 @@
-//! Answers of queries: rows exactly as S sees them, or a reason.
+//! Answers of queries: the rows exactly as S sees them, or the reason why there are none.
 
 use arrow_array::cast::AsArray;
 use plan::{Agg, ArithOp, CmpOp, ColumnId, Expr, JoinKind, Literal, Plan, Rel, Relation, RelationColumn, Source, Type};
@@ -139,7 +139,7 @@ fn a_request_waits_for_its_position() {
     let (_, lsn) = worker.now();
     let mut client = worker.client();
     let plan = accounts::aggregate(1, Vec::new(), Vec::new(), vec![Agg::CountStar]);
-    // The request of a backend that took its snapshot after a commit that has not been decoded yet.
+    // The backend took its snapshot after a commit that the stream has not brought yet.
     client.ask(&request(plan, (Snapshot::new(101, Vec::new()), lsn + 1)));
     std::thread::sleep(std::time::Duration::from_millis(50));
     let mut changes = Vec::new();
@@ -247,7 +247,7 @@ fn a_load_that_ends_early_can_be_begun_again() {
     (0..1000).for_each(|id| load.row(&account(id)));
     load.flush();
     drop(load);
-    // The engine notices the end of the connection after a while.
+    // The engine notices only after a while that the connection has ended.
     let start = std::time::Instant::now();
     let mut load = loop {
         match Load::begin(worker.client(), 1, 1, snapshot.clone()) {
@@ -267,7 +267,8 @@ fn a_load_whose_loader_is_gone_before_the_answer_can_be_begun_again() {
     worker.watch(1, 1);
     let (snapshot, _) = worker.now();
     for _ in 0..20 {
-        // The whole request, with its end, has arrived when the engine looks at it.
+        // The engine is stopped meanwhile, so that it finds both the request and the end of the connection when it
+        // looks.
         worker.signal(libc::SIGSTOP);
         let request =
             LoadRequest { relid: 1, generation: 1, fingerprint: accounts::FINGERPRINT, snapshot: snapshot.clone() };
@@ -309,7 +310,8 @@ fn a_refused_load_says_so() {
     let (snapshot, _) = worker.now();
     assert!(Load::begin(worker.client(), 2, 7, snapshot.clone()).is_err());
     assert!(Load::begin(worker.client(), 1, 6, snapshot.clone()).is_err());
-    // Bytes that are no rows are refused at the latest at the end, and the table can be loaded properly afterwards.
+    // Bytes that cannot be decoded as rows are refused, at the end of the load at the latest. The table can be loaded
+    // properly afterwards.
     let mut load = Load::begin(worker.client(), 1, 7, snapshot.clone()).unwrap();
     load.garbage(&[9; 1000]);
     (0..100_000).for_each(|id| load.row(&account(id)));

@@ -1,4 +1,4 @@
-//! The capture worker's part: it starts the engine, writes the stream, and reads the events.
+//! The capture worker's part: starts the engine, writes the stream, and reads the events.
 
 #![allow(unsafe_code)]
 
@@ -25,7 +25,7 @@ const RING: usize = 1 << 20;
 
 pub struct Worker {
     ring: Producer,
-    /// `None` once the worker has "died".
+    /// `None` once the worker has closed the channel.
     control: Option<UnixDatagram>,
     child: Child,
     dir: PathBuf,
@@ -81,7 +81,7 @@ impl Worker {
         Worker { ring, control: Some(ours), child, dir, xid: 100, lsn: 0x1000 }
     }
 
-    /// Starts an engine as a PostgreSQL process might: signals blocked and ignored.
+    /// Starts an engine with signals blocked and ignored, as a PostgreSQL process might start it.
     pub fn start_with_blocked_signals() -> Worker {
         Worker::start_raw(&Settings::default().to_text(), |command| {
             // SAFETY: both calls may be made between fork and exec, and concern the new process only.
@@ -107,7 +107,7 @@ impl Worker {
         self.child.id()
     }
 
-    /// The resident memory of the engine that it shares with no file and no other process.
+    /// The resident memory that the engine shares neither with a file nor with another process.
     pub fn private_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find(|l| l.starts_with("RssAnon:")).unwrap();
@@ -163,12 +163,12 @@ impl Worker {
         }
     }
 
-    /// The snapshot of this moment, and a position behind everything that it sees.
+    /// A snapshot that sees everything committed so far, and a position behind all of it.
     pub fn now(&self) -> (Snapshot, u64) {
         (Snapshot::new(self.xid, Vec::new()), self.lsn)
     }
 
-    /// Commits one transaction with these messages; returns its id.
+    /// Commits one transaction with these encoded changes; returns its id.
     pub fn transaction(&mut self, changes: &[u8]) -> u64 {
         let xid = self.xid;
         self.xid += 1;
@@ -181,7 +181,7 @@ impl Worker {
         xid
     }
 
-    /// Sends a gate: everything that was sent so far may be applied.
+    /// Sends a gate, up to which the engine may apply all transactions.
     pub fn gate(&mut self) {
         let (snapshot, lsn) = self.now();
         self.send(&[StreamMessage::Gate { snapshot }, StreamMessage::Position { lsn }]);
