@@ -1,13 +1,13 @@
 //! A connection from a backend or a loader to the engine.
 //!
-//! A backend keeps its connection for the next request if all requests on it were answered. Meanwhile the engine may
-//! close the connection, or end. A request on a kept connection that the engine has not begun to answer is therefore
-//! sent once more, on a new connection.
+//! When all requests on it were answered, a backend keeps its connection for the next request. Meanwhile, the engine
+//! may close the connection, or end. So a request on a kept connection is sent once more, on a new connection, if the
+//! engine has not begun to answer it.
 //!
-//! The connection never blocks without serving interrupts, and never without a limit. Every wait is for latch and
-//! socket together, and an engine without a sign of life is given up. The socket is closed when the value is dropped,
-//! and this cancels the engine's work for it. If the value lies in PostgreSQL's memory, a memory context callback drops
-//! it, since errors jump over everything else.
+//! Every wait on the connection serves interrupts and has a limit: it waits for latch and socket together, and gives up
+//! an engine that sends no keep-alive message. Dropping the value closes the socket, which cancels the engine's work
+//! for it. A value that lies in PostgreSQL's memory is dropped by a memory context callback, because errors jump over
+//! all other code.
 
 use std::cell::RefCell;
 use std::fs;
@@ -26,17 +26,17 @@ use protocol::request::{Hello, Refusal};
 use crate::pg::catalog::relation_name;
 use crate::pg::{session, wait};
 
-/// The directory of the sockets, below the data directory, which is every server process's working directory. It is
-/// PostgreSQL's own, and its programs skip its contents. In a directory of our own, pg_rewind could neither handle a
-/// socket nor remove it.
+/// The directory of the sockets, below the data directory, which is the working directory of every server process. It
+/// is PostgreSQL's own directory, and PostgreSQL's programs skip its contents. pg_rewind could neither copy nor remove
+/// a socket in a directory of our own.
 const SOCKET_DIRECTORY: &str = "pg_stat_tmp";
-/// The directory of our files. pg_basebackup skips names with this beginning; pg_rewind removes such files.
+/// The directory of the extension's files. pg_basebackup skips names with this prefix; pg_rewind removes such files.
 pub const FILE_DIRECTORY: &str = "pgsql_tmp_anker";
-/// How long an engine may neither send anything that we wait for nor take anything that we send; after that, it hangs.
-/// A busy engine shows once a second that it is alive ([`frame::ALIVE_INTERVAL`]).
+/// The time after which an engine counts as hung if it has neither sent anything nor taken anything. A busy engine
+/// sends a keep-alive message every second ([`frame::ALIVE_INTERVAL`]).
 const SILENCE: Duration = Duration::from_secs(10);
-/// The longest single wait. If a wait took [`STANDSTILL`] longer than planned, this process did not run, and perhaps
-/// the engine did not run either. The engine's silence is then counted from the beginning.
+/// The longest single wait. If a wait took [`STANDSTILL`] longer than planned, this process was stopped, and perhaps
+/// the engine was, too. Then the engine gets its full time again.
 const WAIT: Duration = Duration::from_secs(1);
 const STANDSTILL: Duration = Duration::from_secs(1);
 /// The pause before the next attempt to connect while the engine's listen queue is full.
@@ -46,10 +46,10 @@ pub fn socket_path(database: pg_sys::Oid) -> String {
     format!("{SOCKET_DIRECTORY}/pgsql_tmp_anker_{}.sock", database.to_u32())
 }
 
-/// All sockets in the directory; their engines may be gone.
+/// All engines' sockets in the directory. Their engines may be gone.
 pub fn sockets() -> impl Iterator<Item = PathBuf> {
     let ours = |path: &PathBuf| path.extension().is_some_and(|e| e == "sock");
-    // There are no sockets if the directory does not exist.
+    // If the directory does not exist, there are no sockets.
     fs::read_dir(SOCKET_DIRECTORY).into_iter().flatten().flatten().map(|entry| entry.path()).filter(ours)
 }
 
@@ -60,15 +60,16 @@ pub fn disk_path(database: pg_sys::Oid) -> String {
 
 pub struct Connection {
     stream: UnixStream,
-    /// Counted as open until the socket is closed: fields are dropped in their order.
+    /// The descriptor, which must count as open until the socket is closed. Fields are dropped in their order, so
+    /// `stream` is closed first.
     _descriptor: Descriptor,
     inbox: Inbox,
-    /// How long the engine may show no sign of life.
+    /// The time for which the engine may stay silent.
     pub patience: Duration,
-    /// The time of the engine's last sign of life, or of the last request to it.
+    /// The time of the engine's last message, or of the last request to it.
     heard: Instant,
     database: pg_sys::Oid,
-    /// The request on a kept connection, until the engine answers anything.
+    /// The request on a kept connection, until the engine begins to answer it.
     again: Option<Again>,
 }
 
@@ -113,9 +114,9 @@ impl From<ProtocolError> for Lost {
     }
 }
 
-/// The reason why nothing more can be sent or received.
+/// The reason why nothing can be sent or received any more.
 enum Loss {
-    /// The other end was closed.
+    /// The engine closed its end of the connection.
     Closed(String),
     Other(String),
 }
@@ -138,26 +139,26 @@ impl From<Loss> for String {
     }
 }
 
-/// A kept connection without a request, with the process that owns it.
+/// A connection that is kept between requests, with the process that owns it.
 struct Kept {
     engine: Connection,
     process: u32,
 }
 
 thread_local! {
-    /// The value is never dropped at the end of the process, because the server's functions cannot be called any more
-    /// then.
+    /// The kept connection. `ManuallyDrop` prevents its drop at the end of the process, when the server's functions can
+    /// no longer be called.
     static KEPT: RefCell<Option<ManuallyDrop<Kept>>> = const { RefCell::new(None) };
 }
 
-/// A received frame, or the fact that the time ran out first.
+/// The outcome of waiting for a frame.
 pub enum Received<'a> {
     Frame(Kind, &'a [u8]),
     TimedOut,
 }
 
 impl Connection {
-    /// Connects and sends the greeting. The error is a reason for EXPLAIN.
+    /// Connects and sends the greeting. The error's text is a reason that EXPLAIN shows.
     pub fn connect(database: pg_sys::Oid, limit: Duration) -> Result<Connection, String> {
         let descriptor = Descriptor::reserve().ok_or("session has too many files open (max_files_per_process)")?;
         let stream = connect(database, limit)?;
@@ -181,17 +182,18 @@ impl Connection {
 
     fn kept(database: pg_sys::Oid) -> Option<Connection> {
         let Kept { mut engine, process } = KEPT.take().map(ManuallyDrop::into_inner)?;
-        // A child process must not use its parent's connection.
+        // After a fork, the child process must not use its parent's connection.
         let ours = process == std::process::id() && engine.database == database;
-        // If there is anything to read, the connection was closed, or the engine sent something without a request.
+        // A kept connection has nothing to read, unless it was closed or the engine sent something unasked.
         (ours && matches!(engine.inbox.fill(&mut engine.stream), Ok(false))).then_some(engine)
     }
 
-    /// Keeps the connection for the next request of this process. The engine has answered, and the request is over.
+    /// Keeps the connection for the next request of this process. Called when the engine has answered the request
+    /// completely.
     pub fn keep(self) {
         if self.inbox.is_drained() {
             let kept = Kept { engine: self, process: std::process::id() };
-            // A connection that is kept already was idle for longer.
+            // Another kept connection has been idle for longer, so it is closed.
             drop(KEPT.replace(Some(ManuallyDrop::new(kept))).map(ManuallyDrop::into_inner));
         }
     }
@@ -206,7 +208,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Repeats the request on a new connection. There is no third attempt.
+    /// Repeats the request on a new connection. There is no further attempt.
     fn begin_again(&mut self, again: &Again) -> Result<(), String> {
         self.stream = connect(self.database, again.deadline.saturating_duration_since(Instant::now()))?;
         self.inbox = Inbox::default();
@@ -218,7 +220,7 @@ impl Connection {
         Ok(self.send_all(bytes)?)
     }
 
-    /// Sends everything, and waits while the engine is slower than we are.
+    /// Sends all bytes, and waits whenever the engine takes none.
     fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), Loss> {
         let mut since = Instant::now();
         while !bytes.is_empty() {
@@ -243,7 +245,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends some of the bytes, and returns how many; 0 if the engine takes nothing within the timeout.
+    /// Sends some of the bytes, and returns their number; 0 if the engine takes none within the timeout.
     pub fn send_some(&mut self, bytes: &[u8], timeout: Duration) -> Result<usize, String> {
         for last in [false, true] {
             match self.stream.write(bytes) {
@@ -287,18 +289,18 @@ impl Connection {
         }
     }
 
-    /// Whether the engine gave no sign of life while we waited, as a busy engine would.
+    /// Whether the engine has sent nothing for longer than a busy engine does.
     pub fn is_silent(&self) -> bool {
         self.heard.elapsed() >= 2 * frame::ALIVE_INTERVAL
     }
 
-    /// Takes the bytes of the last frame, to keep them.
+    /// Moves the payload of the last frame out of the connection.
     pub fn take_payload(&mut self) -> Vec<u8> {
         self.inbox.take_payload()
     }
 
-    /// Reads the bytes that have arrived; false if there are none. If a kept connection turns out to be closed, it is
-    /// replaced.
+    /// Reads the bytes that have arrived; false if there are none. If a kept connection turns out to be closed, the
+    /// request is repeated on a new connection.
     fn listen(&mut self) -> Result<bool, String> {
         match self.fill() {
             Ok(false) => return Ok(false),
@@ -320,7 +322,7 @@ impl Connection {
         })
     }
 
-    /// The reason that the engine gave before it closed the connection, if it gave one.
+    /// The refusal that the engine sent before it closed the connection, if it sent one.
     fn last_word(&mut self) -> Option<String> {
         while self.fill().is_ok_and(|more| more) {
             if self.inbox.arrived().ok()? == Some(Kind::Refused) {
@@ -340,17 +342,18 @@ fn hello() -> Vec<u8> {
     frame::encode(Kind::Hello, &Hello { version: protocol::VERSION })
 }
 
-/// A descriptor that the server counts: it limits those that it does not manage itself to a part of those that the
-/// process may open.
+/// A descriptor that is counted by the server. The server limits descriptors that it does not manage itself to a part
+/// of those that a process may open.
 struct Descriptor;
 
 impl Descriptor {
-    /// Descriptors that are left for others. The server's own waits need one, and raise an error if there is none. The
-    /// number is small, because with the smallest `max_files_per_process` a process may have only 16.
+    /// The number of descriptors that are left for other uses. The server's own waits need one, and raise an error if
+    /// there is none. The number is small, because with the smallest `max_files_per_process` a process may have only 16
+    /// descriptors.
     const SPARE: usize = 4;
 
     fn reserve() -> Option<Descriptor> {
-        // The value exists only if it was counted, because dropping it takes it from the count.
+        // A `Descriptor` exists only if it was counted, because its drop decrements the count.
         let acquire = |_| if session::count_open_file() { Some(Descriptor) } else { None };
         let mut acquired: Vec<_> = (0..=Self::SPARE).map_while(acquire).collect();
         if acquired.len() > Self::SPARE { acquired.pop() } else { None }
@@ -363,7 +366,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// Connects as soon as the engine's listen queue has room.
+/// Connects. While the engine's listen queue is full, tries again until the time limit.
 fn connect(database: pg_sys::Oid, limit: Duration) -> Result<UnixStream, String> {
     let path = socket_path(database);
     let start = Instant::now();
@@ -382,8 +385,8 @@ fn connect(database: pg_sys::Oid, limit: Duration) -> Result<UnixStream, String>
     }
 }
 
-/// Connects without waiting. The standard library's function would block while the listen queue is full, without
-/// serving interrupts.
+/// Connects without waiting. The standard library's function would wait while the listen queue is full, and would not
+/// serve interrupts.
 fn connect_at_once(path: &str) -> io::Result<UnixStream> {
     let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as libc::sa_family_t, sun_path: [0; 108] };
     if path.len() >= address.sun_path.len() {
@@ -392,7 +395,7 @@ fn connect_at_once(path: &str) -> io::Result<UnixStream> {
     for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: makes a descriptor, which belongs to the stream from here on; the address is complete.
+    // SAFETY: makes a descriptor, which only the stream owns from here on; the address is complete.
     unsafe {
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let socket = libc::socket(libc::AF_UNIX, kind, 0);
@@ -408,8 +411,8 @@ fn connect_at_once(path: &str) -> io::Result<UnixStream> {
     }
 }
 
-/// Waits for the latch, the time, or a socket if there is one, and serves interrupts. Returns whether this process
-/// stood still meanwhile.
+/// Waits for the latch, the timeout, or a socket if one is given, and serves interrupts. Returns whether this process
+/// was stopped meanwhile.
 fn wait_for(socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) -> bool {
     let start = Instant::now();
     wait::wait(timeout, socket.map(|socket| (socket.as_fd(), socket_event)));

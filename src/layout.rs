@@ -1,7 +1,7 @@
 //! The mirror's layout of a relation, and the fingerprint of the relation's definition.
 //!
-//! Everything comes from the server's caches. So backend (under its lock), loader (under its lock) and capture worker
-//! (under decoding's historic snapshot) compute the same from the same definition.
+//! All information comes from the server's caches. So three processes compute the same layout from the same definition:
+//! a backend and a loader under their locks, and a capture worker under decoding's historic snapshot.
 
 use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -40,7 +40,7 @@ pub struct NotMirrorable {
 /// Describes an open relation that is to be mirrored from now on.
 pub fn describe_new(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
     let is_ours = |ours| catalog::belongs_to(ours, pg_sys::RelationRelationId, relation.oid());
-    // Changes of the extension's own tables are not followed as those of other tables.
+    // The mirror follows the extension's own tables itself, to learn which tables are mirrored.
     if catalog::extension(EXTENSION).is_some_and(is_ours) {
         return Err(NotMirrorable { message: "pg_anker's own tables cannot be mirrored".into(), hint: None });
     }
@@ -82,8 +82,8 @@ pub fn describe(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
     Ok(Described { layout, excluded })
 }
 
-/// The columns of the relation's mirror, and the columns that the mirror leaves out. It also serves for relations that
-/// others inherit from.
+/// The columns that the relation's mirror has, and the columns that it leaves out. The relation may be a parent of
+/// others.
 pub fn columns(relation: &OpenRelation) -> (Vec<MirrorColumn>, Vec<Excluded>) {
     let (mut columns, mut excluded) = (Vec::new(), Vec::new());
     for attribute in relation.attributes().iter().filter(|a| !a.attisdropped) {
@@ -105,7 +105,7 @@ pub fn fingerprint(relation: &OpenRelation) -> u64 {
     relation.oid().to_u32().hash(&mut hash);
     form.relfilenode.to_u32().hash(&mut hash);
     (form.relkind, form.relpersistence).hash(&mut hash);
-    // The index itself does not matter, because REINDEX CONCURRENTLY replaces it by another.
+    // The identity index is not hashed, only its columns, because REINDEX CONCURRENTLY replaces the index.
     (relation.has_full_identity(), relation.identity_attributes()).hash(&mut hash);
     for a in relation.attributes() {
         (a.attnum, a.attisdropped, a.atttypid.to_u32(), a.atttypmod, a.attcollation.to_u32()).hash(&mut hash);
@@ -114,8 +114,8 @@ pub fn fingerprint(relation: &OpenRelation) -> u64 {
     hash.finish()
 }
 
-/// The mirror's type of a column, or the reason why it has none. The engine keeps values unchanged if it cannot compute
-/// with their type.
+/// The mirror's type of a column, or the reason why the column cannot be mirrored. Values of a type that the engine
+/// cannot compute with are kept unchanged.
 fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String> {
     // A virtual generated column (from PostgreSQL 18 on) is not stored, but computed by each query.
     const VIRTUAL: u8 = b'v';
@@ -129,7 +129,7 @@ fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String
             Some((1..=38, scale @ 0..=38)) => Some(Type::Decimal128 { scale: scale as u8 }),
             _ => None,
         },
-        // The value is kept unchanged until something is computed from it.
+        // An interval is kept in PostgreSQL's form until something is computed from it.
         Some(Type::Interval) => None,
         Some(ty) if ty.is_text() && !session::is_utf8() => None,
         Some(Type::Char) if modifier < pg_sys::VARHDRSZ as i32 => None,
@@ -184,8 +184,8 @@ fn identity(
     Ok(Identity::Key(positions))
 }
 
-/// The columns of a table that its mirror leaves out, by the present catalog and without a lock on the table. `None` if
-/// the table does not exist.
+/// The names of the columns that a table's mirror leaves out, according to the present catalog, without a lock on the
+/// table. `None` if the table does not exist.
 pub fn excluded_columns(relid: pg_sys::Oid) -> Option<Vec<String>> {
     let natts = catalog::class(relid, |class| class.relnatts)?;
     let excluded = |attribute: &pg_sys::FormData_pg_attribute| {

@@ -25,8 +25,8 @@ mod verifying;
 pub extern "C-unwind" fn _PG_init() {
     forbid_backtraces();
     if !pg::session::is_preloading() {
-        // The library may have been removed from the setting, or a standby may lack it. Flagged queries then run on the
-        // heap, and the list of mirrored tables can be edited.
+        // The library is loaded by a session only. It may have been removed from the setting, or a standby may lack the
+        // setting. Flagged queries then run on the heap, and the list of mirrored tables can be edited.
         return if pg::session::is_creating_extension() {
             api::require_library()
         };
@@ -39,11 +39,12 @@ pub extern "C-unwind" fn _PG_init() {
     scan::init();
 }
 
-/// Makes errors come without a backtrace. pgrx adds one to an error's detail if the environment asks Rust for
-/// backtraces, but users would read it.
+/// Makes errors come without a backtrace. If the environment enables Rust's backtraces, pgrx would add one to the
+/// detail of an error, which users read.
 ///
-/// The standard library decides once, at the first backtrace. That happens here, under a setting that is removed
-/// afterwards. This library contains its own copy of the standard library, so no other library is affected.
+/// The standard library decides at the first backtrace whether to make any. So the first one is made here, under a
+/// setting that is removed afterwards. This library contains its own copy of the standard library, so no other library
+/// is affected.
 fn forbid_backtraces() {
     const VARIABLE: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(VARIABLE);

@@ -1,7 +1,7 @@
 //! `anker.calibrate` measures the costs of the engine's work on this machine, in units of the planner's costs.
 //!
-//! Both sides run a few queries of each kind, on mirrored tables of several sizes. The heap's times give the duration
-//! of a unit; the engine's times then give the costs of its work.
+//! The heap and the engine each run a few queries of each kind, on mirrored tables of several sizes. The heap's times
+//! tell how long one unit of cost takes. With that, the engine's times give the costs of its work.
 
 use std::ffi::CStr;
 
@@ -17,15 +17,15 @@ use crate::pg::session;
 use crate::pg::transaction;
 use crate::settings;
 
-/// The number of tables that are queried. The smallest and the largest are among them.
+/// The number of tables that are queried, the smallest and the largest among them.
 const TABLES: usize = 3;
-/// If the largest table has fewer rows, the measurements are mostly noise.
+/// The least number of rows of the largest table. With fewer rows, the measurements are mostly noise.
 const FEWEST_ROWS: i64 = 10_000;
-/// Fewer probes cannot separate four costs.
+/// The least number of probes. Fewer cannot tell the four costs apart.
 const FEWEST_PROBES: usize = 5;
-/// The number of runs of a query. The fastest one counts.
+/// The number of runs of a query, of which the fastest counts.
 const RUNS: usize = 3;
-/// The least time of a request to another process.
+/// The least time, in milliseconds, that a request to another process can take.
 const FASTEST_ANSWER_MS: f64 = 0.1;
 
 #[pg_extern]
@@ -45,7 +45,7 @@ fn calibrate(
         .hint("Of fewer rows nothing can be told from noise.")
         .raise()
     }
-    // All names in the queries mean PostgreSQL's own objects, even if others have the same name.
+    // Every name in the queries must mean PostgreSQL's own object, even if the user has one with the same name.
     let search_path = [(c"search_path", c"pg_catalog, pg_temp")];
     let probes: Vec<Probe> = session::with_settings(&search_path, || {
         let tables = Spi::connect(|client| tables(client, max_rows));
@@ -73,7 +73,7 @@ fn calibrate(
     let current = settings::engine_costs();
     let database = quoted(&database());
     let line = |name: &str, current: f64, measured: f64| {
-        // A cost is missing if no query caused such work, or if its share was too small to measure.
+        // A cost is missing if no query caused this kind of work, or if its share of the time was too small to measure.
         let measured = Some(measured).filter(|measured| *measured > 0.0).map(three_digits);
         let statement = measured.map(|value| format!("ALTER DATABASE {database} SET {name} = {value}"));
         (name.to_owned(), current, measured, statement)
@@ -96,7 +96,7 @@ struct Probe {
     heap_cost: f64,
 }
 
-/// Runs a query on both sides. `None` if one side cannot answer it now, for example for lack of memory.
+/// Runs a query on both sides. `None` if one side cannot answer it now, for example because it lacks memory.
 fn tried(query: &str, rows: i64) -> Option<Probe> {
     let probed = transaction::attempt(
         || Ok(probe(query, rows)),
@@ -104,7 +104,7 @@ fn tried(query: &str, rows: i64) -> Option<Probe> {
             CaughtError::PostgresError(raised) | CaughtError::ErrorReport(raised)
                 if !is_interrupt(raised.sql_error_code()) =>
             {
-                // The engine's refusal says why in its detail.
+                // The engine's error names the reason in its detail.
                 Err(raised.detail().unwrap_or(raised.message()).to_owned())
             }
             other => other.rethrow(),
@@ -113,7 +113,7 @@ fn tried(query: &str, rows: i64) -> Option<Probe> {
     probed.map_err(|reason| notice!("{query} is not measured: {reason}")).ok()
 }
 
-/// Whether an error is a cancel, a timeout or a shutdown.
+/// Whether an error is a cancelled query, a timeout or a shutdown, which must end the calibration.
 fn is_interrupt(code: PgSqlErrorCode) -> bool {
     use PgSqlErrorCode::*;
     matches!(code, ERRCODE_QUERY_CANCELED | ERRCODE_ADMIN_SHUTDOWN | ERRCODE_CRASH_SHUTDOWN)
@@ -134,7 +134,7 @@ struct Ran {
 }
 
 fn run(query: &str, route: &CStr) -> Ran {
-    // A side that cannot answer must raise an error, so that the other side's time is not taken for its own.
+    // With the fallback on, the heap would answer for the engine, and its time would be taken for the engine's.
     let settings = [(c"anker.route", route), (c"anker.fallback", c"off")];
     let explained = session::with_settings(&settings, || explained(query, "ANALYZE, TIMING off"));
     let execution_ms = number(&explained, "Execution Time");
@@ -142,11 +142,12 @@ fn run(query: &str, route: &CStr) -> Ran {
     Ran { cost: number(&explained["Plan"], "Total Cost"), execution_ms, total_ms }
 }
 
-/// The engine's work on a query, as the planner estimates it: the cost of the query if nothing else costs anything.
+/// The amounts of the engine's work for a query, as the planner estimates them. Each amount is the query's cost when
+/// one unit of this work costs 1 and all other work costs nothing.
 fn work(query: &str) -> Work {
     let cost = |which: usize| {
         let price = |i| if i == which { c"1" } else { c"0" };
-        // Pages are so expensive here that the heap is never considered.
+        // Pages are so expensive here that the planner never chooses the heap.
         let settings = [
             (c"anker.route", c"auto"),
             (c"anker.engine_startup_cost", c"0"),
@@ -165,7 +166,7 @@ fn work(query: &str) -> Work {
 }
 
 fn explained(query: &str, options: &str) -> Value {
-    // EXPLAIN is no query to PostgreSQL, which would refuse it where only reading is allowed.
+    // EXPLAIN is run like a statement that writes, because SPI does not take it for a query that only reads.
     let text = Spi::connect_mut(|client| {
         let rows = client.update(&format!("EXPLAIN ({options}, FORMAT json) {query}"), None, &[])?;
         rows.first().get_one::<pgrx::Json>()
@@ -181,7 +182,7 @@ fn number(explained: &Value, name: &str) -> f64 {
     explained[name].as_f64().unwrap_or_else(|| error!("EXPLAIN did not tell the {name}"))
 }
 
-/// Queries that read few or many columns, filter, group, join, and return rows.
+/// Queries that read few or many columns, and queries that filter, group, join, or return rows.
 fn queries(Table { name, columns, key, .. }: &Table) -> Vec<String> {
     let each = |form: &str, between: &str| {
         columns.iter().map(|column| form.replace('?', column)).collect::<Vec<_>>().join(between)
@@ -206,14 +207,14 @@ fn queries(Table { name, columns, key, .. }: &Table) -> Vec<String> {
 struct Table {
     name: String,
     rows: i64,
-    /// Columns with short values that have an order.
+    /// Columns of types with short, ordered values.
     columns: Vec<String>,
-    /// A column with few rows for each value.
+    /// A column in which each value has few rows.
     key: Option<String>,
 }
 
-/// Mirrored tables of different sizes (small, middle and large) that the user may read and the engine serves. A table
-/// with row security might show the user only a few rows.
+/// Mirrored tables of different sizes (small, middle and large) that the user may read and the engine serves. Tables
+/// with row security are left out, because the user might see only a few of their rows.
 fn tables(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<Table>> {
     let found = client.select(
         "SELECT format('%s', t.relation), t.rows,
@@ -278,9 +279,9 @@ fn middle(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// Rounds to three digits: the measurements are not more precise.
+/// Rounds to three digits, because the measurements are not more precise.
 fn three_digits(value: f64) -> f64 {
     let unit = 10f64.powf(value.log10().floor() - 2.0);
-    // The detour over text avoids further digits.
+    // The detour over text avoids digits that floating-point division would add.
     format!("{:.3e}", (value / unit).round() * unit).parse().unwrap_or(value)
 }

@@ -1,8 +1,8 @@
 //! `anker.columns` and `anker.chunks` show the columns of a mirrored table, as the engine stores them.
 //!
-//! The contents of rows are shown only to users who may read them: they need the privilege, and no row security may
-//! apply to them. The coding of a column also reveals something about its contents. It is shown to these users, and to
-//! those who may see all statistics.
+//! The contents of rows are shown only to users who may read all rows: they need the privilege, and no row security may
+//! apply to them. How a column is coded also reveals something about its contents. It is shown to these users, and to
+//! those who may read all statistics.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -22,20 +22,22 @@ use crate::pg::relation::OpenRelation;
 use crate::pg::{catalog, rights, session, types};
 use crate::shared::{self, TableState};
 
-/// How long to wait for the engine's answer about a table's columns. The view asks for one table after the other.
+/// The time to wait for the engine's answer about a table's columns. It is short, because the view asks for one table
+/// after the other.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait for the engine's answer about all chunks of a table.
+/// The time to wait for the engine's answer about all chunks of a table.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The reason why nothing is shown.
 const NOT_PERMITTED: &str = "the current user may not read any whole column of it";
 
 thread_local! {
-    /// The start time of the statement in which the engine did not answer. In that statement, it is not asked again.
+    /// The start time of the statement in which the engine did not answer. The rest of that statement does not ask it
+    /// again.
     static GIVEN_UP: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
-/// The parts of a table that this session may see.
+/// The table as this session may see it.
 struct Seen {
     fingerprint: u64,
     columns: Vec<SeenColumn>,
@@ -50,7 +52,7 @@ struct SeenColumn {
 }
 
 impl Seen {
-    /// Whether there is anything to show. If not, the engine is not asked, since its answer costs time.
+    /// Whether there is anything to show. If not, the engine is not asked, because its answer would cost time.
     fn shows_any(&self) -> bool {
         self.columns.iter().any(|column| column.shows_form)
     }
@@ -89,7 +91,7 @@ fn table_columns(
     ),
 > {
     let rows: Vec<ColumnRow> = match look(relation) {
-        // If the table cannot be examined, there are no columns to give a reason for.
+        // A table that cannot be examined shows no columns, because even their names are unknown.
         Err(_) => Vec::new(),
         Ok(seen) if !seen.shows_any() => seen.columns.iter().map(|column| unknown(column, NOT_PERMITTED)).collect(),
         Ok(seen) => match ask(relation, &seen, false, PATIENCE) {
@@ -185,13 +187,13 @@ fn refuse(relation: pg_sys::Oid, reason: &str) -> ! {
         .raise()
 }
 
-/// The least and the greatest value, if the session may see them.
+/// The least and the greatest value of a column, if the session may see them.
 fn bounds(column: &SeenColumn, ty: Type, bounds: Option<(i128, i128)>) -> (Option<String>, Option<String>) {
     let Some((low, high)) = bounds.filter(|_| column.is_readable) else { return (None, None) };
     (types::number_text(ty, low), types::number_text(ty, high))
 }
 
-/// Examines a table without waiting for a process that alters it, and without a lock that remains.
+/// Examines a table. Does not wait for a process that alters it, and keeps no lock on it.
 fn look(relation: pg_sys::Oid) -> Result<Seen, String> {
     let seen = OpenRelation::glance(relation, |relation| {
         let readable = rights::readable_columns(relation.oid());

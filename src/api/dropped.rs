@@ -1,6 +1,6 @@
-//! When a mirrored table is dropped, its row is removed from `anker.mirrored` in the same transaction.
+//! Removes the row of a dropped table from `anker.mirrored`, in the transaction that drops the table.
 //!
-//! PostgreSQL reports each dropped object, by whatever command (CASCADE, DROP OWNED, DROP SCHEMA).
+//! PostgreSQL calls the hook for each dropped object, whatever the command was (CASCADE, DROP OWNED, DROP SCHEMA).
 
 use std::ffi::c_void;
 
@@ -15,8 +15,8 @@ pub fn install() {
     hooks::install!(object_access_hook, PREVIOUS, hook);
 }
 
-/// Called for each object that is created, altered, dropped or used. An error of an earlier hook jumps over this frame,
-/// which owns nothing.
+/// Called for each object that is created, altered, dropped or used. An error of the previous hook may jump over this
+/// frame, because the frame owns nothing.
 unsafe extern "C-unwind" fn hook(
     access: pg_sys::ObjectAccessType::Type,
     class: pg_sys::Oid,
@@ -24,7 +24,7 @@ unsafe extern "C-unwind" fn hook(
     part: i32,
     argument: *mut c_void,
 ) {
-    // SAFETY: called by the server; everything is passed on as it came.
+    // SAFETY: the server calls this, and the previous hook gets the server's arguments unchanged.
     unsafe {
         if let Some(previous) = PREVIOUS {
             previous(access, class, object, part, argument);

@@ -1,8 +1,8 @@
 //! `anker.mirror`, `anker.unmirror`, `anker.wait_for_mirror`: the choice of mirrored tables.
 //!
-//! The table `anker.mirrored` decides which tables are mirrored; capture workers follow it through the stream like any
-//! other table. These functions write it. Besides, they report early and clearly if something cannot work, and wake the
-//! processes that must know.
+//! The rows of the table `anker.mirrored` say which tables are mirrored. Capture workers see its changes in the change
+//! stream, as those of any other table. These functions write the rows. They also report early and clearly if something
+//! cannot work, and wake the processes that must act.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ const POLL_MS: i64 = 10;
 #[pg_extern]
 fn mirror(relation: pg_sys::Oid) {
     check_server();
-    // The lock lasts until the transaction ends, so that the table is still at commit as it was checked here.
+    // The lock lasts until the transaction ends, so that the table cannot change between this check and the commit.
     let whole = OpenRelation::lock(relation);
     check_owner(relation);
     let parts = partitions::settled_parts(relation);
@@ -50,7 +50,7 @@ fn mirror(relation: pg_sys::Oid) {
 fn unmirror(relation: pg_sys::Oid) {
     check_owner(relation);
     let parts = partitions::parts(relation, Lock::None);
-    // The relation may be a parent that has lost all its children.
+    // The relation may still be listed as a parent although it has lost all its children.
     let mut was_listed = partitions::forget(relation);
     for part in parts.unwrap_or_else(|| vec![relation]) {
         was_listed |= partitions::unlist_part(part);
@@ -60,14 +60,14 @@ fn unmirror(relation: pg_sys::Oid) {
     }
 }
 
-/// The trigger of `anker.mirrored`. Every writer of the table, pg_restore included, wakes the processes that must know.
+/// The trigger on `anker.mirrored`. So every writer of the table, even pg_restore, wakes the processes that must act.
 ///
-/// A running worker finds the change in the stream. If there is none, the launcher has to start one.
+/// A running worker finds the change in its stream. If there is no worker, the launcher has to start one.
 #[pg_trigger]
 fn mirrored_changed<'a>(
     _trigger: &'a PgTrigger<'a>,
 ) -> Result<Option<PgHeapTuple<'a, AllocatedByPostgres>>, std::convert::Infallible> {
-    // Without the library there is no process to wake. The list is read once a server is started with the library.
+    // Without the library, there is no process to wake. The list is read once the server is started with the library.
     if !shared::is_there() {
         return Ok(None);
     }
@@ -79,11 +79,11 @@ fn mirrored_changed<'a>(
     Ok(None)
 }
 
-/// True once the table's mirror serves queries; false if the time runs out first.
+/// Waits until the table's mirror serves queries. Returns false if the time runs out first.
 #[pg_extern]
 fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
     require_library();
-    // Another process may hold locks on them for longer than the given time.
+    // The parts are not locked, because another process may hold locks on them for longer than the timeout.
     let parts = partitions::parts(relation, Lock::None).unwrap_or_else(|| vec![relation]);
     parts.iter().for_each(|part| check_listed(*part));
     let start = Instant::now();
@@ -99,7 +99,7 @@ fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
     }
 }
 
-/// Whether the mirror belongs to the table as it is now. The mirror may not have followed DDL or TRUNCATE yet.
+/// Whether the mirror is live and has the table's present definition. It may not have followed DDL or TRUNCATE yet.
 fn serves(relation: pg_sys::Oid) -> bool {
     let table = shared::table(session::database(), relation);
     let Some(table) = table.filter(|table| table.state == TableState::Live) else {
@@ -108,7 +108,7 @@ fn serves(relation: pg_sys::Oid) -> bool {
     OpenRelation::glance(relation, |open| layout::fingerprint(open) == table.fingerprint).unwrap_or(false)
 }
 
-/// Raises an error if waiting is useless: the table must be listed, by a transaction that has ended.
+/// Raises an error if waiting is useless. The table must be listed, by a transaction that has ended.
 fn check_listed(relation: pg_sys::Oid) {
     let statement = "SELECT m.xmin FROM anker.mirrored m WHERE m.relation OPERATOR(pg_catalog.=) $1";
     let listed_by = Spi::connect(|client| match client.select(statement, Some(1), &[relation.into()])?.next() {
@@ -125,7 +125,7 @@ fn check_listed(relation: pg_sys::Oid) {
     report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, Some(hint.into()))
 }
 
-/// Checks the settings that the whole server needs for mirroring.
+/// Checks that the server as a whole can mirror tables.
 fn check_server() {
     require_library();
     if session::in_recovery() {
@@ -144,7 +144,8 @@ fn check_server() {
     }
 }
 
-/// Raises an error if the table, or a part of it, cannot be mirrored. Reports the columns that the mirror leaves out.
+/// Raises an error if the table, or one of its parts, cannot be mirrored. Reports the columns that the mirror leaves
+/// out.
 fn describe_or_refuse(whole: &OpenRelation, part: pg_sys::Oid) {
     let relation = OpenRelation::lock(part);
     let of = |what: String| match part == whole.oid() {
@@ -167,14 +168,14 @@ fn describe_or_refuse(whole: &OpenRelation, part: pg_sys::Oid) {
     }
 }
 
-/// Mirroring costs memory and CPU, so it requires the permission to alter the table.
+/// Requires the right to alter the table, because mirroring it costs memory and CPU.
 fn check_owner(relid: pg_sys::Oid) {
     if !session::is_superuser() && !compat::owns_relation(relid) {
         catalog::refuse_to_who_is_not_owner(relid);
     }
 }
 
-/// Runs `work` as the owner of `anker.mirrored`, the only user who may write it.
+/// Runs `work` as the owner of `anker.mirrored`, because only the owner may write that table.
 pub fn as_owner_of_list<T>(work: impl FnOnce() -> T) -> T {
     let Some(list) = list() else {
         report(
@@ -191,7 +192,7 @@ pub fn list() -> Option<pg_sys::Oid> {
     load::list_oid()
 }
 
-/// Runs a statement on one relation, and returns the number of rows that it changed.
+/// Runs a statement with one relation as its parameter. Returns the number of rows that it changed.
 pub fn run(statement: &str, relation: pg_sys::Oid) -> usize {
     let touched = Spi::connect_mut(|client| Ok(client.update(statement, None, &[relation.into()])?.len()));
     touched.unwrap_or_else(|e: pgrx::spi::Error| error!("could not use the list of mirrored tables: {e}"))

@@ -1,9 +1,9 @@
-//! Tables that consist of others. A partitioned table, or a table that others inherit from, is mirrored as all its
-//! parts.
+//! Tables that consist of other tables. A partitioned table, or a table from which others inherit, is mirrored by
+//! mirroring all its parts.
 //!
-//! `anker.mirrored` lists the parts, which are followed like any other table. `anker.mirrored_parents` lists the whole
-//! tables, so that later parts are mirrored, too. A table that becomes a part by CREATE TABLE or ATTACH PARTITION is
-//! listed in the same transaction. A part that is detached stays in the list.
+//! `anker.mirrored` lists the parts, and each is followed like any other table. `anker.mirrored_parents` lists the
+//! whole tables, so that parts added later are mirrored, too. A table that becomes a part by CREATE TABLE or ATTACH
+//! PARTITION is listed in the same transaction. A part that is detached stays in the list.
 
 use pgrx::prelude::*;
 
@@ -23,22 +23,22 @@ pub fn install() {
     utility::watch(&OF_PARTS);
 }
 
-/// The tables that hold a relation's rows; `None` if the relation is the only one.
+/// The tables that hold a relation's rows; `None` if the relation itself is the only one.
 pub fn parts(whole: pg_sys::Oid, lock: Lock) -> Option<Vec<pg_sys::Oid>> {
     let is_partitioned = |class: &pg_sys::FormData_pg_class| class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
     let has_parts = catalog::class(whole, is_partitioned) == Some(true) || has_children(whole);
     has_parts.then(|| relation::family(whole, lock))
 }
 
-/// The same tables, locked. No table becomes a part until the transaction ends, and a transaction that adds one later
-/// sees this transaction's entries in the list.
+/// The parts of a relation, like [`parts`], but locked. Until the transaction ends, no table can become a part. A
+/// transaction that adds a part later sees the list entries of this transaction.
 pub fn settled_parts(whole: pg_sys::Oid) -> Option<Vec<pg_sys::Oid>> {
     parts(whole, Lock::None)?;
     relation::lock_children(whole);
     parts(whole, Lock::Read)
 }
 
-/// Lists a relation whose later parts are to be mirrored, too. Returns whether the entry is new.
+/// Lists a relation so that parts added later are mirrored, too. Returns whether the entry is new.
 pub fn remember(whole: pg_sys::Oid) -> bool {
     let insert = "INSERT INTO anker.mirrored_parents (relation) VALUES ($1) ON CONFLICT DO NOTHING";
     as_owner_of_list(|| run(insert, whole)) > 0
@@ -84,15 +84,15 @@ unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
     if !session::in_transaction() {
         return;
     }
-    // The extension's tables may belong to an older version.
+    // The extension's tables may belong to an older version, which has no list of parents.
     let Some(parents) = load::parents_oid() else { return };
     transaction::see_own_changes();
     let relids = names.into_iter().filter_map(relation::named);
     relids.filter(|relid| is_wanted(*relid, parents)).for_each(mirror_part);
 }
 
-/// Whether a table is part of one whose parts are to be mirrored. If surely none is mirrored, this does not wait for a
-/// process that has the list locked.
+/// Whether a table is part of a table whose parts are to be mirrored. While another process has the list locked, this
+/// waits only if parts of these tables are mirrored.
 fn is_wanted(part: pg_sys::Oid, parents: pg_sys::Oid) -> bool {
     let above = relation::ancestors(part);
     if above.is_empty() {
@@ -107,13 +107,13 @@ fn is_wanted(part: pg_sys::Oid, parents: pg_sys::Oid) -> bool {
     })
 }
 
-/// Whether parts of one of these tables are mirrored, as far as shared memory knows.
+/// Whether parts of one of these tables are mirrored, according to shared memory.
 fn has_mirrored_parts(wholes: &[pg_sys::Oid]) -> bool {
     let is_mirrored = |part: pg_sys::Oid| shared::table(session::database(), part).is_some();
     wholes.iter().any(|&whole| relation::family(whole, Lock::None).into_iter().any(is_mirrored))
 }
 
-/// Lists a table, with its own parts if it has some, as part of a mirrored one.
+/// Lists a table that has become part of a mirrored one, together with its own parts.
 fn mirror_part(new: pg_sys::Oid) {
     for relid in relation::family(new, Lock::Read) {
         let described = layout::describe_new(&OpenRelation::locked(relid));
@@ -124,9 +124,9 @@ fn mirror_part(new: pg_sys::Oid) {
     }
 }
 
-/// Adds a table to the list, and returns whether it was not there before.
+/// Adds a table to the list. Returns whether it was not there before.
 pub fn list_part(relid: pg_sys::Oid) -> bool {
-    // INSERT would raise an error for an existing row that the transaction's snapshot does not see.
+    // INSERT would raise an error if a row exists that this transaction's snapshot does not see.
     if list().is_some_and(|list| load::has_any_of(list, &[relid]) == Some(true)) {
         return false;
     }
@@ -134,7 +134,7 @@ pub fn list_part(relid: pg_sys::Oid) -> bool {
     as_owner_of_list(|| run(insert, relid)) > 0
 }
 
-/// Removes a table from the list, and returns whether it was there.
+/// Removes a table from the list. Returns whether it was there.
 pub fn unlist_part(relid: pg_sys::Oid) -> bool {
     let delete = "DELETE FROM anker.mirrored WHERE relation OPERATOR(pg_catalog.=) $1";
     as_owner_of_list(|| run(delete, relid)) > 0

@@ -4,14 +4,14 @@ use pgrx::prelude::*;
 
 use crate::pg::error::Error;
 
-/// The flag of a query. The planner removes the call. If it is still there, the query was planned without pg_anker, and
-/// the function returns true.
+/// The flag of a query. The planner removes its calls. A call that is still there runs in a query that was planned
+/// without pg_anker, and returns true.
 #[pg_extern]
 fn olap() -> bool {
     true
 }
 
-/// Stands for the engine's result while a query is planned. It is replaced before the plan runs.
+/// Stands for the engine's result while a query is planned. The planner replaces it before the plan runs.
 #[pg_extern]
 fn engine_result() {
     Error::new(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, "anker.engine_result() cannot be called").raise();

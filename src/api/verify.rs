@@ -1,8 +1,8 @@
 //! `anker.verify` compares the rows of a mirror with those of the heap.
 //!
-//! Both sides are read under the snapshot of the calling statement. Memory stays constant, however large the table is:
-//! rows are hashed into buckets of (number, sum of hashes). The order of rows does not matter there, and equal sides
-//! cancel out. Only rows in buckets that differ are read again and listed.
+//! Both sides are read under the snapshot of the calling statement. Memory stays constant, however large the table is,
+//! because rows are hashed into buckets of (number of rows, sum of hashes). A sum does not depend on the order of rows,
+//! and equal rows of the two sides cancel out. Only the rows of buckets that differ are read again and listed.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -21,7 +21,7 @@ use crate::shared::{self, TableState};
 use crate::verifying;
 
 const BUCKETS: usize = 1 << 16;
-/// The number of differing buckets whose rows are listed.
+/// The greatest number of differing buckets whose rows are listed.
 const LISTED: usize = 256;
 const FETCH: i64 = 1000;
 
@@ -37,7 +37,7 @@ enum Side {
     Mirror,
 }
 
-/// Compares a table with its mirror. If the table has parts, all of them are compared.
+/// Compares a table with its mirror. A table that consists of parts is compared part by part.
 #[pg_extern]
 fn verify(relation: pg_sys::Oid) -> TableIterator<'static, (name!(side, String), name!(row_data, String))> {
     require_library();
@@ -118,8 +118,8 @@ fn hash(row: &[u8]) -> u128 {
     half(1) << 64 | half(2)
 }
 
-/// A query for the mirrored columns of the rows, as text. The table stays locked until the end of the transaction, so
-/// that its columns cannot change.
+/// A query that returns the mirrored columns of each row as text. The table stays locked until the end of the
+/// transaction, so that its columns cannot change.
 fn rows_query(relid: pg_sys::Oid) -> CString {
     let relation = OpenRelation::lock(relid);
     let described = layout::describe(&relation).unwrap_or_else(|e| error!("{}", e.message));
@@ -134,18 +134,18 @@ fn rows_query(relid: pg_sys::Oid) -> CString {
     CString::new(query).unwrap_or_else(|_| error!("a name contains a zero byte"))
 }
 
-/// Reads one side, under the snapshot of the calling statement.
+/// Reads the rows of one side, under the snapshot of the calling statement.
 fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
     let route = match side {
         Side::Heap => c"off",
         Side::Mirror => c"hint",
     };
-    // A query that the mirror cannot answer must not count as equal.
+    // Without the fallback, a query that the mirror cannot answer is an error. The heap's rows would seem to be equal.
     let settings = [(c"anker.route", route), (c"anker.fallback", c"off"), (c"extra_float_digits", c"3")];
     Spi::connect(|_| {
         let ask = || {
-            // SAFETY: within SPI. `read_only` makes the cursor use the active snapshot instead of one of its own;
-            // rows are read before their table is freed.
+            // SAFETY: called within SPI. `read_only` makes the cursor use the active snapshot instead of one of its
+            // own. Each batch of rows is read before its tuple table is freed.
             unsafe {
                 let options = pg_sys::CURSOR_OPT_NO_SCROLL as i32;
                 let plan = pg_sys::SPI_prepare_cursor(query.as_ptr(), 0, ptr::null_mut(), options);

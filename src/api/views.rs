@@ -16,7 +16,8 @@ use crate::pg::{catalog, session, wal};
 use crate::reason::Why;
 use crate::shared::{self, DatabaseState, Table, TableState};
 
-/// How long to wait for the engine's report. A running engine answers at once; one that hangs must not block the view.
+/// The time to wait for the engine's report. A running engine answers at once, and one that hangs must not block the
+/// view.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const NO_ROOM: &str = "waits for room: raise anker.max_tables";
@@ -64,7 +65,7 @@ fn tables_info() -> TableIterator<
     let rows: Vec<TableRow> = relations
         .into_iter()
         .filter_map(|relid| {
-            // The row of a dropped table has no meaning.
+            // A table that was dropped gets no row.
             let excluded = layout::excluded_columns(relid.into())?;
             Some(table_row(relid, shared.get(&relid), engine.get(&relid).copied(), &unfollowed, excluded))
         })
@@ -99,7 +100,7 @@ fn table_row(
     )
 }
 
-/// The reason why a database's tables wait: it has no worker that decodes.
+/// The reason why no table of a database is followed; `None` if a worker is running.
 fn why_nothing_is_followed(database: pg_sys::Oid) -> Option<String> {
     if !shared::is_there() {
         return Some(shared::NOT_LOADED.into());
@@ -114,7 +115,7 @@ fn why_nothing_is_followed(database: pg_sys::Oid) -> Option<String> {
     }
 }
 
-/// The tables that are to be mirrored, even if no worker knows them yet.
+/// The tables that are listed to be mirrored, even if no worker knows them yet.
 fn registered() -> Vec<u32> {
     let relations = Spi::connect(|client| {
         let found = client.select("SELECT relation::oid FROM anker.mirrored", None, &[])?;
@@ -208,7 +209,7 @@ fn percentiles(delays: &[u64]) -> Option<JsonB> {
     Some(JsonB(json!({ "count": count, "p50": p50, "p90": p90, "p99": p99, "max": max })))
 }
 
-/// The delays from which the percentiles are computed: those of the latest transactions and of the latest requests.
+/// The measured delays of the latest transactions and of the latest requests, from which percentiles are computed.
 #[pg_extern]
 #[allow(clippy::type_complexity)]
 fn latest_delays() -> TableIterator<
@@ -230,7 +231,7 @@ fn latest_delays() -> TableIterator<
     ))
 }
 
-/// The number of queries that stayed on the heap, for each reason's name.
+/// The number of queries that ran on the heap for each reason, by the reason's name.
 fn fallback_reasons(database: &shared::Database) -> JsonB {
     let counts = Why::ALL.iter().map(|why| (why.name(), database.reasons[why.index()])).filter(|(_, count)| *count > 0);
     JsonB(counts.map(|(name, count)| (name.to_string(), serde_json::Value::from(count))).collect())
