@@ -67,7 +67,7 @@ struct Piece {
     _memory: Option<Reservation>,
 }
 
-/// The tables of a query as its snapshot sees them: views, or a child that has them.
+/// The tables of a query as its snapshot sees them: either views, or a forked child that has the tables.
 pub struct QueryTables {
     pub views: Vec<Arc<dyn TableView>>,
     child: Option<Arc<Forked>>,
@@ -78,7 +78,7 @@ pub struct QueryTables {
 }
 
 impl QueryTables {
-    /// Takes back the changes that the snapshot does not see, unless that was done before.
+    /// Restores the values that the snapshot sees, unless that was done before a fork.
     fn of(ServeReply { taken, waited, snapshot }: ServeReply) -> Result<QueryTables, Refusal> {
         let start = Instant::now();
         Ok(match taken {

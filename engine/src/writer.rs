@@ -51,7 +51,7 @@ pub struct ServeRequest {
     pub lease: Arc<Lease>,
     /// Given if the request wants a forked child instead of views.
     pub fork: Option<Fork>,
-    /// Closed if the asking thread is gone.
+    /// The channel for the answer. It is closed if the asking thread is gone.
     pub reply: oneshot::Sender<Result<ServeReply, Refusal>>,
 }
 
@@ -61,14 +61,14 @@ pub struct Fork {
     pub reply_bytes: usize,
 }
 
-/// The answer to a request.
+/// The writer's answer to a [`ServeRequest`].
 pub struct ServeReply {
     pub taken: Taken,
     pub waited: Duration,
     pub snapshot: Duration,
 }
 
-/// The tables of a query.
+/// The tables of a query, taken from the store.
 pub enum Taken {
     Snapshots(Vec<TableSnapshot>),
     /// A child process that has the tables as S sees them.
@@ -268,8 +268,9 @@ impl Writer {
     }
 }
 
-/// Binds a query to its tables. Views that are dropped before this returns do not hold up the writer. A child
-/// must find the tables as S sees them, so changes that S does not see are taken back before the fork.
+/// Binds a query to snapshots of its tables. A forked child must find the tables as S sees them, so changes that S does
+/// not see are taken back before the fork. Its views are dropped right after the fork, so that the writer can write in
+/// place again.
 fn bind(
     store: &mut Store,
     snapshot: &Snapshot,
