@@ -1,11 +1,11 @@
 //! Shared rows: computed once and read by several parts of a query. They are kept until the query ends, in memory or,
-//! if there is no room, on disk.
+//! if memory runs out, on disk.
 //!
 //! ```text
-//!   reader  reader        each gives the rows in columns of its own
+//!   reader  reader        each returns the columns that it needs
 //!       \   /
-//!     SharedRows          the first reader that asks has every partition computed, by tasks of their own:
-//!         |               whom the readers' consumer turns to first does not matter
+//!     SharedRows          the first reader that asks starts a task for each partition, so that one reader can read
+//!         |               all rows before another one begins
 //!      any plan
 //! ```
 
@@ -81,7 +81,7 @@ impl SharedRows {
     }
 }
 
-/// Computes a partition in a task, which is dropped with its last reader.
+/// Computes a partition in a task. The task is dropped with the last reader of the partition.
 fn kept(plan: Arc<dyn ExecutionPlan>, partition: usize, context: Arc<TaskContext>) -> Kept {
     let task = SpawnedTask::spawn(async move {
         let mut keeper = Keeper::new(Means::new("SharedRows", &context), plan.schema());
@@ -98,12 +98,12 @@ fn kept(plan: Arc<dyn ExecutionPlan>, partition: usize, context: Arc<TaskContext
     ended.boxed().shared()
 }
 
-/// Takes the rows of a partition.
+/// Collects the rows of a partition.
 struct Keeper {
     means: Means,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// The file to which all rows go once memory has ended.
+    /// The file to which all rows go once memory has run out.
     sink: Option<Sink>,
 }
 
@@ -146,7 +146,7 @@ pub struct Reader {
     rows: Arc<SharedRows>,
     /// The columns that are read.
     read: Vec<usize>,
-    /// In EXPLAIN, the first reader has the shared plan below it.
+    /// Whether EXPLAIN shows the shared plan below this reader.
     is_first: bool,
     properties: Arc<PlanProperties>,
 }

@@ -104,7 +104,7 @@ impl DisplayAs for Unfolded {
 /// The state of the stream.
 struct State {
     input: SendableRecordBatchStream,
-    /// The rest of an input batch.
+    /// The input batch that is being returned, as far as it is left.
     expansion: Option<Expansion>,
     lists: Lists,
 }
@@ -130,11 +130,11 @@ struct Expansion {
     batch: RecordBatch,
     arguments: Vec<ArrayRef>,
     row: usize,
-    /// The rest of that row's list; `None` if the list was not computed yet.
+    /// The remaining elements of the list of `row`; `None` if the list was not computed yet.
     items: Option<Items>,
 }
 
-/// The elements of one row.
+/// The remaining elements of one row's list.
 struct Items {
     left: Left,
     /// The number of elements that were returned before.

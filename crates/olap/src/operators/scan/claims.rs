@@ -30,7 +30,7 @@ impl Claims {
         Claims { parts: (0..partitions).map(part).collect(), returned: Mutex::default() }
     }
 
-    /// Begins a partition. It works once, since a second reader would find no chunk.
+    /// Begins a partition. A second call is an error, because a second reader would find no chunks.
     pub fn begin(&self, partition: usize) -> Result<()> {
         match self.parts[partition].begun.swap(true, Ordering::Relaxed) {
             true => Err(DataFusionError::Internal("a scan is read twice".into())),
@@ -45,7 +45,7 @@ impl Claims {
         taken.or_else(|| self.returned.lock().unwrap_or_else(PoisonError::into_inner).pop())
     }
 
-    /// Lets another reader continue with the partition, including the chunk that was taken, if there is one.
+    /// Lets another reader continue with the partition. If `chunk` was taken but not read, that reader gets it, too.
     pub fn hand_over(&self, partition: usize, chunk: Option<usize>) {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner).extend(chunk);
         self.parts[partition].begun.store(false, Ordering::Relaxed);

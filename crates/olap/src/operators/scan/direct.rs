@@ -12,7 +12,8 @@ use super::filter::{Passed, Wanted, places_of};
 use super::{ChunkOf, Source, ViewScan};
 use crate::spill::Meter;
 
-/// If fewer than one row in this many is wanted, rows are picked. Otherwise all are read, and the others ignored.
+/// If fewer than one row in this many is wanted, only wanted rows are read. Otherwise all rows are read, and unwanted
+/// ones ignored.
 const DENSE: usize = 2;
 
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub struct Direct {
 /// The wanted rows of a chunk, at least one.
 pub enum Selected {
     All(usize),
-    /// Most of the rows.
+    /// Many of the rows. All rows are read, and those outside of the mask are ignored.
     Masked(BooleanBuffer),
     Listed(Vec<u32>),
 }
@@ -44,12 +45,13 @@ impl Direct {
         self.source.columns[at]
     }
 
-    /// Begins a partition; once for each.
+    /// Begins a partition, which is possible once.
     pub fn begin(&self, partition: usize) -> Result<()> {
         self.source.claims.begin(partition)
     }
 
-    /// Lets the scan itself read the rest of a partition, including the chunk that was taken, if there is one.
+    /// Lets the scan itself read the remaining chunks of a partition. If `chunk` was taken but not read, the scan reads
+    /// it, too.
     pub fn hand_over(&self, partition: usize, chunk: Option<usize>) {
         self.source.claims.hand_over(partition, chunk);
     }
@@ -76,7 +78,7 @@ impl Direct {
         }
     }
 
-    /// All columns of the scan; of all rows if `rows` is `None`.
+    /// Reads all columns of the scan, for the given rows; for all rows if `rows` is `None`.
     pub fn batch(&self, index: usize, count: usize, rows: Option<&[u32]>) -> Result<RecordBatch> {
         let chunk = ChunkOf { source: &self.source, index, count };
         chunk.batch(&Wanted { rows: rows.map(<[u32]>::to_vec), read: Vec::new() })

@@ -1,11 +1,11 @@
-//! The rows of a chunk that a scan returns.
+//! The rows of a chunk that a scan returns. They pass these tests, in this order:
 //!
 //! ```text
-//!   bounds of the chunk              none of its rows can pass: it is not read
-//!   keys of joins                    rows that would find no partner, if hardly any finds one
-//!   codes                            a condition on one column, tried on ranges of codes or once a value
-//!   values of the rows that are left the other conditions, one after the other
-//!   keys of joins                    rows that would find no partner
+//!   bounds of the chunk     if they show that no row can pass, the chunk is not read
+//!   keys of joins           here only if few rows have a partner: the other rows are dropped
+//!   codes                   conditions on one column, tested on ranges of codes or once for each distinct value
+//!   values                  the other conditions, one after the other, tested on the remaining rows
+//!   keys of joins           otherwise here: rows without a partner are dropped
 //! ```
 
 use std::ops::RangeInclusive;
@@ -29,7 +29,8 @@ use crate::operators::scan::runtime_filter::KeyTest;
 
 /// If fewer than one row in this many is left, values are compared instead of codes.
 const SPARSE: usize = 4;
-/// If fewer rows are left, a condition is evaluated for each row, and not for each distinct value of the chunk.
+/// If fewer than one row in this many is left, a condition is evaluated for each row, and not for each distinct value
+/// of the chunk.
 const FEW: usize = 16;
 
 #[derive(Debug, Default)]
@@ -48,11 +49,11 @@ pub struct Condition {
     /// The view's columns that the condition reads; `schema` has a field for each.
     pub columns: Vec<usize>,
     pub schema: SchemaRef,
-    /// Given if the condition is equivalent to this: its only column is not null, and lies in one of these ranges.
+    /// Present if the condition means exactly this: its only column is not null, and lies in one of these ranges.
     pub ranges: Option<Vec<RangeInclusive<i128>>>,
 }
 
-/// Rows of a chunk.
+/// The wanted rows of a chunk, with the columns that were read already.
 pub struct Wanted {
     /// The rows; `None` stands for all.
     pub rows: Option<Vec<u32>>,
@@ -65,7 +66,7 @@ pub struct Filtered {
     pub wanted: Wanted,
     /// The time that was spent on reading.
     pub nanoseconds: u64,
-    /// The number of rows that would find no partner.
+    /// The number of rows that were dropped because they would find no partner.
     pub without_partner: usize,
 }
 
@@ -102,7 +103,7 @@ impl Filter {
 
 /// The rows of a chunk that pass.
 pub enum Passed {
-    /// The rows as codes tell; `None` stands for all.
+    /// The rows as a mask, from codes alone; `None` stands for all.
     Mask(Option<BooleanBuffer>),
     Rows(Filtered),
 }
@@ -133,7 +134,7 @@ fn by_codes<'a>(
     live: Option<BooleanBuffer>,
 ) -> Result<(Option<BooleanBuffer>, Vec<&'a Condition>)> {
     let (mut left, mut rest) = (live, Vec::new());
-    // Ranges are the cheapest conditions.
+    // Ranges come first, because they are the cheapest conditions.
     let (ranges, others): (Vec<_>, Vec<_>) = conditions.into_iter().partition(|condition| condition.ranges.is_some());
     for condition in ranges.into_iter().chain(others) {
         let is_sparse = |left: &BooleanBuffer| left.count_set_bits() * FEW < chunk.count;
@@ -165,7 +166,8 @@ impl Condition {
         let Some(distinct) = view.distinct(chunk.index, *column).map_err(exhausted)? else { return Ok(None) };
         let count = distinct.values.len();
         let values = match distinct.values.data_type() {
-            // The slot for null holds no bytes, which not every function can read.
+            // Slots that no row has, such as the slot for null, may hold no valid bytes, which not every function can
+            // read.
             DataType::BinaryView => nullif(&distinct.values, &BooleanArray::new(!&distinct.used(live), None))?,
             _ => distinct.values.clone(),
         };
@@ -195,11 +197,11 @@ fn where_true(passed: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-/// The remaining rows, which become fewer.
+/// The rows of a chunk that are left while one test after the other drops some.
 struct Narrowing<'a> {
     chunk: &'a ChunkOf<'a>,
     wanted: Wanted,
-    /// The rows, of those last picked, that have passed since; `None` if all have.
+    /// A mask of `wanted.rows`: the rows that have passed all tests since these were picked. `None` if all have passed.
     mask: Option<BooleanBuffer>,
     nanoseconds: u64,
 }
@@ -227,7 +229,7 @@ impl Narrowing<'_> {
         self.narrow()
     }
 
-    /// Keeps the rows that may have a partner, and returns the number of the others.
+    /// Keeps the rows that may have a partner, and returns the number of rows that were dropped.
     fn ask(&mut self, tests: &[&KeyTest]) -> Result<usize> {
         let before = self.len();
         for keys in tests {
@@ -243,7 +245,7 @@ impl Narrowing<'_> {
         columns: &[usize],
         test: impl FnOnce(Vec<ArrayRef>, usize) -> Result<BooleanBuffer>,
     ) -> Result<()> {
-        // Rows are picked again if that saves the next test as much work.
+        // If fewer than half of the rows are left, they are picked, because that halves the work of the next test.
         if self.mask.as_ref().is_some_and(|mask| mask.count_set_bits() < mask.len() / 2) {
             self.narrow()?;
         }

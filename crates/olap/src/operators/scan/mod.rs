@@ -36,7 +36,7 @@ pub use self::filter::{Condition, Filter};
 use self::filter::{Filtered, Wanted};
 pub use self::pruning::{Pruning, Ranges, Reading};
 
-/// The number of chunks from which on a further partition pays.
+/// The least number of chunks for each partition. With fewer chunks, a further partition does not pay.
 const MIN_CHUNKS: usize = 4;
 /// The number of chunks without wanted rows that are read before other tasks get their turn.
 const CHUNKS_AT_ONCE: usize = 16;
@@ -58,7 +58,7 @@ struct Source {
     columns: Vec<usize>,
     schema: SchemaRef,
     claims: Claims,
-    /// The number of chunks that were read so far; the number of rows follows.
+    /// The number of chunks that were read so far. `rows` is the number of their rows.
     chunks: AtomicU64,
     rows: AtomicU64,
     nanoseconds: AtomicU64,
@@ -112,7 +112,7 @@ impl ViewScan {
         self.source.without_partner.load(Ordering::Relaxed)
     }
 
-    /// The scan below the conditions, as EXPLAIN shows it. `ran` adds the measured figures so far.
+    /// The scan below the conditions, as EXPLAIN shows it. With `ran`, it has the figures that were measured so far.
     pub fn below_filter(&self, ran: bool) -> Option<Operator> {
         let (step, expected_rows) = self.source.filter.as_ref()?.scan.clone()?;
         let actual = ran.then(|| Actual {
@@ -132,7 +132,7 @@ impl Source {
         if keys.all(|keys| keys.poll_known(context).is_ready()) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// A chunk with its existing rows, unless none of its rows can be wanted.
+    /// Begins a chunk: returns it with a mask of its existing rows, unless bounds show that no row passes.
     fn begin(&self, index: usize) -> Result<Option<(ChunkOf<'_>, Option<BooleanBuffer>)>> {
         if self.filter.as_ref().is_some_and(|filter| filter.excludes(self.view.as_ref(), index)) {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Source {
         Ok(Some((ChunkOf { source: self, index, count }, live)))
     }
 
-    /// The rows that pass the filter.
+    /// Counts the work of a filter, and returns the rows that pass it.
     fn filtered(&self, filtered: Filtered) -> Wanted {
         let Filtered { wanted, nanoseconds, without_partner } = filtered;
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
@@ -213,7 +213,7 @@ pub fn exhausted(error: OutOfMemory) -> DataFusionError {
     DataFusionError::ResourcesExhausted(error.to_string())
 }
 
-/// Reads the rows of some chunks. If the filter leaves few rows of each, they are combined into larger batches.
+/// Reads the chunks of a partition. If the filter leaves few rows of each, they are combined into larger batches.
 struct Reader {
     source: Arc<Source>,
     partition: usize,
@@ -232,8 +232,8 @@ impl Reader {
         Reader { partition, ended: false, together: is_sparse.then(coalescer), source }
     }
 
-    /// The next batch. Nothing yet if many chunks had no row for it, so that other tasks get the thread, and a dropped
-    /// query is noticed.
+    /// The next batch. It is pending if many chunks had no row for it, so that other tasks get the thread, and a
+    /// dropped query is noticed.
     fn poll(&mut self) -> Poll<Option<Result<RecordBatch>>> {
         for _ in 0..CHUNKS_AT_ONCE {
             match self.next() {
@@ -301,7 +301,8 @@ impl ExecutionPlan for ViewScan {
             }
             polled
         });
-        // Batches are nearly always ready. The query only yields its thread because it spends tokio's budget.
+        // Batches are nearly always ready, so the scan would keep its thread. `cooperative` makes it yield, because it
+        // spends tokio's budget.
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), batches))))
     }
 }

@@ -7,7 +7,7 @@ use colstore::TableView;
 use plan::catalogue::Named;
 use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Plan, Type, float_order, text_order};
 
-/// More ranges than this are tested together, by value.
+/// The greatest number of ranges that are tested one by one. With more, a condition is tested on values.
 const MOST_RANGES: usize = 4;
 
 /// Ranges of columns that follow from conditions.
@@ -66,7 +66,8 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The ranges to which a condition is equivalent, if the column is not null.
+    /// The ranges in which a column lies, and is not null, exactly where the condition is true. `None` if there are
+    /// none.
     pub fn exactly(&self, condition: &Expr) -> Option<Ranges> {
         match condition {
             Expr::Cmp { op, left, right } => {
@@ -107,7 +108,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The range of alternatives on one column.
+    /// The range that contains all alternatives of an OR, if they are on one column.
     fn either(&self, alternatives: &[Expr]) -> Option<Wanted> {
         let one = |alternative: &Expr| {
             let mut found = self.condition(alternative);
@@ -117,7 +118,7 @@ impl Reading<'_> {
         all.into_iter().map(Some).reduce(|a, b| a?.or(b?)).flatten()
     }
 
-    /// The range of a comparison, column op constant.
+    /// The range of a comparison `column op constant`.
     fn compared(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
         let (value, ty) = self.number(constant)?;
         let (column, (floor, ceiling)) = match self.date_as_timestamp(column) {
@@ -140,7 +141,7 @@ impl Reading<'_> {
         Some(Wanted { column, low, high })
     }
 
-    /// The range of column op constant for floats, by their ranks.
+    /// The range of `column op constant` for floats, by the ranks of floats.
     fn compared_floats(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
         let column = self.float_column(column)?;
         let rank = i128::from(float_order::rank(self.float(constant)?));
@@ -166,7 +167,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The range of column op constant for uuids.
+    /// The range of `column op constant` for uuids.
     fn compared_uuids(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
         let (column, _) = self.column(column).filter(|(_, ty)| *ty == Type::Uuid)?;
         let (Literal::Decimal(uuid), Type::Uuid) = self.constant(constant)? else { return None };
@@ -174,7 +175,8 @@ impl Reading<'_> {
         Some(Wanted { column, low, high })
     }
 
-    /// The range of column op constant for texts, by their places. Several texts may have the same place.
+    /// The range of `column op constant` for texts, by their places in the order. Several texts may have the same
+    /// place, so a place itself is never excluded.
     fn compared_texts(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
         let (column, ty) = self.text_column(column)?;
         let (literal, _) = self.constant(constant).filter(|(_, other)| *other == ty)?;
@@ -192,7 +194,7 @@ impl Reading<'_> {
         Some(Wanted { column, low, high })
     }
 
-    /// The range of column LIKE pattern: matching texts begin as the pattern does.
+    /// The range of `column LIKE pattern`: matching texts begin as the pattern does.
     fn like(&self, args: &[Expr]) -> Option<Wanted> {
         let [column, pattern, ..] = args else { return None };
         let (column, pattern) = (self.searched_column(column)?, self.text(pattern)?);
@@ -224,7 +226,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Such a column, if its texts are stored in the form in which they are searched: without padding blanks.
+    /// Such a column, if it is not of padded texts. These are stored without blanks at the end, but searched with them.
     fn searched_column(&self, expr: &Expr) -> Option<usize> {
         self.text_column(expr).filter(|(_, ty)| *ty == Type::Text).map(|(column, _)| column)
     }
@@ -265,7 +267,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A constant with its type, if it is a number of the kind that bounds are.
+    /// A constant that is a number, with its type. Uuids have bounds of their own.
     fn number(&self, expr: &Expr) -> Option<(i128, Type)> {
         if let Expr::Cast { to: Type::Int32 | Type::Int64, arg } = expr {
             return self.number(arg).filter(|(_, ty)| is_integer(*ty));
@@ -279,7 +281,7 @@ impl Reading<'_> {
 }
 
 impl Wanted {
-    /// The values that pass one of the two.
+    /// The range that contains both ranges, if they are on one column.
     fn or(self, other: Wanted) -> Option<Wanted> {
         let (low, high) = (self.low.min(other.low), self.high.max(other.high));
         (self.column == other.column).then_some(Wanted { low, high, ..self })
@@ -290,7 +292,7 @@ fn beginning_with(column: usize, start: &str) -> Wanted {
     Wanted { column, low: text_order::place(start.as_bytes()), high: text_order::last_place(start.as_bytes()) }
 }
 
-/// The range of numbers that may compare in this way with a value, of which only bounds are known.
+/// The range of integers for which `integer op value` may be true, if the value lies between `floor` and `ceiling`.
 fn within(op: CmpOp, floor: i128, ceiling: i128) -> Option<(i128, i128)> {
     match op {
         CmpOp::Eq => Some((ceiling, floor)),
@@ -308,7 +310,7 @@ fn in_units(value: i128, unit: i128) -> (i128, i128) {
     (floor, floor + i128::from(value.rem_euclid(unit) != 0))
 }
 
-/// A timestamp in days. There are more dates than timestamps; infinity stays infinity.
+/// A timestamp in days, rounded down and rounded up. Infinity becomes the infinity of dates.
 fn days_of(timestamp: i128) -> (i128, i128) {
     const DAY: i128 = 86_400_000_000;
     const ENDS: [(i64, i32); 2] = [(i64::MAX, i32::MAX), (i64::MIN, i32::MIN)];
@@ -459,7 +461,7 @@ mod tests {
         // The bounds of an integer do not apply to the float to which it is converted.
         let number = Box::new(Expr::Cast { to: Type::Float64, arg: column(2) });
         assert_eq!(wanted(&compare(CmpOp::Eq, number, float(1.0))), None);
-        // Codes say nothing about floats.
+        // Codes do not tell ranges of floats.
         let reading = Reading { columns: &columns, plan: &plan, params: &[] };
         assert_eq!(reading.exactly(&less), None);
     }

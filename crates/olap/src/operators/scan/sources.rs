@@ -12,8 +12,8 @@ use protocol::request::{Failure, SentRows};
 use crate::base::arrow_form::scalar;
 use crate::base::error::internal;
 
-/// A view for each of the plan's relations. `tables` has one for each of the plan's tables, `sent` the rows of each
-/// relation that come with the request.
+/// A view for each relation of the plan. `tables` are the views of the plan's tables. `sent` are the rows of each
+/// relation whose rows come with the request.
 pub fn views(
     plan: &Plan,
     tables: Vec<Arc<dyn TableView>>,
@@ -66,7 +66,7 @@ fn views_with(
 struct Several {
     types: Vec<Type>,
     tables: Vec<Arc<dyn TableView>>,
-    /// For each chunk, its table and its number there.
+    /// For each chunk, its table and its number in that table.
     chunks: Vec<(usize, usize)>,
     key: Option<Vec<usize>>,
 }
@@ -144,7 +144,7 @@ impl Sent {
     }
 }
 
-/// The array is made value by value. A second, longer form of all values would need many times as much memory.
+/// Makes an array value by value. To convert all values first would take many times as much memory.
 fn array(ty: Type, values: Vec<Option<Literal>>) -> Result<ArrayRef, Failure> {
     let nothing = scalar(ty, None)?;
     if values.is_empty() {

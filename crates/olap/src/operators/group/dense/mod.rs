@@ -1,8 +1,8 @@
 //! The first phase of grouping by integers with few values: accumulators that are indexed by the key, without hashing.
 //!
 //! It replaces `Aggregate(Partial)` and returns the same partial states, which the second phase merges. If the keys
-//! turn out to spread too far, the states so far are passed on, and the remaining rows are grouped as usual. With only
-//! one partition, that would do the second phase's work twice, so each remaining row becomes its own state.
+//! turn out to spread too far, it returns the states so far, and groups the remaining rows by hash. With only one
+//! partition, the second phase would then group these rows once more, so each of them becomes its own state instead.
 //!
 //! ```text
 //!   batch -> slot of each row = Σ (key - smallest) * stride -> rows[slot] += 1, sum[slot] += value
@@ -54,7 +54,7 @@ struct Argument {
 }
 
 impl Shape {
-    /// A shape with at least one key; `None` if the keys' types have no small domains.
+    /// A shape with at least one key; `None` if a key is no integer.
     pub fn new(keys: Vec<Arc<dyn PhysicalExpr>>, input: &SchemaRef) -> Option<Self> {
         let fit = !keys.is_empty() && keys.iter().all(|key| is_integer(key, input));
         fit.then(|| Shape { keys, ..Shape::default() })
@@ -68,7 +68,7 @@ impl Shape {
         self.states.push(state);
     }
 
-    /// Whether this kind of number can be summed here.
+    /// Adds a sum, and returns whether its argument can be summed here.
     #[must_use]
     pub fn sum(&mut self, arg: Arc<dyn PhysicalExpr>, input: &SchemaRef) -> bool {
         let fit = is_integer(&arg, input);
@@ -101,7 +101,7 @@ pub struct DenseGroups {
 }
 
 impl DenseGroups {
-    /// `shape` describes the computation of `like`, whose mode is Partial.
+    /// `shape` describes the same computation as `like`, whose mode is Partial.
     pub fn new(shape: Shape, like: AggregateExec) -> Result<Self> {
         Ok(DenseGroups { shape: Arc::new(shape), general: Arc::new(groups::Shape::of(Arc::new(like))?) })
     }

@@ -1,12 +1,12 @@
 //! Accumulators indexed by key.
 //!
-//! Each key has a window of values that have digits. Digit 0 is null; the others count from the smallest value so far.
-//! The digits of a group's keys form the number of its slot. Windows grow with the keys; if there would be too many
-//! slots, no more rows are accepted.
+//! Each key has a window, the range of its values so far. Each value in the window has a digit: 0 stands for null, 1
+//! for the smallest value. The digits of a group's keys form the number of its slot. Windows grow with the keys; if
+//! there would be too many slots, no more rows are accepted.
 //!
 //! Neighbouring rows often belong to the same group, and each addition would wait for the one before. So each slot has
-//! several lanes, which are used in turn. Lanes have 64 bits, and are emptied into 128-bit totals before their values
-//! could exceed that.
+//! several sums, called lanes, which are used in turn. Lanes have 64 bits. They are emptied into totals of 128 bits
+//! before they could overflow.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use datafusion_common::error::{DataFusionError, Result};
 use crate::aggregates::sum::Summand;
 use crate::base::arrow_form::RAW_DECIMAL;
 
-/// Few enough slots for the caches, and enough for the days of a few years.
+/// The greatest number of slots: few enough for the processor's caches, and enough for the days of a few years.
 const MAX_SLOTS: u64 = 4096;
 const LANES: usize = 4;
 
@@ -33,7 +33,7 @@ struct Window {
 }
 
 impl Window {
-    /// The window with these values, too, unless that is far too wide.
+    /// The window, widened to these values; `None` if it would be too wide.
     fn including(self, smallest: i64, largest: i64) -> Option<Window> {
         let (base, end) = match self.values {
             0 => (smallest, largest),
@@ -60,7 +60,7 @@ pub struct Slots {
     windows: Vec<Window>,
     rows: Vec<Lanes>,
     args: Vec<ArgumentSlots>,
-    /// The slots of the current batch's rows; the next field is the slot of all rows, if they have the same.
+    /// The slots of the current batch's rows. `same` is the slot of all of them, if they have the same.
     current: Vec<u32>,
     same: Option<usize>,
 }
@@ -216,7 +216,7 @@ impl Slots {
 
     pub fn key(&self, key: usize, slots: &[usize], ty: &DataType) -> Result<ArrayRef> {
         let values = slots.iter().map(|slot| self.key_value(key, *slot));
-        // The values came from an array of this type.
+        // The values came from an array of this type, so they fit.
         Ok(match ty {
             DataType::Int16 => Arc::new(values.map(|v| v.map(|v| v as i16)).collect::<Int16Array>()),
             DataType::Int32 => Arc::new(values.map(|v| v.map(|v| v as i32)).collect::<Int32Array>()),

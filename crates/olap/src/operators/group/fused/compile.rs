@@ -15,9 +15,9 @@ use crate::operators::scan::Direct;
 pub enum State {
     /// The number of rows.
     Rows,
-    /// The number of rows that are not null in a way.
+    /// The number of rows that are not null, for one of `Shape::ways`.
     Count(usize),
-    /// A sum, with the way in which it may be null.
+    /// A sum, by its number, and the one of `Shape::ways` in which it may be null.
     Sum(usize, usize),
 }
 
@@ -28,9 +28,9 @@ pub struct Shape {
     pub program: Program,
     /// The expressions of the program's outputs. They are summed row by row if the program cannot compute them.
     pub exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// The ways in which a value may be null: if one of these columns is.
+    /// Ways to be null. Each is a list of columns: a value is null where one of them is.
     pub ways: Vec<Vec<usize>>,
-    /// The way of each output.
+    /// The way to be null of each output, as an index in `ways`.
     pub way_of: Vec<usize>,
     pub way_of_base: Vec<usize>,
     pub states: Vec<State>,
@@ -51,7 +51,7 @@ impl<'a> Compiler<'a> {
         let mut compiler = Compiler { lowering, direct, shape: Shape::default(), outputs: Vec::new() };
         for key in keys {
             let Expr::Column { id } = key else { return None };
-            // Equal floats may differ in their bits.
+            // Equal floats may differ in their bits, and so in their codes.
             let column = compiler.column(*id).filter(|_| !lowering.plan.type_of(key).is_float())?;
             compiler.shape.keys.push(column);
         }
@@ -68,7 +68,8 @@ impl<'a> Compiler<'a> {
         Some(self)
     }
 
-    /// Counts the rows in which the argument is not null. An argument that may raise an error must also be summed.
+    /// Counts the rows in which the argument is not null. An argument that is no column must also be summed, so that
+    /// its errors are raised.
     pub fn count(mut self, arg: &'a Expr) -> Option<Self> {
         let columns = match arg {
             Expr::Column { id } => vec![self.column(*id)?],
@@ -82,7 +83,7 @@ impl<'a> Compiler<'a> {
         Some(self)
     }
 
-    /// Adds a sum; `otherwise` is the lowered argument.
+    /// Adds a sum. `otherwise` is the lowered argument, for chunks in which the program cannot compute it.
     pub fn sum(mut self, arg: &'a Expr, otherwise: Arc<dyn PhysicalExpr>) -> Option<Self> {
         let Operand::Step(step) = self.operand(arg)? else { return None };
         let columns = self.shape.program.columns_of(step);

@@ -1,16 +1,16 @@
-//! Fused grouping is the first phase of grouping the rows of a scan, without making the rows. Sums and counts of each
-//! chunk come straight from its codes.
+//! Fused grouping is the first phase of grouping the rows of a scan, without making batches of rows. Sums and counts of
+//! each chunk come straight from its codes.
 //!
 //! ```text
 //!   chunk -> which rows pass (a mask, or a list)
-//!         -> slots: to which group each row belongs, told from the codes of the keys
-//!         -> program: what is summed, computed in 64 bits a block of rows at a time
+//!         -> slots: numbers that tell the group of each row, made of the codes of its keys
+//!         -> program: computes the values that are summed, in 64 bits, a block of rows at a time
 //!         -> sums of the chunk, slot by slot -> totals, group by group -> partial states
 //! ```
 //!
 //! It returns the states of an `Aggregate(Partial)`, which the same second phase merges. If bounds do not show that a
 //! sum fits 64 bits, the ordinary expressions compute it for this chunk, with all checks. If keys have no codes, or if
-//! there are many groups, the rest of the rows is left to the ordinary operator.
+//! there are many groups, the remaining rows are left to the ordinary operator.
 
 mod compile;
 mod loops;
@@ -41,7 +41,7 @@ use crate::operators::scan::Direct;
 
 /// The number of chunks that are read before other tasks get their turn.
 const CHUNKS_AT_ONCE: usize = 8;
-/// The greatest number of groups; for more, other ways are faster.
+/// The greatest number of groups. With more, the ordinary operator is faster.
 const MOST_GROUPS: usize = 1024;
 
 #[derive(Debug)]

@@ -31,13 +31,13 @@ pub enum Op {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The program's column with this number.
+    /// Reads a column, by its number in the program.
     Read(usize),
     Combine(Op, Operand, Operand),
 }
 
 impl Action {
-    /// The steps whose values it reads.
+    /// The steps whose values the action reads.
     fn reads(self) -> impl Iterator<Item = usize> {
         let operands = match self {
             Action::Read(_) => [None, None],
@@ -53,7 +53,7 @@ impl Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     action: Action,
-    /// The least value of the type; beyond its limits, PostgreSQL raises an error.
+    /// The least value of the result's type. `high` is the greatest. Beyond them, PostgreSQL raises an error.
     low: i64,
     high: i64,
 }
@@ -65,7 +65,7 @@ pub struct Program {
     steps: Vec<Step>,
     /// The outputs.
     outputs: Vec<Output>,
-    /// The steps that are computed for the outputs.
+    /// The steps that are computed for the outputs. Several outputs may have the same base.
     bases: Vec<usize>,
     schedule: Schedule,
 }
@@ -138,7 +138,7 @@ impl Program {
         self.schedule = self.scheduled();
     }
 
-    /// A step as a multiple of an earlier step, and a constant.
+    /// A step as a base, a factor and an offset: its value is the base's value times the factor, plus the offset.
     fn linear(&self, step: usize) -> (usize, i64, i64) {
         let (mut base, mut factor, mut offset) = (step, 1i64, 0i64);
         loop {
@@ -173,7 +173,7 @@ impl Program {
         let mut schedule = Schedule { register_of: vec![0; self.steps.len()], ..Schedule::default() };
         let mut free = Vec::new();
         for step in (0..self.steps.len()).filter(|step| needed[*step]) {
-            // The registers that a step reads are in use until it is computed.
+            // A step's own register is taken before those that the step reads become free.
             let register = free.pop().unwrap_or_else(|| {
                 schedule.registers += 1;
                 schedule.registers - 1
@@ -241,7 +241,7 @@ impl Program {
         bounds
     }
 
-    /// Computes some rows. `given` receives the values of each base that has bounds.
+    /// Computes some rows. `given` is called with the values of each base whose bounds are known.
     pub fn run(
         &self,
         columns: &[Option<Integers>],
@@ -280,7 +280,7 @@ impl Program {
         self.schedule.steps.iter().all(|(step, _)| self.in_place(*step, columns, rows).is_some())
     }
 
-    /// The values of a step that only reads them, without a copy.
+    /// The values of a step that only reads a column, if no copy is needed.
     fn in_place<'a>(&self, step: usize, columns: &'a [Option<Integers>], rows: Rows<'_>) -> Option<&'a [i64]> {
         match self.steps[step].action {
             Action::Read(column) => rows.in_place(columns[column].as_ref()?),
@@ -329,7 +329,7 @@ impl Op {
     }
 }
 
-/// Rows that are null or not wanted may overflow, because nobody reads their results.
+/// Applies an operation. Results of rows that are null or not wanted may overflow, because nobody reads them.
 fn apply(a: Values<'_>, b: Values<'_>, into: &mut [i64], f: impl Fn(i64, i64) -> i64) {
     match (a, b) {
         (Values::Each(a), Values::Each(b)) => fastest(Both { a, b, into, f }),

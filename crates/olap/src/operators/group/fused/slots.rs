@@ -1,7 +1,7 @@
 //! The group of each row of a chunk.
 //!
 //! ```text
-//!   codes of the keys -> slot = place of the first value + places * that of the second ...
+//!   codes of the keys -> slot = number of the 1st value + (how many the 1st key has) * number of the 2nd value ...
 //!                     -> slots that occur -> groups
 //! ```
 //!
@@ -28,7 +28,7 @@ const MOST_CODED: usize = 1024;
 /// The greatest number of bytes of texts in a chunk. Larger ones are left to the ordinary operator, which watches its
 /// memory.
 const MOST_BYTES: usize = 1 << 20;
-/// Up to this number of slots, the rows of each are counted separately.
+/// Up to this number of slots, the rows of each slot are counted in a pass of their own.
 const FEW: usize = 16;
 
 pub struct Slots {
@@ -58,7 +58,7 @@ impl Slots {
         Ok(Slots { keys, groups, rows: 0, of, counts, present, group_of, places, numbers })
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub fn groups(&self) -> usize {
         self.groups.as_ref().map_or(1, |groups| groups.len())
     }
@@ -108,7 +108,7 @@ impl Slots {
         Ok(Some(coded))
     }
 
-    /// Numbers the rows of a chunk that are read.
+    /// Finds the slot of each row that is read, and the group of each slot.
     pub fn number(&mut self, coded: &[Distinct], selected: &Selected) -> Result<()> {
         self.rows = selected.read();
         self.of.clear();

@@ -1,4 +1,4 @@
-//! Totals: 64 bits for a chunk, and the full width of each sum for all chunks.
+//! Totals: sums in 64 bits for a chunk, and in 128 bits for all chunks.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Totals {
     pub rows: Vec<i64>,
     /// For each sum, the totals of all groups.
     sums: Vec<Vec<i128>>,
-    /// For each way to be null, the number of such rows in each group.
+    /// For each way to be null, the number of null rows in each group.
     nulls: Vec<Vec<i64>>,
 }
 
@@ -50,7 +50,7 @@ impl Totals {
         }
     }
 
-    /// Counts the rows of each slot that are null in a way.
+    /// Adds the null rows of each slot, for a way to be null.
     pub fn count_nulls(&mut self, way: usize, nulls: &[u32], slots: &Slots) {
         for slot in &slots.present {
             self.nulls[way][slots.group_of(*slot)] += i64::from(nulls[usize::from(*slot)]);
@@ -65,7 +65,7 @@ impl Totals {
         self.rows[group] - self.nulls[way][group]
     }
 
-    /// The number of rows that are not null in a way.
+    /// The number of rows of each group that are not null, for a way to be null.
     pub fn counts(&self, way: usize) -> ArrayRef {
         Arc::new(Int64Array::from_iter_values((0..self.rows.len()).map(|group| self.values(way, group))))
     }
@@ -95,7 +95,7 @@ pub fn nulls_of(valid: &[u64], slots: &Slots) -> Vec<u32> {
     counts
 }
 
-/// The sum of a chunk's rows, slot by slot.
+/// A sum over the rows of a chunk, slot by slot.
 #[derive(Default)]
 pub struct ChunkSum {
     manner: Manner,

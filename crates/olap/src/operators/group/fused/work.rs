@@ -33,7 +33,7 @@ pub struct Work {
     cleared: Vec<i64>,
 }
 
-/// The columns of a chunk that the program reads.
+/// A chunk, with the columns that the program reads.
 struct Chunk {
     index: usize,
     selected: Selected,
@@ -116,7 +116,8 @@ impl Work {
             }
         }
         let (read, list) = (chunk.selected.read(), chunk.selected.list());
-        // Values that are summed without a copy do not use the cache.
+        // Values that are summed without a copy need no registers, so they need no blocks that keep registers in the
+        // cache.
         let all_at_once = program.is_in_place(&chunk.columns, Rows::block(list, 0, read));
         let block = if all_at_once { read } else { BLOCK };
         for first in (0..read).step_by(block) {

@@ -1,4 +1,4 @@
-//! Numbers of groups with one integer key. The key itself is the index, as long as the keys are close together.
+//! Numbers groups by one integer key. The key itself is the index, as long as the keys are close together.
 //!
 //! ```text
 //!   key -> page, key / 1024 -> entry, key % 1024 -> number of its group
@@ -86,7 +86,7 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> Indexed<T> {
         Ok(self.hashed.insert(hashed))
     }
 
-    /// The first keys, as an array. The following keys move to the front.
+    /// Removes the first keys, and returns them as an array.
     fn take(&mut self, count: usize) -> ArrayRef {
         let rest = self.keys.split_off(count);
         let keys = std::mem::replace(&mut self.keys, rest);
@@ -156,7 +156,7 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> GroupValues for Indexed<T> {
 
 const PAGE_BITS: u32 = 10;
 const PAGE: usize = 1 << PAGE_BITS;
-/// Pages of this size in total are allowed for any keys.
+/// Pages may always have this many bytes in total.
 const FEW_BYTES: usize = 1 << 20;
 /// Pages may have at most this many bytes per group, as a table of hashes would.
 const BYTES_A_GROUP: usize = 64;
@@ -207,7 +207,7 @@ impl Pages {
             return None;
         }
         let amply = |pages: usize| if pages == 0 { 0 } else { pages.max(known.min(most)) };
-        // No page lies beyond those of the least and the greatest integer.
+        // The directory need not reach below the page of the least integer.
         let below = amply(below).min(self.first.abs_diff(i64::MIN >> PAGE_BITS) as usize);
         self.first -= below as i64;
         self.directory.splice(0..0, std::iter::repeat_n(0, below));

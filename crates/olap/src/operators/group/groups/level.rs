@@ -1,12 +1,12 @@
 //! One pass over rows: it groups as many of them as memory allows, and writes the others to disk.
 //!
-//! When memory ends, the groups are *frozen*. Rows of existing groups, found by the hash of their key, are still added.
-//! All other rows go to one of several parts on disk. A new group with a known hash does no harm, because all of its
-//! rows have that hash.
+//! When memory runs out, the groups are *frozen*. Rows of existing groups, found by the hash of their key, are still
+//! added. All other rows go to one of several parts on disk. If a new group's key has a known hash, the group is added,
+//! too. This does no harm, because all of its rows have that hash.
 //!
 //! ```text
-//!   row -> hash of its key -> known? -> the table
-//!                                 no -> part of these bits of the hash
+//!   row -> hash of its key -> is the hash known? yes -> the table
+//!                                              no  -> a part on disk, by the upper bits of the hash
 //! ```
 
 use std::sync::Arc;
@@ -129,7 +129,7 @@ fn seed(depth: u64) -> u64 {
     0x616e_6b65_7200 + depth
 }
 
-/// Rows of results, which wait for those of the parts.
+/// Results that wait on disk until all parts are grouped.
 pub struct Results {
     account: Account,
     sink: Option<Sink>,

@@ -119,7 +119,7 @@ async fn group(shape: Arc<Shape>, input: Batches, mut means: Means, batch_size: 
         while let Some(batch) = rows.try_next().await? {
             level.add(&batch)?;
         }
-        // The stream is dropped with everything that it holds.
+        // The stream is dropped now, so that everything that it holds is released.
         drop(rows);
         let (groups, parts) = level.finish()?;
         waiting.extend(parts.into_iter().map(|part| (part, depth + 1)));

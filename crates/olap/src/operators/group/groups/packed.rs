@@ -1,11 +1,11 @@
-//! Numbers of groups with several integer keys. For most rows, this takes one comparison of words and one look-up.
+//! Numbers groups by several integer keys. For most rows, this takes one comparison of words and one look-up.
 //!
 //! ```text
-//!   keys of a row -> words -> hash -> places: upper half of the hash, number of the group -> the group's words
+//!   keys of a row -> words -> hash -> place: upper half of the hash, number of the group -> the group's words
 //! ```
 //!
-//! Places are probed linearly until an empty one is found; at least every second place is empty. They are in the order
-//! of the hashes, so that growing reads and writes sequentially. Memory that a batch will read is prefetched.
+//! Places are probed linearly until an empty one is found; at least half of them are empty. They are in the order of
+//! the hashes, so that growing reads and writes sequentially. The places that a batch needs are loaded together.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
@@ -48,7 +48,8 @@ struct Packed<const N: usize> {
     /// the group's number plus one.
     places: Vec<u64>,
     bits: u32,
-    /// The words of a batch; then their hashes, and the contents of the first places for these.
+    /// The words of a batch's rows. `hashes` are their hashes, and `seen` the contents of the first place for each
+    /// hash.
     rows: Vec<Words<N>>,
     hashes: Vec<u64>,
     seen: Vec<u64>,
@@ -128,7 +129,8 @@ impl<const N: usize> Packed<N> {
         Ok(())
     }
 
-    /// The first place for a hash; the content of a place works as well.
+    /// The first place for a hash. The content of a place can be given, too, because its upper half is that of the
+    /// hash.
     #[inline]
     fn first(&self, hash: u64) -> usize {
         (hash >> (u64::BITS - self.bits)) as usize
@@ -144,7 +146,7 @@ impl<const N: usize> Packed<N> {
         self.places[at] = place;
     }
 
-    /// The group number of a row's words, in the order of first rows.
+    /// The number of the group with these words. Groups are numbered in the order of their first rows.
     #[inline]
     fn number(&mut self, words: &Words<N>, hash: u64) -> usize {
         let mut at = self.first(hash);
@@ -193,7 +195,7 @@ impl<const N: usize> GroupValues for Packed<N> {
         let seed = *SEED;
         hashes.clear();
         hashes.extend(rows.iter().map(|words| words.hash(seed)));
-        // All of these loads run at the same time.
+        // These loads do not wait for each other. They bring the places into the processor's cache.
         self.seen.clear();
         let mut seen = std::mem::take(&mut self.seen);
         seen.extend(hashes.iter().map(|hash| self.places[self.first(*hash)]));

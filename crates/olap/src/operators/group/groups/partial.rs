@@ -1,8 +1,8 @@
 //! The first phase of grouping by keys, which each thread does separately. The last phase merges the states.
 //!
 //! ```text
-//!   rows -> groups in memory -> their states, at the end or when memory ends
-//!           (nearly each row begins one: the rows' own states, from then on)
+//!   rows -> groups in memory -> their states, at the end or when memory runs out
+//!           (if nearly each row begins a group: each further row becomes a state of its own)
 //! ```
 
 use std::fmt;

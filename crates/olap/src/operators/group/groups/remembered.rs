@@ -54,7 +54,7 @@ struct Entry<const KEYS: usize> {
     group: usize,
 }
 
-/// The value of a key: the view of a short text, or a number that is no such view.
+/// The image of a key: the view of a text, or a number that no view of a long text is equal to.
 type Image = u128;
 
 const NULL: Image = Image::MAX;
@@ -62,7 +62,7 @@ const NULL: Image = Image::MAX;
 const NONE: Image = Image::MAX - 1;
 const LONGEST_IN_PLACE: u32 = 12;
 
-/// Whether the image is the view of a text outside of the view.
+/// Whether the image is the view of a long text, whose bytes lie outside of the view.
 fn is_long(image: Image) -> bool {
     image as u32 > LONGEST_IN_PLACE && image != NULL
 }

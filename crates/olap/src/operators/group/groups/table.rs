@@ -64,7 +64,7 @@ fn hashes(keys: &[ArrayRef], rows: usize, seed: u64) -> Result<Vec<u64>> {
     Ok(hashes)
 }
 
-/// Finds the groups of keys with these types.
+/// Finds the numbering of groups for keys of these types.
 pub fn group_values(keys: SchemaRef) -> Result<Box<dyn GroupValues>> {
     if let Some(indexed) = indexed(&keys) {
         return Ok(indexed);

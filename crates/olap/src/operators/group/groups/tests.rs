@@ -28,7 +28,7 @@ enum Asked {
     Lists,
 }
 
-/// A list in an order in which only equal values have no fixed places.
+/// A list aggregate whose order leaves only the places of equal values open.
 fn list(of: Listing, arguments: Vec<Expr>, element: Option<Element>) -> Agg {
     let order = vec![SortKey { descending: true, ..SortKey::ascending(arguments[0].clone()) }];
     Agg::Listed(Box::new(Listed::new(of, arguments, order, element)))
@@ -169,7 +169,7 @@ async fn what_one_group_has_needs_memory() {
     }
 }
 
-/// The same rows, all with one key.
+/// Random rows that all have the same key.
 #[derive(Debug)]
 struct Keyless(Made);
 

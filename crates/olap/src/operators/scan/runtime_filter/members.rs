@@ -5,9 +5,9 @@ use arrow_array::{Array, PrimitiveArray};
 use arrow_buffer::BooleanBuffer;
 use datafusion_execution::memory_pool::MemoryReservation;
 
-/// An exact list may have this many bits for each key; it covers all numbers from the least key to the greatest.
+/// An exact set covers all numbers from the least key to the greatest. It may have this many bits for each key.
 const EXACT_BITS: u64 = 32;
-/// A list of this many bits is always short enough.
+/// An exact set may always have this many bits.
 const SHORT_LIST: u64 = 1 << 16;
 #[derive(Debug)]
 pub struct Members {
@@ -23,12 +23,12 @@ pub struct Members {
 enum Bits {
     /// One bit for each number from the least key on.
     Exact(Vec<u64>),
-    /// Three bits of one word for each key; other keys may find theirs set, too.
+    /// A Bloom filter, with three bits of one word for each key. Other values may find their bits set, too.
     Bloom(Vec<u64>),
 }
 
 impl Members {
-    /// The keys of all partitions.
+    /// The set of the keys of all partitions; `None` if there is no memory for it.
     pub fn of(parts: &[&[i64]], memory: MemoryReservation) -> Option<Members> {
         let keys = || parts.iter().copied().flatten();
         let count = parts.iter().map(|part| part.len() as u64).sum::<u64>();
@@ -78,8 +78,8 @@ impl Members {
         }
     }
 
-    /// Whether the keys are at most 1/`times` of the numbers in the range. If keys are far apart, that says nothing
-    /// about the values in the range.
+    /// Whether there are at most 1/`times` as many keys as numbers in the range. If keys are far apart, this is false,
+    /// because the values in the range may be far apart, too.
     pub fn are_few_of(&self, low: i128, high: i128, times: u64) -> bool {
         matches!(self.bits, Bits::Exact(_)) && i128::from(self.count) * i128::from(times) <= high.saturating_sub(low)
     }

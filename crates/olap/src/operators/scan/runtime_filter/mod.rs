@@ -47,7 +47,7 @@ const TRIAL_ROWS: u64 = 1 << 16;
 /// The keys of a build side, once it is complete.
 #[derive(Debug, Default)]
 pub struct JoinKeys {
-    /// The keys; `None` if they were not noted.
+    /// The keys, set once the build side is complete; `None` inside if they were not all noted.
     known: OnceLock<Option<Members>>,
     gathering: Mutex<Gathering>,
     /// The number of keys that all partitions have noted so far.
@@ -64,7 +64,7 @@ struct Gathering {
 }
 
 impl JoinKeys {
-    /// Ready once a scan need not wait any more.
+    /// Ready once the keys are known, or will not become known.
     pub fn poll_known(&self, context: &mut Context<'_>) -> Poll<()> {
         if self.known.get().is_some() {
             return Poll::Ready(());
@@ -74,7 +74,7 @@ impl JoinKeys {
         if self.known.get().is_some() {
             return Poll::Ready(());
         }
-        // A reader that merges many streams may ask again and again.
+        // A reader that merges many streams may poll again and again, so each waker is kept only once.
         if !gathering.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
             gathering.waiting.push(context.waker().clone());
         }
@@ -98,7 +98,7 @@ impl JoinKeys {
             let parts = std::mem::take(&mut gathering.parts);
             let keys: Vec<&[i64]> = parts.iter().map(|part| &part.keys[..]).collect();
             let members = if gathering.given_up { None } else { Members::of(&keys, reservation(context)) };
-            // Nothing else sets it.
+            // Only the last partition sets the keys, so this cannot fail.
             let _ = self.known.set(members);
             gathering.waiting.drain(..).for_each(Waker::wake);
         }
@@ -169,7 +169,7 @@ pub struct GatherKeys {
 }
 
 impl GatherKeys {
-    /// `noted` are the keys, each with the place where it is noted.
+    /// `noted` are the keys, each with the [`JoinKeys`] that receive its values.
     pub fn new(input: Arc<dyn ExecutionPlan>, noted: Vec<(Arc<dyn PhysicalExpr>, Arc<JoinKeys>)>) -> GatherKeys {
         GatherKeys { input, noted }
     }
@@ -264,7 +264,7 @@ struct Notes {
     key: Arc<dyn PhysicalExpr>,
     /// The keys so far; `None` if there are too many.
     noted: Option<Noted>,
-    /// Notified at the end, even if the partition does not complete.
+    /// Receives the keys at the end; or nothing, if the partition does not complete.
     told: Option<Arc<JoinKeys>>,
     partitions: usize,
     context: Arc<TaskContext>,
