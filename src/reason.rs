@@ -1,5 +1,5 @@
-//! Reasons why a query stays on the heap. Each has a name that never changes, for counting and for looking it up
-//! (docs/operations.md lists them all), and a text for EXPLAIN.
+//! Reasons why a query runs on the heap. Each has a text for EXPLAIN, and a name that never changes. Reasons are
+//! counted by their names, and docs/operations.md explains each name.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ macro_rules! reasons {
 
 reasons! {
     // -- reasons that hold whenever the query runs
-    /// An operator that the engine does not know, of these types.
+    /// The engine does not know an operator for values of these types.
     Operator "operator",
     Function "function",
     /// A type that the engine does not compute with.
@@ -47,9 +47,9 @@ reasons! {
     Subquery "subquery",
     SetOperation "set_operation",
     Recursion "recursion",
-    /// The answer depends on the order in which the rows come.
+    /// The result depends on the order in which the rows are read.
     RowOrder "row_order",
-    /// The number of digits that a numeric shows is not known.
+    /// It is not known how many digits a numeric shows.
     NumericDigits "numeric_digits",
     Interval "interval",
     TimeZone "time_zone",
@@ -59,30 +59,30 @@ reasons! {
     TooLarge "too_large",
     /// Too many rows would have to be sent along.
     RowsSent "rows_sent",
-    /// A condition that hides rows from the user might not be evaluated first.
+    /// A condition that hides rows from the user might not be evaluated before the others.
     RowSecurity "row_security",
-    /// The statement is more than a query.
+    /// The statement does more than query.
     Statement "statement",
-    /// PostgreSQL's plan for its part above the engine has an unknown shape.
+    /// PostgreSQL's plan for the part of the query above the engine has a shape that the planner does not know.
     PlanShape "plan_shape",
 
     /// The heap is cheaper, under `anker.route = auto`.
     Cost "cost",
 
-    // -- reasons that hold for this run
+    // -- reasons that hold only for this run of the query
     RouteOff "route_off",
     Parallel "parallel",
     Recovery "recovery",
     Serializable "serializable",
-    /// A row would be checked again after a concurrent update.
+    /// A row would be read again after a concurrent update (EvalPlanQual).
     Recheck "recheck",
     Privilege "privilege",
-    /// The transaction may have written to a table that the query reads.
+    /// The transaction may have written to a table that the query reads, and the mirror does not know these rows.
     Written "written",
     NotMirrored "not_mirrored",
-    /// Another extension keeps rows of a table elsewhere than in its heap.
+    /// Another extension keeps rows of a table in a place other than its heap.
     Elsewhere "elsewhere",
-    /// A table's mirror does not exist, or not any more.
+    /// A table has no mirror that serves queries yet, or any more.
     NotLive "not_live",
     /// DDL has changed a table, and its mirror has not followed yet.
     Definition "definition",
@@ -95,7 +95,7 @@ reasons! {
     Memory "memory",
     /// A value that the mirror or the engine cannot hold.
     Value "value",
-    /// The engine met an error. If it is the query's own, the heap raises it.
+    /// The engine met an error. If the query itself is wrong, the heap raises the error.
     Error "error",
     /// The engine could not be reached, was lost, or sent something unknown.
     Engine "engine",
@@ -106,12 +106,12 @@ impl Why {
         Reason { why: self, text: text.into() }
     }
 
-    /// Whether the reason holds at most for this transaction, although it is found when the query is planned.
+    /// Whether the reason may disappear with this transaction, although it is found when the query is planned.
     pub fn is_momentary(self) -> bool {
         matches!(self, Why::Written | Why::Parallel | Why::Definition)
     }
 
-    /// The place of the reason in [`Why::ALL`].
+    /// The index of the reason in [`Why::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
@@ -130,7 +130,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// The same reason with more text.
+    /// The same reason, with this text appended.
     pub fn and(mut self, more: impl AsRef<str>) -> Reason {
         self.text.push_str(more.as_ref());
         self

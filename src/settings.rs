@@ -9,14 +9,14 @@ pub enum Route {
     /// The engine gets queries that call `anker.olap()`.
     #[name = c"hint"]
     Hint,
-    /// The engine gets those, and every query that would take longer on the heap.
+    /// The engine gets queries that call `anker.olap()`, and every other query that would take longer on the heap.
     #[name = c"auto"]
     Auto,
     /// The engine gets every query that it can answer exactly.
     #[name = c"prefer"]
     Prefer,
-    /// As `prefer`, but a query that the engine does not answer is an error. If all its tables are mirrored, the error
-    /// comes when it is planned, otherwise when it runs.
+    /// The engine gets every query, and a query that it cannot answer is an error. If all its tables are mirrored, the
+    /// error comes when it is planned, otherwise when it runs.
     #[name = c"force"]
     Force,
     /// The engine gets no query.
@@ -26,7 +26,7 @@ pub enum Route {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum FloatAggregates {
-    /// Sums of floats run in the engine, and add rows in any order.
+    /// Sums of floats run in the engine, which adds the rows in any order.
     #[name = c"on"]
     On,
     /// Sums of floats run on the heap.
@@ -34,7 +34,7 @@ pub enum FloatAggregates {
     Heap,
 }
 
-/// The way in which the engine snapshots its columns, as a place in [`NAMES`].
+/// The way in which the engine snapshots its columns, as an index into [`NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mechanism(usize);
 
@@ -46,7 +46,7 @@ impl Mechanism {
     }
 }
 
-/// [`NAMES`] in PostgreSQL's form, with the entry that ends the list.
+/// The entries of [`NAMES`] in PostgreSQL's form, with the entry that ends the list.
 struct Entries([pg_sys::config_enum_entry; NAMES.len() + 1]);
 
 // SAFETY: the entries are constant, and so are the names that they point to.
@@ -64,7 +64,7 @@ static ENTRIES: Entries = {
     Entries(entries)
 };
 
-// SAFETY: the entries are static, end with one without a name, and have ordinals that `from_ordinal` takes.
+// SAFETY: the entries are static, the last one has no name, and `from_ordinal` takes the ordinal of each.
 unsafe impl GucEnum for Mechanism {
     fn from_ordinal(ordinal: i32) -> Mechanism {
         Mechanism(ordinal as usize)
@@ -315,16 +315,16 @@ pub fn init() {
         c"The row counts as one value more. Not reckoned for rows that go on to the client as they are.",
         &RESULT_COST,
     );
-    // SAFETY: a constant string, on the main thread, after the settings above are defined.
+    // SAFETY: the argument is a constant string. This runs on the main thread, after the settings above were defined.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"anker".as_ptr()) };
 }
 
-/// A seed for random orders of joins, which replace the engine's own order.
+/// The seed of a random order of joins, which replaces the order that the optimizer would choose; `None` if not set.
 pub fn random_joins() -> Option<u64> {
     Some(JOIN_ORDER_SEED.get() as u64).filter(|seed| *seed > 0)
 }
 
-/// The costs that `anker.route = auto` uses.
+/// The costs with which `anker.route = auto` compares the engine to the heap.
 pub fn engine_costs() -> route::Costs {
     route::Costs {
         startup: STARTUP_COST.get(),

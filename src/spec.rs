@@ -1,5 +1,5 @@
 //! The agreement between planner and scan: the names of the two nodes, and the planner's messages to them. The messages
-//! are part of the plan nodes, and so pass through plan caches.
+//! are part of the plan nodes, so cached plans contain them.
 
 use std::ffi::CStr;
 
@@ -28,9 +28,10 @@ pub struct ScanSpec {
     pub columns: Vec<Conversion>,
     /// The functions that the query calls. Its user must have the permission to execute them.
     pub functions: Vec<u32>,
-    /// The names in the query of the rows that the backend computes, one for each such relation of the plan.
+    /// The names that the query gives to the relations whose rows the backend computes, one for each of them in the
+    /// plan.
     pub sent: Vec<String>,
-    /// The names of each of the plan's relations.
+    /// The names of each relation of the plan.
     pub names: Vec<RelationNames>,
 }
 
@@ -40,7 +41,7 @@ pub struct RelationNames {
     pub alias: String,
     /// The table; `None` for rows that the backend computes.
     pub relid: Option<u32>,
-    /// The columns of rows that the backend computes. Those of tables are in the catalog.
+    /// The names of the columns, if the backend computes the rows. The columns of tables are in the catalog.
     pub columns: Vec<String>,
     /// Whether the relation contains rows that the user may not see. EXPLAIN shows nobody their number or values.
     pub hides: bool,
@@ -59,9 +60,9 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Conversion {
     Plain(Type),
-    /// A value that the engine keeps without knowing its type, in this form.
+    /// A value whose type the engine does not know, in the form in which the engine keeps it.
     Kept(Form),
-    /// A char(n), which is padded to this many characters.
+    /// A char(n), which is padded with blanks to this many characters.
     Padded(u32),
 }
 
@@ -69,37 +70,38 @@ pub enum Conversion {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChooserSpec {
     pub heap: HeapSide,
-    /// Given if the query did not ask for the engine, so that running on the heap is never an error.
+    /// Given if the query did not ask for the engine. Running it on the heap is never an error then.
     pub unasked: Option<Unasked>,
 }
 
 /// The heap's side of a query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum HeapSide {
-    /// The heap's plan exists, after the engine's side. The flags say which expressions to compile (JIT); the statement
-    /// no longer has them.
+    /// The heap's plan exists, and stands after the engine's side. The flags say which of its expressions are compiled
+    /// (JIT); they were removed from the statement.
     Planned { jit_flags: i32 },
-    /// The heap's plan is made when it is needed, with these planner options. The query follows the spec in the plan
-    /// node.
+    /// The heap's plan is made when it is needed, with these planner options. The query to plan follows this message in
+    /// the plan node.
     Unplanned { options: i32 },
     /// The heap's plan is the only side, for this reason.
     Alone(Reason),
 }
 
-/// The cost of the other side, if it is known.
+/// The planner's comparison for a query that did not ask for the engine: the cost of the side that was not chosen, if
+/// known.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Unasked {
     pub other_cost: Option<f64>,
 }
 
-/// Plain data as a node that can be copied and printed, as plan nodes must be.
+/// Plain data as a node that can be copied and printed, because plan nodes must be.
 pub fn to_node(data: &impl Serialize) -> *mut pg_sys::Node {
-    // Serialising plain data into memory cannot fail.
+    // Serializing plain data into memory cannot fail.
     let bytes = postcard::to_stdvec(data).expect("plain data serialises");
     make::string(&hex(&bytes))
 }
 
-/// The data that [`to_node`] was given; `None` if the node is another one.
+/// The data that [`to_node`] was given; `None` if the node does not hold such data.
 pub fn from_node<T: DeserializeOwned>(node: Node<'_>) -> Option<T> {
     postcard::from_bytes(&unhex(&node.string()?)?).ok()
 }

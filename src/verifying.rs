@@ -1,16 +1,16 @@
-//! A flag for queries of `anker.verify`. They need the rows themselves from any engine. An engine that forks lets its
-//! child processes answer only grouped queries otherwise.
+//! A flag that queries of `anker.verify` set, because they need the rows themselves from any engine. Without it, an
+//! engine that forks lets its child processes answer only grouped queries.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this backend, which has one thread, is verifying.
+/// Whether this backend is verifying. It has one thread.
 static NOW: AtomicBool = AtomicBool::new(false);
 
 pub fn now() -> bool {
     NOW.load(Ordering::Relaxed)
 }
 
-/// Sets the flag while `ask` runs. It is reset even after an error.
+/// Sets the flag while `ask` runs. An error resets it, too.
 pub fn during<T>(ask: impl FnOnce() -> T) -> T {
     struct Until;
     impl Drop for Until {

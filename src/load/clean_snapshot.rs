@@ -1,16 +1,16 @@
-//! A snapshot that sees every transaction that the stream has already passed.
+//! Clean snapshots: a clean snapshot sees every transaction that the stream has already passed.
 //!
-//! A load reads everything that was committed before the stream's position C, where the mirror began to follow. A
-//! transaction may have its commit record below C and still be in the proc array, so that snapshots do not see it. It
-//! would be neither decoded nor loaded. So a snapshot is taken only
+//! A load reads everything that was committed before the stream's position C, where the mirror began to follow the
+//! table. A transaction may have its commit record below C and still be in the proc array, so that snapshots do not see
+//! it. Its changes would be neither decoded nor loaded. So a snapshot is taken only
 //!
 //! 1. when every backend that was between its commit record and the commit log has passed this point: transactions that
 //!    committed below C are in the commit log now; and
-//! 2. when every transaction has left the proc array that the commit log already shows as committed, but that a
-//!    snapshot of that moment does not see.
+//! 2. when every transaction that the commit log already shows as committed, but that a first snapshot does not see,
+//!    has left the proc array.
 //!
-//! Any other transaction that the snapshot does not see commits behind C, and the stream will bring it. The
-//! transactions of step 2 are determined once: later ones may come without end, and none of them matters.
+//! Any other transaction that the clean snapshot does not see commits behind C, so the stream will bring its changes.
+//! The transactions of step 2 are determined once. Later ones commit behind C, and new ones may come without end.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -25,12 +25,12 @@ use crate::pg::transaction;
 /// The pause between two attempts. Transactions leave the proc array within microseconds after their commit, unless
 /// they wait for a standby.
 const RETRY_MS: i64 = 2;
-/// A longer wait is reported.
+/// The time after which a wait is reported.
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
-/// Opens a REPEATABLE READ transaction with such a snapshot, and returns the snapshot. The caller guarantees that C
-/// lies in the past. `prepare` runs in each attempted transaction before its snapshot is taken. `waiting` gets the
-/// reason for a long wait.
+/// Opens a REPEATABLE READ transaction with a clean snapshot, and returns the snapshot. The caller guarantees that the
+/// stream's position C was read before. `prepare` runs in each attempted transaction before its snapshot is taken.
+/// `waiting` is told the reason for a long wait.
 pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapshot {
     wait_for_commit_log(&mut waiting);
     let start = Instant::now();
@@ -59,7 +59,7 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapsh
     }
 }
 
-/// Waits until every transaction that is now between its commit record and the commit log has passed this point.
+/// Waits until every transaction that is now between its commit record and the commit log has reached the commit log.
 fn wait_for_commit_log(waiting: &mut impl FnMut(&str)) {
     let start = Instant::now();
     let mut committing = Committing::now();
@@ -71,7 +71,7 @@ fn wait_for_commit_log(waiting: &mut impl FnMut(&str)) {
     }
 }
 
-/// The transactions that have committed, but that the snapshot does not see.
+/// The transactions that the commit log shows as committed, but that the snapshot does not see.
 fn unseen_commits(snapshot: &Snapshot) -> impl Iterator<Item = u64> {
     let later: Range<u64> = snapshot.xmax..snapshot::next_full_xid();
     snapshot.xip().iter().copied().chain(later).filter(|&xid| snapshot::has_committed(xid as u32))

@@ -1,7 +1,7 @@
 //! A loader's connection to the engine.
 //!
-//! While the loader waits, it holds a lock on the table and a snapshot. So it gives way to a process that waits for a
-//! lock on the table, and does not wait forever for an engine that does nothing.
+//! While the loader waits, it holds a lock on the table and a snapshot. So it gives up the load if another process
+//! waits for a lock on the table, or if the engine does nothing for too long.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::client::{Connection, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation;
 
-/// How long to wait for the engine. It takes rows and answers at once, unless it has to apply earlier parts of the
-/// stream first.
+/// The time to wait for the engine. It takes rows and answers at once, unless it first has to apply earlier parts of
+/// the stream.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time between two looks whether a process waits for this one.
+/// The interval at which the loader checks whether another process waits for a lock on the table.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub struct Link {
@@ -46,7 +46,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits for the engine's answer, which is either `wanted` or a refusal.
+    /// Waits for the engine's answer. Any answer but `wanted` is an error.
     pub fn expect(&mut self, wanted: Kind) -> Result<(), String> {
         let start = Instant::now();
         loop {
@@ -65,7 +65,7 @@ impl Link {
         }
     }
 
-    /// Returns an error if a process waits for a lock on the table, which this process perhaps blocks.
+    /// Returns an error if another process waits for a lock on the table, because this process may be what blocks it.
     pub fn give_way(&mut self) -> Result<(), String> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(());

@@ -1,7 +1,7 @@
-//! `anker.mirrored`, the list of mirrored tables: reading it, and removing tables that were dropped.
+//! Reads `anker.mirrored`, the list of mirrored tables, and removes the rows of tables that were dropped.
 //!
-//! Nothing here waits for a lock while it holds a snapshot, and DROP never waits at all. Readers of the list skip the
-//! rows of tables that no longer exist.
+//! No function here waits for a lock while it holds a snapshot, and DROP never waits at all. Because DROP may leave a
+//! row behind, readers of the list skip rows of tables that no longer exist.
 
 use std::ffi::CStr;
 
@@ -21,10 +21,10 @@ const SCHEMA: &CStr = c"anker";
 const TABLE: &CStr = c"mirrored";
 const PARENTS: &CStr = c"mirrored_parents";
 
-/// The arguments of a reader of the list.
+/// The arguments of the worker that reads the list.
 #[derive(Serialize, Deserialize)]
 pub struct ListOrder {
-    /// Distinguishes the note from notes to an earlier worker.
+    /// Distinguishes the note that the reader writes from notes for an earlier capture worker.
     pub token: u64,
     pub list: u32,
 }
@@ -52,8 +52,8 @@ fn own_table(name: &CStr) -> Option<pg_sys::Oid> {
     catalog::relation(schema, name).filter(ours)
 }
 
-/// Whether a list contains a table that exists. Needs a transaction, outside of decoding. `None` if another process has
-/// the list locked.
+/// Whether a list contains a table that exists; `None` if another process has the list locked. Needs a transaction, and
+/// must not be called during decoding.
 pub fn has_tables(list: pg_sys::Oid) -> Option<bool> {
     if !relation::try_lock(list, Lock::Read) {
         return None;
@@ -67,8 +67,8 @@ pub fn has_tables(list: pg_sys::Oid) -> Option<bool> {
     Some(any)
 }
 
-/// Whether a list contains one of the tables now. Commits of other transactions count, even if this transaction's
-/// snapshot does not see them. Leaves no lock behind. `None` if another process has the list locked.
+/// Whether a list contains one of the tables now, even if this transaction's snapshot does not see the commit that
+/// added it. Keeps no lock. `None` if another process has the list locked.
 pub fn has_any_of(list: pg_sys::Oid, tables: &[pg_sys::Oid]) -> Option<bool> {
     if !relation::try_lock(list, Lock::Read) {
         return None;
@@ -84,8 +84,8 @@ pub fn has_any_of(list: pg_sys::Oid, tables: &[pg_sys::Oid]) -> Option<bool> {
     Some(any)
 }
 
-/// Removes the row of a table that is being dropped, unless another process is in the way. Never waits. Readers of the
-/// list notice themselves that the table is gone.
+/// Removes the row of a table that is being dropped. Never waits: if another process has the list locked, the row
+/// stays, and readers of the list skip it.
 pub fn remove_from_list(relid: pg_sys::Oid) {
     for list in [TABLE, PARENTS].into_iter().filter_map(own_table).filter(|&list| list != relid) {
         if has_any_of(list, &[relid]) == Some(true) && relation::try_lock(list, Lock::Write) {
@@ -97,7 +97,8 @@ pub fn remove_from_list(relid: pg_sys::Oid) {
     }
 }
 
-/// Removes rows that DROP has left: it found the list locked, or did not see the transaction that had written the row.
+/// Removes the rows that DROP has left. DROP leaves a row if it finds the list locked, or does not see the transaction
+/// that wrote the row.
 fn tidy(list: pg_sys::Oid) {
     if relation::try_lock(list, Lock::Write) {
         visit(list, None, |relation, row, relid| {
@@ -109,7 +110,7 @@ fn tidy(list: pg_sys::Oid) {
     }
 }
 
-/// Visits the visible rows of the locked list, or only those of one table, until `visit` says to stop.
+/// Visits the visible rows of the locked list, or only those of `table`, until `visit` returns false.
 fn visit(
     list: pg_sys::Oid,
     table: Option<pg_sys::Oid>,
@@ -124,7 +125,7 @@ fn exists(relid: pg_sys::Oid) -> bool {
     catalog::class(relid, |_| ()).is_some()
 }
 
-/// The relations in the locked list, under the active snapshot.
+/// The relations in the locked list that the active snapshot sees.
 fn read(list: pg_sys::Oid) -> Vec<u32> {
     let mut relids = Vec::new();
     if let Some(relation) = OpenRelation::try_locked(list) {
@@ -136,8 +137,9 @@ fn read(list: pg_sys::Oid) -> Vec<u32> {
     relids
 }
 
-/// Makes a commit that decoding takes for a change of the catalog, so that decoding reads the catalog anew. Its picture
-/// from the slot's creation may lack the commits of that moment, and would be used until the next DDL.
+/// Makes a commit that decoding takes for a change of the catalog, so that decoding reads the catalog again. The
+/// catalog snapshot from the slot's creation may lack commits of that moment, and decoding would use it until the next
+/// DDL.
 fn renew_catalog(list: pg_sys::Oid) {
     transaction::run(|| {
         transaction::number();
@@ -145,7 +147,8 @@ fn renew_catalog(list: pg_sys::Oid) {
     });
 }
 
-/// Reads the list, and writes it into the stream as a note to the worker that asked for it.
+/// The main function of the worker that reads the list. It writes the list into the stream, as a note to the capture
+/// worker that asked for it.
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn anker_list_reader_main(database: pg_sys::Datum) {
@@ -153,7 +156,7 @@ pub extern "C-unwind" fn anker_list_reader_main(database: pg_sys::Datum) {
     process::connect(pg_sys::Oid::from(database.value() as u32));
     let order: ListOrder = super::from_extra(&process::my_extra());
     let list = pg_sys::Oid::from(order.list);
-    // An absent standby must not keep anybody from reading the list.
+    // The commit must not wait for a synchronous standby, because without the list no table would be followed.
     transaction::never_wait_at_commit();
     renew_catalog(list);
     transaction::run(|| tidy(list));
@@ -163,7 +166,7 @@ pub extern "C-unwind" fn anker_list_reader_main(database: pg_sys::Datum) {
             log!("pg_anker: reading the list of mirrored tables: {reason}");
         }
     };
-    // The lock is taken before the snapshot.
+    // The lock is taken before the snapshot, so that the snapshot sees everything committed before the lock.
     clean_snapshot::begin(|| relation::lock(list, Lock::Read), tell_once);
     let relids = snapshot::with_active(|| read(list));
     Note { token: order.token, content: Content::List { relids } }.write();

@@ -1,9 +1,9 @@
-//! Marks of tables that are being loaded. They are files, because a crash of the server loses its memory, and with it
-//! every other trace of the loaders' work.
+//! Marks of tables that are being loaded. A mark is a file, because a crash of the server loses its shared memory, and
+//! with it every other trace of the loaders' work.
 //!
 //! A loader increments a table's mark before it reads the table, and removes the mark at the end of the load,
-//! successful or not. If a mark exists while nobody loads, the server has crashed that many times during loads of the
-//! table, perhaps by chance.
+//! successful or not. If a mark exists while nobody loads, it counts the server crashes during loads of the table. The
+//! load need not have caused them.
 
 use std::cell::RefCell;
 use std::fs;
@@ -15,19 +15,19 @@ use crate::client::FILE_DIRECTORY;
 use crate::pg::process;
 
 thread_local! {
-    /// The mark that this process has set.
+    /// The path of the mark that this process has set.
     static SET: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// Removes this process's marks when it ends, unless it is killed. To be called once.
+/// Makes this process remove its mark when it exits, unless it is killed. To be called once.
 pub fn remove_at_exit() {
     process::at_exit(remove);
 }
 
-/// Marks a table while it is loaded.
+/// Sets the mark of a table, before it is loaded.
 pub fn set(database: pg_sys::Oid, relid: pg_sys::Oid) {
     let path = path(database, relid);
-    // If the file cannot be written, a crash is not noticed.
+    // A failed write is ignored. It only means that a crash goes unnoticed.
     let _ = fs::write(&path, (crashes(database, relid) + 1).to_string());
     SET.set(Some(path));
 }
@@ -44,7 +44,7 @@ pub fn crashes(database: pg_sys::Oid, relid: pg_sys::Oid) -> u32 {
     fs::read_to_string(path(database, relid)).ok().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// Forgets the crashes, so that the table is loaded again.
+/// Forgets the table's crashes, so that it may be loaded again.
 pub fn forget_crashes(database: pg_sys::Oid, relid: pg_sys::Oid) {
     let _ = fs::remove_file(path(database, relid));
 }

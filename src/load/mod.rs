@@ -1,5 +1,5 @@
-//! Short-lived workers that read with ordinary snapshots, which the capture worker must not use. They read the rows
-//! that tables had when the mirror began to follow them, and the list of mirrored tables.
+//! Short-lived workers that read with ordinary snapshots, because the capture worker must not take those. They read the
+//! rows that tables had when the mirror began to follow them, and the list of mirrored tables.
 
 mod clean_snapshot;
 mod link;
@@ -19,12 +19,12 @@ use crate::pg::process::Extra;
 
 fn to_extra(order: &impl Serialize) -> Extra {
     let mut extra: Extra = [0; size_of::<Extra>()];
-    // The orders are a few integers each, and fit into the space.
+    // The longest order, a list of a few integers, fits into the space.
     postcard::to_slice(order, &mut extra).expect("an order fits");
     extra
 }
 
 fn from_extra<T: DeserializeOwned>(extra: &Extra) -> T {
-    // These bytes were written by `to_extra` of the same library.
+    // `to_extra` of the same library has written these bytes.
     postcard::from_bytes(extra).expect("an order was given")
 }

@@ -1,11 +1,12 @@
-//! The orders of a loader. It gets several tables, since starting the process is most of the cost for small ones.
+//! The orders of a loader. One loader gets several tables, because starting the process is most of the cost of a small
+//! one.
 
 use follow::LoadOrder;
 
 use crate::pg::process::Extra;
 
-/// The greatest number of orders that fit into a worker's arguments: an id has at most 5 bytes, a generation at most
-/// 10.
+/// The greatest number of orders that fit into a worker's arguments. A table's oid takes at most 5 bytes, a generation
+/// at most 10.
 pub const MAX_ORDERS: usize = 8;
 
 pub fn to_extra(orders: &[LoadOrder]) -> Extra {

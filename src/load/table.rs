@@ -1,5 +1,5 @@
-//! Loading tables one after the other. The rows of each are read under a clean snapshot, encoded like the stream's
-//! rows, and sent to the engine's socket.
+//! Loads tables one after the other. The rows of a table are read under a clean snapshot, encoded like the rows in the
+//! stream, and sent to the engine's socket.
 
 use std::time::{Duration, Instant};
 
@@ -54,8 +54,8 @@ fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
     transaction::abort();
     mark::remove();
     match outcome {
-        // Prepared statements were planned without the mirror. Under settings of `anker.route` that route statements
-        // without the flag, they must be planned again.
+        // Prepared statements were planned while the table had no mirror. If `anker.route` also routes unflagged
+        // statements to the engine, they must be planned again.
         Ok(()) => transaction::run(|| relation::make_plans_anew(order.relid.into())),
         Err(Failure::Transient(reason)) => blame(&reason),
         Err(Failure::TooWide) => {
@@ -68,7 +68,7 @@ fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
 
 /// The reason why a table was not loaded.
 enum Failure {
-    /// A reason that the view shows; the capture worker starts another load after a while.
+    /// The load failed for this reason, which the view shows. The capture worker starts another load after a while.
     Transient(String),
     /// The table has a row that is too long for the mirror, and the capture worker gives it up.
     TooWide,
@@ -82,7 +82,7 @@ impl<T: Into<String>> From<T> for Failure {
 
 fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(), Failure> {
     let relid = pg_sys::Oid::from(order.relid);
-    // The lock is taken before the snapshot, so that no DDL can come between them.
+    // The lock is taken before the snapshot, so that no DDL comes between them.
     let mut locked = true;
     let lock = || locked = locked && wait_for_lock(relid);
     let snapshot = clean_snapshot::begin(lock, |reason| tell(database, order, reason));
@@ -92,7 +92,8 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     let relation = OpenRelation::try_locked(relid).ok_or("the table was dropped")?;
     let described = layout::describe(&relation).map_err(|e| e.message)?;
     let mut engine = Link::connect(database, relid)?;
-    // If the table was altered meanwhile, its fingerprint differs from the one under which the engine watches it.
+    // If the table was altered before the lock, its fingerprint differs from the one that the engine watches, and the
+    // load is refused.
     let fingerprint = described.layout.fingerprint;
     let request = LoadRequest { relid: order.relid, generation: order.generation, fingerprint, snapshot };
     engine.send(&frame::encode(Kind::Request, &Request::Load(request)))?;
@@ -103,7 +104,8 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     Ok(engine.expect(Kind::Loaded)?)
 }
 
-/// Whether the table could be locked within a short time. Other tables wait behind this one.
+/// Locks the table. Returns false if that fails within a short time, because other tables wait to be loaded after this
+/// one.
 fn wait_for_lock(relid: pg_sys::Oid) -> bool {
     let start = Instant::now();
     while !relation::try_lock(relid, Lock::Read) {

@@ -1,7 +1,8 @@
-//! A batch of the engine's result as PostgreSQL's values.
+//! Converts a batch of the engine's result to PostgreSQL's values.
 //!
-//! Values are converted column by column when the batch arrives. Values that do not fit a Datum lie in one arena of
-//! the batch. They stay valid until the next batch is loaded, which is longer than a slot must hold a row.
+//! Values are converted column by column when the batch arrives. A value that does not fit into a Datum lies in the
+//! arena, and its Datum points to it. It stays valid until the next batch is loaded, which is longer than a slot must
+//! hold a row.
 
 use arrow_array::RecordBatch;
 use pgrx::prelude::*;
@@ -15,12 +16,13 @@ pub struct Batch {
     rows: usize,
     next: usize,
     columns: Vec<Datums>,
-    /// Values that are pointed to.
+    /// The values that do not fit into a Datum.
     arena: Arena,
 }
 
 impl Batch {
-    /// Takes over a batch; an error means that the engine sent something else than was agreed.
+    /// Converts a batch, and makes its first row the next one. An error means that the engine sent another result than
+    /// the planner expected.
     pub fn load(&mut self, batch: &RecordBatch, columns: &[Conversion]) -> Result<(), Lost> {
         self.rows = batch.num_rows();
         self.next = 0;
@@ -37,7 +39,7 @@ impl Batch {
                 Conversion::Padded(width) => types::padded(array.as_ref(), width as usize, values, &mut self.arena)?,
             }
         }
-        // The arena has stopped growing: offsets become addresses.
+        // The arena does not grow any more, so its address is final. Offsets into it become addresses.
         let base = self.arena.start();
         for (values, conversion) in self.columns.iter_mut().zip(columns) {
             if by_reference(*conversion) {
@@ -47,7 +49,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Writes the next row; false if there is none.
+    /// Writes the next row into `values` and `nulls`; false if there is none.
     #[inline]
     pub fn next_row(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) -> bool {
         if self.next == self.rows {
@@ -63,7 +65,7 @@ impl Batch {
 }
 
 impl Batch {
-    /// The remaining rows except the last: their values, and whether they are null.
+    /// Takes the remaining rows except the last: their values, and whether each is null.
     pub fn rows_ahead(&mut self) -> impl ExactSizeIterator<Item = impl Iterator<Item = (usize, bool)>> {
         let last = self.rows.saturating_sub(1).max(self.next);
         let rows = std::mem::replace(&mut self.next, last)..last;

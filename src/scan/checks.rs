@@ -1,4 +1,4 @@
-//! Checks in this process that decide whether the engine may be asked.
+//! Checks by this process whether the engine may be asked.
 
 use pgrx::prelude::*;
 
@@ -12,11 +12,12 @@ use crate::reason::{Reason, Why};
 use crate::shared::{self, TableState};
 use crate::spec::ScanSpec;
 
-/// Checks whether the engine may be asked, and returns the relations' fingerprints. From here on, the executor holds
-/// the relations open, as a heap plan would. DDL of this session cannot change them until the query ends.
+/// Checks whether the engine may be asked, and returns the fingerprints of the query's relations. The executor then
+/// holds the relations open, as it does for a heap plan. So DDL of this session cannot change them until the query
+/// ends.
 pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, Reason> {
     check_transaction(place)?;
-    // The heap's plan reports a missing permission itself.
+    // A missing permission is a reason for the heap, because the heap's plan then raises the usual error.
     let forbidden = spec.functions.iter().map(|oid| pg_sys::Oid::from(*oid)).find(|oid| !compat::may_execute(*oid));
     if let Some(function) = forbidden {
         return Err(Why::Privilege.of(format!("function {} may not be executed", function_name(function))));
@@ -25,7 +26,7 @@ pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, Reason> {
     spec.plan.tables().map(|table| check_relation(database, pg_sys::Oid::from(table.relid), place)).collect()
 }
 
-/// Checks that do not depend on the tables.
+/// Makes the checks that do not depend on the tables.
 fn check_transaction(place: Place<'_>) -> Result<(), Reason> {
     if session::in_recovery() {
         return Err(Why::Recovery.of("server is in recovery"));

@@ -35,20 +35,20 @@ pub struct Chooser {
     engine_side: Option<Child>,
     /// The engine's scan, below those nodes.
     leaf: Option<Below<EngineNode>>,
-    /// The heap's side; `None` until it is needed.
+    /// The heap's side; `None` until the heap is needed.
     heap: Option<Child>,
-    /// The query to plan, if there is no plan for the heap yet.
+    /// The query from which the heap's plan is made when the heap is needed; `None` if the heap's plan exists already.
     unplanned: Option<Unplanned>,
     runs_to_end: bool,
     active: Option<Side>,
     /// The reason why the query runs on the heap.
     reason: Option<Reason>,
-    /// JIT flags for the heap's plan, if the rest of the statement is not to be compiled.
+    /// The JIT flags for the heap's plan; `None` if the statement keeps its own.
     compiled: Option<i32>,
-    /// The way in which rows go past the executor, if they do.
+    /// The way in which rows are sent to the client past the executor, if they are.
     delivery: Option<Delivery>,
-    /// The planner's comparison for a query that did not ask for the engine. Running on the heap is never an error
-    /// then.
+    /// Given if the query did not ask for the engine, with the planner's cost comparison. Running such a query on the
+    /// heap is never an error.
     unasked: Option<Unasked>,
 }
 
@@ -94,14 +94,15 @@ impl ScanNode for Chooser {
         if chooser.unplanned.is_some() && !flags.explain_only() {
             place.hold_all_relations();
         }
-        // The plan was made before the setting changed.
+        // The setting may have changed after the plan was made.
         if ROUTE.get() == Route::Off {
             chooser.start_heap(place, Why::RouteOff.of("anker.route is off"));
         } else if let Some(reason) = alone {
             if !still_holds(&reason, place) {
                 session::plan_anew();
             }
-            // If the choice is by cost, such a node exists only for EXPLAIN.
+            // Under `anker.route = auto`, a plan with only the heap's side is made just for EXPLAIN, to show the
+            // reason.
             match unasked.is_some() {
                 true => chooser.start_heap(place, reason),
                 false => chooser.do_without_engine(place, reason),
@@ -169,8 +170,8 @@ impl ScanNode for Chooser {
     }
 }
 
-/// Whether a reason that was found at planning time still holds in this transaction. PostgreSQL plans a transient
-/// statement again when its horizon has moved, but other transactions can hold the horizon back.
+/// Whether a reason that was found at planning time still holds in this transaction. PostgreSQL replans a transient
+/// statement only when its oldest visible transaction has moved, and other transactions can prevent that.
 fn still_holds(reason: &Reason, place: Place<'_>) -> bool {
     match reason.why {
         Why::Written => place.may_have_written(),
@@ -189,7 +190,8 @@ impl Chooser {
 
     /// The engine's scan.
     fn leaf(&mut self) -> Option<(&mut EngineNode, Place<'_>)> {
-        // SAFETY: the executor runs it only below this node, whose callback has not come to that.
+        // SAFETY: the executor runs the engine's scan only below this node, and this node's callback is not running it
+        // now.
         self.leaf.as_mut().map(|leaf| unsafe { leaf.parts() })
     }
 
@@ -210,13 +212,14 @@ impl Chooser {
     ///
     /// # Safety
     ///
-    /// No frame between here and the executor owns anything that must be dropped, since errors of the planner jump over
-    /// them.
+    /// No frame between here and the executor owns anything that must be dropped, because errors of the planner jump
+    /// over these frames.
     unsafe fn start(&mut self, place: Place<'_>) {
         if self.active.is_none() {
             self.choose(place);
             if let Some(heap) = &self.heap {
-                // SAFETY: started within the run of this query; the rest by the caller's promise.
+                // SAFETY: the heap's side was started within the run of this query; the caller promises what else is
+                // needed.
                 unsafe { heap.run_hooks(place) };
             }
         }
@@ -247,13 +250,15 @@ impl Chooser {
         }
     }
 
-    /// Sends the engine's rows that have arrived, except the last, if no node above changes them.
+    /// Sends the engine's rows that have arrived to the client, except the last row, if no node above the scan changes
+    /// rows.
     #[inline]
     fn deliver_ahead(&mut self) {
         let is_engines =
             matches!(self.active, Some(Side::Engine)) && self.engine_side.as_ref().is_some_and(Child::is_last);
         if let (true, Some(delivery), Some(leaf)) = (is_engines, &mut self.delivery, &mut self.leaf) {
-            // SAFETY: the executor runs it only below this node, whose callback has not come to that.
+            // SAFETY: the executor runs the engine's scan only below this node, and this node's callback is not running
+            // it now.
             let (node, place) = unsafe { leaf.parts() };
             if delivery.has_begun() && place.is_bare() {
                 node.deliver_ahead(place, delivery);
@@ -261,7 +266,7 @@ impl Chooser {
         }
     }
 
-    /// Chooses the heap because of a reason that is known before the engine is asked.
+    /// Chooses the heap for a reason that is known before the engine is asked.
     fn do_without_engine(&mut self, place: Place<'_>, reason: Reason) {
         match self.flags.explain_only() {
             true => self.start_heap(place, reason),
@@ -286,7 +291,8 @@ impl Chooser {
         if self.unplanned.is_some() {
             self.active = Some(Side::Heap);
             if self.flags.explain_only() {
-                // SAFETY: an error goes through a guard here.
+                // SAFETY: the guard catches an error of the planner, so the error jumps over no frame that owns
+                // anything.
                 unsafe { pg_guard_ffi_boundary(|| self.plan_heap(place)) };
             }
             return;
@@ -310,13 +316,13 @@ impl Chooser {
     }
 }
 
-/// Whether a node above the engine's scan reads rows before it returns its first row. The engine could then be lost
-/// when the heap can no longer be used.
+/// Whether a node above the engine's scan reads rows before it returns its first row. If the engine were lost in
+/// between, the heap could no longer be used.
 fn reads_ahead(side: &Child) -> bool {
     side.kinds_above_last().any(|kind| !matches!(kind, pg_sys::NodeTag::T_LimitState | pg_sys::NodeTag::T_ResultState))
 }
 
-/// Raises an error instead of using the heap: one that names the reason, or the query's own.
+/// Raises an error instead of using the heap. The error names the reason, or is the query's own error.
 fn refuse(trouble: Trouble) -> ! {
     match trouble {
         Trouble::Failure(_) => trouble.raise(),

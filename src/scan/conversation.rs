@@ -20,7 +20,7 @@ use crate::reason::{Reason, Why};
 use crate::shared::silence::{self, Asks};
 use crate::{settings, shared, verifying};
 
-/// The time that the engine's answers may take in addition to `anker.max_wait`.
+/// The time that an answer of the engine may take in addition to `anker.max_wait`.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A query for the engine.
@@ -49,8 +49,8 @@ impl Question<'_> {
         })
     }
 
-    /// The engine's plan for the query. `expected_sent` is the expected number of rows for each relation that is sent
-    /// along.
+    /// The engine's plan for the query. `expected_sent` has the expected number of rows for each relation whose rows
+    /// are sent along.
     pub fn outline(self, expected_sent: Vec<u64>, limit: Duration, place: Place<'_>) -> Result<EnginePlan, String> {
         let begun = Instant::now();
         let left = || limit.saturating_sub(begun.elapsed());
@@ -71,23 +71,23 @@ impl Question<'_> {
 }
 
 pub struct Conversation {
-    /// The connection; `None` once the conversation is over. Figures for EXPLAIN stay.
+    /// The connection; `None` once the conversation is over. The figures below stay for EXPLAIN.
     engine: Option<Connection>,
     asks: Asks,
     decoder: StreamDecoder,
     /// Bytes of the Arrow stream that the decoder has not consumed yet.
     undecoded: Buffer,
-    /// The number of bytes of the result so far.
+    /// The number of bytes of the result that were received so far.
     pub received: usize,
     begun: Instant,
     pub ready: Option<Ready>,
     pub done: Option<Done>,
-    /// The time from the request to Ready, as this side measured it.
+    /// The time from the request to Ready, as this process measured it.
     pub wait: Duration,
 }
 
 impl Conversation {
-    /// Sends the request; from here on, the engine works on it.
+    /// Sends the request. From then on, the engine works on it.
     pub fn begin(question: Question<'_>, sent: Vec<SentRows>, place: Place<'_>) -> Result<Conversation, Reason> {
         let database = session::database();
         let asks = may_ask(database)?;
@@ -135,7 +135,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// The reason why nothing was received. If the engine showed no sign of life, other processes learn of it.
+    /// The reason why no answer was received. If the engine was silent, shared memory is told, so that other processes
+    /// do not wait for it.
     fn unheard(&self, lost: Lost) -> Trouble {
         if self.engine.as_ref().is_some_and(Connection::is_silent) {
             silence::was_silent(session::database());
@@ -143,7 +144,7 @@ impl Conversation {
         lost.into()
     }
 
-    /// Closes the connection, so that the engine stops its work for it.
+    /// Closes the connection, so that the engine cancels the query.
     pub fn hang_up(&mut self) {
         self.engine = None;
     }
@@ -163,13 +164,13 @@ impl Conversation {
                 Err(lost) => return Err(self.unheard(lost)),
                 Ok(Received::TimedOut) => {}
                 Ok(Received::Frame(Kind::Arrow, _)) => {
-                    // The messages are complete, so the decoder's arrays point into them without a copy.
+                    // The payload holds whole Arrow messages, so the decoder's arrays can point into it without a copy.
                     self.undecoded = Buffer::from_vec(engine.take_payload());
                     self.received += self.undecoded.len();
                 }
                 Ok(Received::Frame(Kind::Done, payload)) => {
                     self.done = Some(frame::parse(payload).map_err(|e| e.to_string())?);
-                    // A cursor may stay open for long, and no longer needs the connection.
+                    // The connection is kept for other queries already here, because a cursor may stay open for long.
                     self.engine.take().into_iter().for_each(Connection::keep);
                     return Ok(None);
                 }
@@ -179,8 +180,8 @@ impl Conversation {
     }
 }
 
-/// Whether the engine may be asked now. Other processes may have just waited for it in vain. `anker.verify` asks
-/// nevertheless.
+/// Whether the engine may be asked now. It may not if another process has just waited for it in vain. `anker.verify`
+/// asks in any case.
 fn may_ask(database: pg_sys::Oid) -> Result<Asks, Reason> {
     if verifying::now() {
         return Ok(Asks::AsUsual);
@@ -191,7 +192,7 @@ fn may_ask(database: pg_sys::Oid) -> Result<Asks, Reason> {
     })
 }
 
-/// How long a query waits to be bound to its snapshot.
+/// The longest time that a query waits until it is bound to its snapshot.
 fn limit() -> Duration {
     Duration::from_millis(settings::MAX_WAIT_MS.get() as u64) + GRACE
 }

@@ -1,6 +1,6 @@
 //! The node "Anker Engine": the scan of the engine's result, as the executor sees it.
 //!
-//! The chooser above starts the scan and fetches its first rows.
+//! The chooser, the node above this one, starts the scan and fetches its first rows.
 
 use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
@@ -28,7 +28,8 @@ use crate::pg::zone::{self, ServerZone};
 use crate::reason::{Reason, Why};
 use crate::spec::{ENGINE, ScanSpec, Source, from_node};
 
-/// The greatest length of a parameter that is a text or a byte string, because a request waits in memory to be sent.
+/// The greatest length of a parameter that is a text or a byte string. It is limited because a request lies in memory
+/// until it is sent.
 const LONGEST_PARAMETER: usize = 1 << 20;
 
 pub struct EngineNode {
@@ -39,7 +40,7 @@ pub struct EngineNode {
     rows_sent: u64,
     /// The session's time zone, if the engine was told of it.
     zone: Option<ServerZone>,
-    /// The engine's answer, once it was asked.
+    /// The engine's result, once the engine was asked.
     result: Option<EngineResult>,
 }
 
@@ -65,7 +66,7 @@ impl ScanNode for EngineNode {
         let Some(result) = &mut self.result else {
             error!("pg_anker: the engine was not asked");
         };
-        // SAFETY: the result's columns are those of the plan, and a row stays in place until the next one is asked for.
+        // SAFETY: the result's columns are those of the plan, and a row stays valid until the next row is requested.
         unsafe { place.store(|values, nulls| result.next_row(values, nulls)) }
     }
 
@@ -136,7 +137,7 @@ impl EngineNode {
 
     /// Evaluates the parameters and sends the request.
     pub fn ask(&mut self, place: Place<'_>) -> Result<(), Reason> {
-        // This check comes first, so that nothing is evaluated in vain.
+        // This check comes first, so that no parameter is evaluated if the engine may not be asked.
         let fingerprints = checks::check(&self.spec, place)?;
         sent::hold_relations(place);
         self.zone = self.spec.sources.contains(&Source::SessionZone).then(zone::of_session);
@@ -167,28 +168,29 @@ impl EngineNode {
         params.map(|(expr, (ty, source))| evaluate(expr, *ty, *source, place)).collect()
     }
 
-    /// Waits for the engine's first rows, or for all rows. After that, the engine can no longer refuse the query, or
-    /// fail on a value.
+    /// Waits for the engine's first rows, or for all rows if it must be so. After that, the engine can no longer refuse
+    /// the query or fail on a value.
     pub fn prime(&mut self, place: Place<'_>, reads_ahead: bool) -> Result<(), Trouble> {
         if self.zone.is_some_and(|zone| zone != zone::of_session()) {
             let text = "the session's time zone has changed since the query began";
             return Err(Trouble::Reason(Why::TimeZone.of(text)));
         }
         let must_be_all = self.flags.rewind() || self.spec.plan.may_fail_late();
-        // The engine holds sorted rows in memory of all queries until they are fetched.
+        // The engine keeps sorted rows, in memory that all queries share, until they are fetched. So they are fetched
+        // early.
         let reads_ahead = reads_ahead || self.spec.plan.order().is_some();
         let result = self.result.as_mut().ok_or_else(|| "engine was not asked".to_string())?;
         if must_be_all || reads_ahead { result.fetch(place, must_be_all) } else { result.begin() }
     }
 
-    /// Sends the rows that have arrived, except the last.
+    /// Sends the rows that have arrived, except the last, to the client.
     pub fn deliver_ahead(&mut self, place: Place<'_>, delivery: &mut Delivery) {
         if let Some(result) = &mut self.result {
             result.deliver_ahead(place, delivery);
         }
     }
 
-    /// Releases the engine and its rows.
+    /// Closes the connection to the engine and drops its rows.
     pub fn release(&mut self) {
         if let Some(result) = &mut self.result {
             result.release();
@@ -209,7 +211,7 @@ fn evaluate(
         return Ok(None);
     };
     let is_text = matches!(ty, plan::Type::Text | plan::Type::Char | plan::Type::Bytes | plan::Type::Opaque);
-    // SAFETY: the planner has made the parameter of an expression of this type.
+    // SAFETY: the planner has made the parameter from an expression of this type.
     unsafe {
         if is_text && pg_sys::toast_raw_datum_size(datum) > LONGEST_PARAMETER {
             return Err("a value in it is longer than 1 MB".into());

@@ -1,5 +1,5 @@
-//! The engine's plan for EXPLAIN. The engine is asked for its plan, but runs nothing. This process does not compute
-//! rows to be sent along, and calls no functions except the server's own.
+//! Gets the engine's plan for EXPLAIN. The engine plans the query, but does not run it. This process does not compute
+//! rows to be sent along either, and calls no functions except PostgreSQL's own.
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
@@ -20,7 +20,8 @@ use crate::settings;
 use crate::spec::ScanSpec;
 
 thread_local! {
-    /// The start time of the statement in which the engine did not answer. In that statement, it is not asked again.
+    /// The start time of the statement in which the engine did not answer. The rest of that statement does not ask it
+    /// again.
     static GIVEN_UP: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
@@ -55,7 +56,7 @@ pub fn engine_plan(
 fn is_known_now(expression: Node<'_>) -> bool {
     let comes_later = |node: Node<'_>| match node.tag() {
         pg_sys::NodeTag::T_SubPlan | pg_sys::NodeTag::T_AlternativeSubPlan => true,
-        // The conditions of a domain may call any function.
+        // A domain's check constraints may call any function.
         pg_sys::NodeTag::T_CoerceToDomain => true,
         _ => node.cast::<pg_sys::Param>().is_some_and(|param| param.paramkind == pg_sys::ParamKind::PARAM_EXEC),
     };

@@ -1,4 +1,4 @@
-//! The engine's plan in EXPLAIN's formats, with the names that the query uses.
+//! Shows the engine's plan in EXPLAIN's formats, with the names that the query uses.
 //!
 //! ```text
 //!   Engine Plan:
@@ -25,7 +25,7 @@ use crate::pg::place::Place;
 use crate::pg::types;
 use crate::spec::{self, ScanSpec};
 
-/// Shows the plan, or the reason why there is none.
+/// Shows the plan, or the reason why there is no plan.
 pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, out: &Explain<'_>) {
     match plan {
         Err(reason) => out.property(c"No Engine Plan", reason),
@@ -42,8 +42,8 @@ pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, 
     }
 }
 
-/// Unique names for the scans. Names are given first to the first scan of each relation, because these belong to the
-/// query itself.
+/// Unique names for the scans. The first scan of each relation gets its name first, because that scan stands in the
+/// query itself; the optimizer has added the others.
 fn unique(plan: &EnginePlan, spec: &ScanSpec) -> BTreeMap<Scan, String> {
     let own = (0..spec.names.len() as u16).map(|relation| Scan { number: 0, relation });
     let made = plan.columns.iter().filter_map(|(_, meaning)| match meaning {
@@ -78,7 +78,7 @@ impl QueryNames<'_> {
             return column_name(pg_sys::Oid::from(relid), *attnum);
         }
         match self.spec.names.get(relation).and_then(|names| names.columns.get(at)) {
-            // The number of digits of a column is shown as a call.
+            // A column that holds another column's number of digits has a name like a call, which needs no quotes.
             Some(name) if name.ends_with(')') => name.clone(),
             Some(name) => quoted_name(name),
             None => "?".into(),
@@ -146,7 +146,7 @@ impl Tree<'_> {
         heading
     }
 
-    /// The lines below the heading in text format; everything in the other formats.
+    /// The properties of an operator: in text format, the lines below its heading; in the other formats, all of them.
     fn inside(&self, operator: &Operator) {
         if !self.out.is_text() {
             self.told(operator);
@@ -185,7 +185,7 @@ impl Tree<'_> {
         });
     }
 
-    /// The properties that the heading shows in text format.
+    /// The properties that the text format shows in the heading.
     fn told(&self, operator: &Operator) {
         self.out.property(c"Node Type", self.node_type(&operator.step));
         match &operator.step {
@@ -282,7 +282,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The scan that a step is, if it is one.
+    /// The scan of a scan step; `None` for any other step.
     fn scan(&self, step: &Step) -> Option<Scan> {
         let Step::Scan { relation, first, .. } = step else { return None };
         let meaning = first.and_then(|first| self.plan.columns.iter().find(|(id, _)| *id == first));
@@ -292,13 +292,13 @@ impl Tree<'_> {
         })
     }
 
-    /// The measured figures of a step, but not those of a scan that leaves out rows the user may not see.
+    /// The measured figures of a step; `None` for a scan that leaves out rows which the user may not see.
     fn counted<'o>(&self, operator: &'o Operator) -> Option<&'o Actual> {
         let is_scan = matches!(operator.step, Step::Scan { .. });
         operator.actual.as_ref().filter(|_| !is_scan || !self.hides(operator))
     }
 
-    /// Whether a scan, or a filter above one, leaves out rows that the user may not see.
+    /// Whether a scan, or a filter above a scan, leaves out rows that the user may not see.
     fn hides(&self, operator: &Operator) -> bool {
         match &operator.step {
             Step::Scan { relation, .. } => {
@@ -309,13 +309,13 @@ impl Tree<'_> {
         }
     }
 
-    /// Whether a step reads rows that PostgreSQL has computed.
+    /// Whether a step reads rows that PostgreSQL has computed and sent along.
     fn is_sent(&self, step: &Step) -> bool {
         let relation = self.scan(step).and_then(|scan| self.names.spec.plan.relations.get(scan.relation as usize));
         relation.is_some_and(|relation| relation.source == Source::Sent)
     }
 
-    /// The name of the table, if the scan reads one, and the scan's own name.
+    /// The name of the table, if the scan reads one, and the name of the scan itself.
     fn scanned(&self, step: &Step) -> (Option<String>, String) {
         let scan = self.scan(step);
         let names = scan.and_then(|scan| self.names.spec.names.get(scan.relation as usize));
@@ -336,7 +336,8 @@ impl Tree<'_> {
     }
 }
 
-/// The type of a join, as PostgreSQL names it. If the second side's rows are kept, it is the mirrored type.
+/// The type of a join, as PostgreSQL names it. If the rows of the second side are kept, it is the mirrored type (Right
+/// for Left).
 fn join_type(join: &Join) -> &'static str {
     match (join.kind, join.keeps_second) {
         (JoinKind::Inner, _) => "Inner",
@@ -352,7 +353,7 @@ fn join_type(join: &Join) -> &'static str {
     }
 }
 
-/// A whole number of rows, at least one, since a small estimate does not promise that there are none.
+/// Rounds a number of rows, to at least one, because a small estimate does not promise that there are none.
 fn whole(rows: f64) -> u64 {
     rows.round().max(1.0) as u64
 }

@@ -1,9 +1,10 @@
 //! The engine's result on its way into the executor's slots.
 //!
 //! Usually, rows go straight from the last batch into the slot. The result is kept if it must be complete before its
-//! first row is returned: the engine may still fail on a value, or the scan may be rewound. It is kept as batches or,
-//! beyond `work_mem`, in a tuple store. If a node above reads ahead, as many rows are kept as there is room for. Most
-//! results are then complete, so that the loss of the engine does no harm.
+//! first row is returned, because the engine may still fail on a value, or because the scan may be rewound. It is kept
+//! as batches or, beyond `work_mem`, in a tuple store. If a node above reads ahead, as many rows are fetched first as
+//! `work_mem` has room for. Most results are then complete before the first row is returned, and the loss of the engine
+//! does not affect them.
 
 use arrow_array::RecordBatch;
 use pgrx::prelude::*;
@@ -21,14 +22,14 @@ pub struct EngineResult {
     columns: Vec<Conversion>,
     pub conversation: Conversation,
     batch: Batch,
-    /// The whole result, or its beginning, if it had to be fetched ahead.
+    /// The rows that had to be fetched ahead: the whole result, or its beginning.
     kept: Option<Kept>,
     handed_out: bool,
     pub rows: u64,
 }
 
 enum Kept {
-    /// Batches that were fetched ahead; `more` says that others follow.
+    /// Batches that were fetched ahead; `more` says that the engine has more of them.
     Batches {
         batches: Vec<RecordBatch>,
         next: usize,
@@ -42,13 +43,13 @@ impl EngineResult {
         EngineResult { columns, conversation, batch: Batch::default(), kept: None, handed_out: false, rows: 0 }
     }
 
-    /// Waits until the first rows are there.
+    /// Waits until the first rows have come.
     pub fn begin(&mut self) -> Result<(), Trouble> {
         self.conversation.await_ready()?;
         self.next_batch().map(drop)
     }
 
-    /// Fetches and keeps rows: all rows if `must_be_all`, otherwise as many as `work_mem` has room for.
+    /// Fetches rows and keeps them: all rows if `must_be_all`, otherwise as many as `work_mem` has room for.
     pub fn fetch(&mut self, place: Place<'_>, must_be_all: bool) -> Result<(), Trouble> {
         self.conversation.await_ready()?;
         let limit = session::work_mem() as usize * 1024;
@@ -67,12 +68,13 @@ impl EngineResult {
         Ok(())
     }
 
-    /// Moves the batches that came, and those still to come, into a tuple store.
+    /// Moves the batches that have come, and all that follow, into a tuple store.
     fn store_all(&mut self, came: Vec<RecordBatch>, mut store: TupleStore) -> Result<(), Trouble> {
         match self.fill(&mut store, came) {
             Ok(()) => self.kept = Some(Kept::Tuples(store)),
             Err(trouble) => {
-                // The query goes on without the store, and nothing else would release its file.
+                // The store must be closed here, because the query goes on without it, on the heap, and its file would
+                // stay.
                 store.end();
                 return Err(trouble);
             }
@@ -88,14 +90,14 @@ impl EngineResult {
         while let Some(batch) = came.next().map_or_else(|| self.receive(), |batch| Ok(Some(batch)))? {
             self.batch.load(&batch, &self.columns)?;
             while self.batch.next_row(&mut values, &mut nulls) {
-                // SAFETY: the result's columns are those of the plan, and so the store's.
+                // SAFETY: the result's columns are those of the plan, and the store was made for them.
                 unsafe { store.push(&mut values, &mut nulls) };
             }
         }
         Ok(())
     }
 
-    /// The next batch from the engine that has rows.
+    /// Receives the next batch that has rows; `None` at the end of the result.
     fn receive(&mut self) -> Result<Option<RecordBatch>, Trouble> {
         if self.conversation.done.is_some() {
             return Ok(None);
@@ -115,12 +117,12 @@ impl EngineResult {
         let batch = match &mut self.kept {
             Some(Kept::Batches { batches, next, .. }) if *next < batches.len() => {
                 *next += 1;
-                // This is cheap, because the columns are shared.
+                // Cloning a batch is cheap, because the clone shares its columns.
                 Some(batches[*next - 1].clone())
             }
             Some(Kept::Batches { more: false, .. }) => None,
             Some(Kept::Batches { batches, next, .. }) => {
-                // These batches will not be read again.
+                // The kept batches were all read, and will not be read again.
                 (*batches, *next) = (Vec::new(), 0);
                 self.receive()?
             }
@@ -133,8 +135,8 @@ impl EngineResult {
         Ok(true)
     }
 
-    /// Writes the next row, which stays valid until the following call; false if there is none. Once the first row was
-    /// returned, trouble with the engine is an error.
+    /// Writes the next row, which stays valid until the next call; false if there is none. Once a row was returned, any
+    /// trouble with the engine is an error.
     #[inline]
     pub fn next_row(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) -> bool {
         self.handed_out = true;
@@ -153,15 +155,16 @@ impl EngineResult {
         }
     }
 
-    /// Sends the rows of the current batch past the executor, except the last.
+    /// Sends the rows of the current batch to the client past the executor, except the last row.
     pub fn deliver_ahead(&mut self, place: Place<'_>, delivery: &mut Delivery) {
         if !matches!(self.kept, Some(Kept::Tuples(_))) {
-            // SAFETY: the result's columns are those of the plan. Neither this frame nor those above it own anything.
+            // SAFETY: the result's columns are those of the plan. Neither this frame nor any frame above it owns
+            // anything.
             unsafe { delivery.send(place, self.batch.rows_ahead()) };
         }
     }
 
-    /// Goes back to the first row; false if rows that were returned are gone.
+    /// Goes back to the first row. Returns false if rows that were returned were not kept.
     pub fn rewind(&mut self) -> bool {
         match &mut self.kept {
             Some(Kept::Tuples(store)) => store.rewind(),
@@ -174,7 +177,7 @@ impl EngineResult {
         true
     }
 
-    /// Closes the engine's connection, which ends its work, and drops the rows. Figures for EXPLAIN stay.
+    /// Closes the connection, which cancels the query in the engine, and drops the rows. Figures for EXPLAIN stay.
     pub fn release(&mut self) {
         self.conversation.hang_up();
         self.batch = Batch::default();

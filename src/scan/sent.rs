@@ -11,10 +11,10 @@ use crate::reason::{Reason, Why};
 use crate::settings;
 use crate::spec::ScanSpec;
 
-/// The memory of a value, without the text that it may have.
+/// The memory of a value without its text, if it has one.
 const VALUE_BYTES: usize = 16;
 
-/// The plans of the rows to send. The specification is the first of the node's private parts, and the plans follow.
+/// The plans of the relations to send. The node's private list holds the specification first, and then these plans.
 fn statements(place: Place<'_>) -> impl Iterator<Item = Node<'_>> {
     place.private().skip(1)
 }
@@ -23,19 +23,20 @@ pub fn hold_relations(place: Place<'_>) {
     statements(place).for_each(|statement| place.hold_relations(statement));
 }
 
-/// The number of rows that PostgreSQL expects, for each relation to send.
+/// The number of rows that PostgreSQL expects for each relation to send.
 pub fn expected(place: Place<'_>) -> Vec<u64> {
     statements(place).map(|statement| place.expected_rows(statement) as u64).collect()
 }
 
-/// Computes all rows that are sent along.
+/// Computes the rows of all relations that are sent along.
 pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, Reason> {
     let relations = spec.plan.relations.iter().filter(|relation| relation.source == Source::Sent);
     let mut room = settings::MAX_SENT_KB.get() as usize * 1024;
     let mut all = Vec::new();
     for ((relation, name), statement) in relations.zip(&spec.sent).zip(statements(place)) {
         let mut rows = Collected::new(&relation.columns, room);
-        // SAFETY: planned under the query's locks, with a column of its type for each of the relation's.
+        // SAFETY: the statement was planned under the query's locks, and has a column of its type for each column of
+        // the relation.
         unsafe { place.run(statement, &mut |values, nulls| rows.add(values, nulls)) };
         room = rows.room;
         all.push(rows.finish().map_err(|(why, what)| why.of(format!("rows of \"{name}\" cannot be sent: {what}")))?);
@@ -43,7 +44,7 @@ pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, Reaso
     Ok(all)
 }
 
-/// The rows of one relation.
+/// The rows collected so far of one relation.
 struct Collected<'a> {
     types: &'a [Type],
     sent: SentRows,
@@ -58,11 +59,11 @@ impl Collected<'_> {
         Collected { types, sent, room, failed: None }
     }
 
-    /// Adds a row, and returns whether another one is wanted.
+    /// Adds a row. Returns whether another one is wanted.
     ///
     /// # Safety
     ///
-    /// Each column has a value of its type, or is null.
+    /// Each value of the row must be null, or a value of its column's type.
     unsafe fn add(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
         // SAFETY: by the caller's promise.
         let added = unsafe { self.try_add(values, nulls) };

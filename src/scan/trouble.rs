@@ -1,4 +1,4 @@
-//! Failures of the engine, which become a reason for the heap or an error.
+//! Failures of the engine. Each becomes a reason to use the heap, or an error.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -7,7 +7,7 @@ use protocol::request::{Failure, FailureKind};
 use crate::client::Lost;
 use crate::reason::{Reason, Why};
 
-/// The reason why the engine's answer did not come.
+/// The reason why there is no result of the engine.
 pub enum Trouble {
     /// The engine cannot serve this request, or cannot be reached.
     Reason(Reason),
@@ -72,7 +72,7 @@ impl From<Lost> for Trouble {
     }
 }
 
-/// A failure between this process and the engine.
+/// A failure of the connection between this process and the engine.
 impl From<String> for Trouble {
     fn from(what: String) -> Self {
         Trouble::Reason(Why::Engine.of(what))
