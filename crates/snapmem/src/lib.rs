@@ -1,15 +1,15 @@
 //! Memory that can be snapshotted while one writer continues to change it.
 //!
 //! A [`Region`] has one writer, which reads and writes in place. A [`Snapshot`] of it is cheap, belongs to no thread
-//! (`Send + Sync`), and keeps the region's content of that moment. Any number of snapshots may exist, and they may end
-//! in any order, on any thread. The maker of a snapshot may patch it. Once the snapshot is shared, it can no longer
-//! change.
+//! (`Send + Sync`), and keeps the content that the region had when the snapshot was taken. Any number of snapshots may
+//! exist, and they may end in any order, on any thread. The maker of a snapshot may patch it. Once the snapshot is
+//! shared, it can no longer change.
 //!
 //! Content is charged to a [`Pool`], which enforces a limit: exceeding it is an error, never an abort. Bookkeeping is
-//! not charged. It takes some dozens of bytes for each run, and for each of its versions that a snapshot sees.
+//! not charged. It takes some dozens of bytes for each run, and for each old version of a run that a snapshot sees.
 //!
-//! The crate knows the operating system, and the names of mechanisms from the protocol. Each [`Mechanism`] is one file
-//! or folder; docs/snapshots.md compares them.
+//! The crate uses only the operating system, and the names of mechanisms from `protocol`. Each [`Mechanism`] is one
+//! file or folder; docs/snapshots.md compares them.
 //!
 //! | room, the upper ones first | job |
 //! |---|---|

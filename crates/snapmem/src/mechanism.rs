@@ -17,10 +17,11 @@ use crate::memory::pool::Pool;
 use crate::memory::region::{InPlace, Region};
 use crate::memory::sys::PAGE;
 
-/// The shortest run of mechanisms that do not work on pages.
+/// The length of the shortest run of mechanisms that do not work on pages.
 const LINE: usize = 64;
 
-/// The way in which a region is snapshotted. `fork` is not among these, because its snapshot is another process.
+/// The way in which a region is snapshotted. `fork` is not listed here, because its snapshot is another process, with
+/// an interface of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
     Physical,
@@ -45,7 +46,8 @@ impl Mechanism {
         Mechanism::Auto,
     ];
 
-    /// The recommended mechanism. It works everywhere, and no other was better in any measurement (docs/snapshots.md).
+    /// The recommended mechanism. It works on every kernel, and no other mechanism was better in any measurement
+    /// (docs/snapshots.md).
     pub const BEST: Mechanism = Mechanism::Epochs;
 
     pub fn name(self) -> &'static str {
@@ -79,7 +81,7 @@ impl Mechanism {
         Ok(self.in_place(pool, run_bytes)?)
     }
 
-    /// The length of the shortest runs that are possible.
+    /// The length of the shortest run that the mechanism supports.
     pub(crate) fn least_run(self) -> usize {
         match self {
             Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs | Mechanism::Auto => LINE,
@@ -87,7 +89,7 @@ impl Mechanism {
         }
     }
 
-    /// Like [`Mechanism::region`], for a mechanism that was found to work here.
+    /// Like [`Mechanism::region`], but without the probe, which must have succeeded before.
     pub(crate) fn in_place(self, pool: &Pool, run_bytes: usize) -> Result<Box<dyn InPlace>, Error> {
         if !run_bytes.is_power_of_two() || !(LINE..=1 << 32).contains(&run_bytes) {
             return Err(Error::Unavailable("runs have a power of two of bytes, from 64 to 4 GiB"));

@@ -1,4 +1,4 @@
-//! Common parts of the mechanisms' own tests.
+//! Common parts of the unit tests of the mechanisms.
 
 use parking_lot::RwLock;
 use rand::rngs::StdRng;
@@ -9,12 +9,13 @@ use crate::memory::pool::Pool;
 use crate::memory::region::{Region, Snapshot};
 use crate::memory::sys::faults;
 
-/// Held for writing by tests that use up the process's areas, and for reading by tests that need some.
+/// A lock on the process's areas of address space. Tests that use up all areas hold it for writing, tests that need
+/// some for reading.
 pub(crate) static AREAS: RwLock<()> = RwLock::new(());
 
 const SEEDS: u64 = 12;
 
-/// A number of repetitions, scaled by SNAPMEM_SCALE; at least one.
+/// A number of repetitions, multiplied by SNAPMEM_SCALE; at least one.
 pub(crate) fn scaled(repetitions: u64) -> u64 {
     let scale = std::env::var("SNAPMEM_SCALE").map_or(1.0, |scale| scale.parse::<f64>().expect("a number"));
     ((repetitions as f64 * scale) as u64).max(1)
@@ -30,7 +31,7 @@ pub(crate) fn content_of_region(region: &dyn Region) -> Vec<u8> {
     bytes
 }
 
-/// A region, with plain vectors of the same content.
+/// A region, and a model with the same content in plain vectors.
 struct Rig {
     region: Box<dyn Region>,
     model: Vec<u8>,
@@ -44,7 +45,8 @@ impl Rig {
         Rig { region, model: Vec::new(), run, snapshots: Vec::new(), rnd: StdRng::seed_from_u64(seed) }
     }
 
-    /// An offset below `len`, and bytes to write there, within one run: mostly a few, now and then more than a page.
+    /// An offset below `len`, and bytes to write there, within one run. Mostly they are few, sometimes more than a
+    /// page.
     fn place(&mut self, len: usize) -> (usize, Vec<u8>) {
         let offset = self.rnd.random_range(0..len);
         let longest = (self.run - offset % self.run).min(if self.rnd.random_bool(0.1) { 10_000 } else { 20 });
@@ -52,7 +54,7 @@ impl Rig {
         (offset, bytes)
     }
 
-    /// Does one random action to both, or to neither.
+    /// Does one random action to the region and the model. If it fails, it has changed neither.
     fn step(&mut self) -> Result<(), Error> {
         match self.rnd.random_range(0..12) {
             0 if self.model.len() < 12 * self.run => {
@@ -96,7 +98,8 @@ impl Rig {
     }
 }
 
-/// Makes random writes, growth, snapshots, patches and drops. At the end, all memory has returned.
+/// Makes random writes, growth, snapshots, patches and drops, and compares with the model. At the end, all memory must
+/// have been returned.
 pub(crate) fn equals_a_model(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
     for seed in 0..scaled(SEEDS) {
         let pool = Pool::new(1 << 30);
@@ -115,8 +118,8 @@ pub(crate) fn equals_a_model(run: usize, region: impl Fn(&Pool) -> Box<dyn Regio
     }
 }
 
-/// Like [`equals_a_model`], but one system call fails in some steps, and some steps exceed the limit. A step that fails
-/// leaves everything as it was, and the region continues to work.
+/// Like [`equals_a_model`], but in some steps a system call fails, and in others the pool's limit is exceeded. A step
+/// that fails must leave everything as it was, and the region must continue to work.
 pub(crate) fn survives_refusals(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
     let mut refused = 0;
     for seed in 0..scaled(SEEDS) {
@@ -140,7 +143,7 @@ pub(crate) fn survives_refusals(run: usize, region: impl Fn(&Pool) -> Box<dyn Re
     assert!(refused > 3 * scaled(SEEDS), "{refused}");
 }
 
-/// Snapshots come and go while pages are written, and leave nothing behind.
+/// Takes and drops snapshots while pages are written. They must leave no memory behind.
 pub(crate) fn returns_all_memory(run: usize, region: impl Fn(&Pool) -> Box<dyn Region>) {
     let pool = Pool::new(1 << 30);
     let mut region = region(&pool);
@@ -175,7 +178,7 @@ pub(crate) fn refuses_to_grow_without_end(run: usize, region: impl Fn(&Pool) -> 
     }
 }
 
-/// Runs all of the above.
+/// Runs all tests above.
 pub(crate) fn all(run: usize, region: impl Fn(&Pool) -> Box<dyn Region> + Copy) {
     equals_a_model(run, region);
     survives_refusals(run, region);

@@ -1,7 +1,9 @@
 //! A table exactly as a snapshot S sees it.
 //!
-//! The writer takes the snapshot of the columns, and returns it with the changes that have to be taken back. The
-//! requesting thread takes them back ([`TableSnapshot::settle`]), so that old snapshots do not hold the writer up.
+//! The columns contain all applied changes. The writer takes a private snapshot of the requested columns, and returns
+//! it with the undo of the changes that S does not see. The requesting thread undoes them in the snapshot
+//! ([`TableSnapshot::settle`]), newest first, so that old snapshots do not hold the writer up. Inserted rows are masked
+//! out, deleted rows are shown again, and old values are restored.
 //!
 //! This is exact, because S never sees a change of a slot without the earlier changes of that slot: the second writer
 //! of a row waits until the first one has committed. Under REPLICA IDENTITY FULL, this holds for PostgreSQL's rows but
@@ -34,9 +36,9 @@ pub struct TableSnapshot {
     relid: u32,
     s: Arc<Snapshot>,
     columns: Vec<ColumnSnapshot>,
-    /// For each position in the layout, the place in `columns`.
+    /// For each column of the layout, its index in `columns`.
     wanted: Vec<Option<usize>>,
-    /// The places of the requested columns in `columns`.
+    /// For each requested column, its index in `columns`.
     order: Vec<usize>,
     /// The requested columns.
     attnums: Vec<i16>,
@@ -51,7 +53,7 @@ pub struct TableSnapshot {
     hold: Hold,
 }
 
-/// The number of transactions and changes that were taken back.
+/// The numbers of transactions and changes that were undone for a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
     pub transactions: u64,
@@ -89,7 +91,7 @@ impl Table {
         request.columns.iter().map(position).collect()
     }
 
-    /// Takes the snapshot. Everything that S sees must have been applied before.
+    /// Takes the snapshot of the columns. Everything that S sees must have been applied before.
     pub fn bind(&mut self, request: &TableRequest, s: &Arc<Snapshot>, hold: &Hold) -> Result<TableSnapshot, Refusal> {
         let positions = self.positions(request)?;
         let (relid, full, width) = (self.layout.relid, self.layout.identity == Identity::Full, self.types.len());
@@ -100,7 +102,7 @@ impl Table {
         let order = positions.iter().filter_map(|&position| wanted[position]).collect();
         let live_counts = table.rows.live_counts.clone();
         let live = table.rows.live.snapshot().map_err(out_of_memory)?;
-        // If equal rows are interchangeable, the entries that S sees are needed, too.
+        // If equal rows are interchangeable, [`inverts_slots`] needs the entries that S sees, too.
         let undo = table.undo.recent(s).filter(|entry| full || !s.sees(entry.xid)).cloned().collect();
         let (slots, s, hold) = (table.rows.slots as usize, s.clone(), hold.clone());
         self.is_read(&positions);
@@ -108,7 +110,8 @@ impl Table {
     }
 }
 
-/// Snapshots of the columns at these positions, and where each of the layout's `width` columns is among them.
+/// Snapshots of the columns at these positions of the layout; and for each of the layout's `width` columns, its index
+/// among the snapshots.
 fn columns(
     rows: &mut Rows,
     positions: &[usize],
@@ -117,7 +120,7 @@ fn columns(
     let mut columns = Vec::with_capacity(positions.len());
     let mut wanted = vec![None; width];
     for &position in positions {
-        // A column may be requested twice.
+        // A column that is requested twice is snapshotted once.
         if wanted[position].is_none() {
             wanted[position] = Some(columns.len());
             columns.push(rows.columns[position].snapshot()?);
@@ -127,7 +130,7 @@ fn columns(
 }
 
 impl TableSnapshot {
-    /// Takes back the changes that S does not see.
+    /// Undoes the changes that S does not see.
     pub fn settle(mut self) -> Result<(ColumnsView, Undone), Refusal> {
         let undo = std::mem::take(&mut self.undo);
         if self.full && inverts_slots(&undo, &self.s) {

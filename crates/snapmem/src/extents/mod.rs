@@ -1,18 +1,18 @@
-//! Extents: runs of any length, each with a label, on any mechanism. Columns consist of them.
+//! Extents: a list of runs of any length, each with a label, on any mechanism. Columns consist of them.
 //!
 //! ```text
-//!   epochs      the region's runs have any length and a label by themselves
+//!   epochs      the region's runs themselves have any length, and a label
 //!
-//!   any other   directory                 regions, one for each length of runs that is there
+//!   any other   directory                     one region for each length of runs that occurs
 //!               run 0: 4K, place 1, label   4K  [free][run 0][run 2]
 //!               run 1: 64K, place 0, label  64K [run 1]
 //!               run 2: 4K, place 2, label
 //! ```
 //!
-//! If a run is replaced by a longer or shorter one, its place is free for the next run of its length. It need not wait
-//! for the snapshots that see it, because these hold regions and directory as they were.
+//! If a run is replaced by a longer or shorter one, its place is free for the next run of its length. The place can be
+//! reused even while snapshots see the old run, because these keep regions and directory as they were.
 //!
-//! The choice between the two costs `epochs` one well-predicted branch.
+//! Each access costs one well-predicted branch, which tells epochs from the other mechanisms.
 
 mod regions;
 #[cfg(test)]
@@ -37,8 +37,8 @@ enum Kind {
 }
 
 impl Extents {
-    /// A list without runs; appended runs have `run_bytes`. The mechanism must have been found to work here
-    /// ([`Mechanism::probe`]).
+    /// A list without runs. Runs that are appended later have `run_bytes` bytes. [`Mechanism::probe`] must have found
+    /// that the mechanism works here.
     pub fn new(pool: &Pool, mechanism: Mechanism, run_bytes: usize) -> Extents {
         Extents(match mechanism {
             Mechanism::Epochs | Mechanism::Auto => Kind::Epochs(EpochRegion::automatic(pool, run_bytes)),
@@ -46,7 +46,7 @@ impl Extents {
         })
     }
 
-    /// The length of a run that is appended.
+    /// The length of a run that [`Extents::push_run`] appends.
     pub fn run_bytes(&self) -> usize {
         match &self.0 {
             Kind::Epochs(region) => region.run_bytes(),
@@ -77,7 +77,8 @@ impl Extents {
         }
     }
 
-    /// Makes the run of extents with at most one run longer. Its new bytes are zero.
+    /// Makes the run longer, if there is one, as well as runs appended later. The new bytes are zero. There must not be
+    /// more than one run.
     pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
         match &mut self.0 {
             Kind::Epochs(region) => region.lengthen_runs(run_bytes),
@@ -85,8 +86,8 @@ impl Extents {
         }
     }
 
-    /// Replaces a run by one of any length. The new run begins with zeros; `fill` writes its content from the old one.
-    /// Live snapshots keep the old run and its label. On error, nothing has changed.
+    /// Replaces a run by a new one of any length. The new run begins as zeros; `fill` gets the old content, and writes
+    /// the new. Live snapshots keep the old run and its label. On error, nothing has changed.
     pub fn replace_run(
         &mut self,
         run: usize,
@@ -100,7 +101,7 @@ impl Extents {
         }
     }
 
-    /// Bytes of a run that lie within one line of 64 bytes, without a copy.
+    /// Bytes of a run, without a copy. They must lie within one line of 64 bytes.
     #[inline]
     pub fn bytes_in(&self, run: usize, within: usize, len: usize) -> &[u8] {
         match &self.0 {
@@ -118,7 +119,7 @@ impl Extents {
         }
     }
 
-    /// The runs as they are now.
+    /// A snapshot of all runs.
     pub fn snapshot(&mut self) -> Result<ExtentsSnapshot, OutOfMemory> {
         Ok(ExtentsSnapshot(match &mut self.0 {
             Kind::Epochs(region) => SnapshotKind::Epochs(region.snapshot()?),
@@ -134,7 +135,7 @@ impl Extents {
         }
     }
 
-    /// Whether [`Extents::tidy`] would find nothing to do, as long as nothing is written.
+    /// Whether [`Extents::tidy`] would find nothing to do for as long as nothing is written.
     pub fn is_tidy(&self) -> bool {
         match &self.0 {
             Kind::Epochs(region) => region.is_tidy(),
@@ -152,7 +153,7 @@ impl Debug for Extents {
     }
 }
 
-/// The runs as they were at the snapshot, except for patches of the snapshot's maker.
+/// The runs as they were when the snapshot was taken, except for patches of the snapshot's maker.
 #[derive(Debug)]
 pub struct ExtentsSnapshot(SnapshotKind);
 
@@ -184,7 +185,7 @@ impl ExtentsSnapshot {
         }
     }
 
-    /// Copies bytes that lie within one run. All runs must have the length of an appended one.
+    /// Copies bytes from `offset` on, which must lie within one run. All runs must have the length of an appended run.
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), OutOfMemory> {
         match &self.0 {

@@ -1,4 +1,4 @@
-//! Extents on a mechanism whose regions have runs of only one length.
+//! Extents on a mechanism whose regions each have runs of a single length.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -17,26 +17,26 @@ pub(super) struct Regions {
     directory: Arc<Vec<Place>>,
     /// The length of a run that is appended.
     run_bytes: usize,
-    /// The length of all runs.
+    /// The length of all runs together.
     bytes: u64,
     pool: Pool,
 }
 
-/// A region whose runs are places for runs of about that length.
+/// A region whose runs are the places for extents' runs of one length.
 struct Class {
     region: Box<dyn InPlace>,
     used: usize,
-    /// The free places. The list has capacity for all places, so that freeing one cannot fail.
+    /// The free places. The list has capacity for all places of the region, so that freeing one cannot fail.
     free: Vec<usize>,
 }
 
-/// The place of a run.
+/// The place at which a run lies.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     label: Label,
-    /// The place's number in the region of its class.
+    /// The index of the place in the region of its class.
     index: usize,
-    /// The run's length as a power of two. The place may be longer, if the mechanism has none so short.
+    /// The run's length as a power of two. The place may be longer, because mechanisms have a least length.
     bits: u8,
 }
 
@@ -46,7 +46,7 @@ impl Place {
     }
 }
 
-/// The classes of run lengths.
+/// The mapping from lengths of runs to classes, that is, to indexes of regions.
 #[derive(Clone, Copy, Debug)]
 struct Lengths {
     least_bits: u8,
@@ -62,7 +62,7 @@ impl Lengths {
         bits.saturating_sub(self.least_bits).into()
     }
 
-    /// The length of a place for a run of that length.
+    /// The length of the place for a run of length 2^`bits`.
     #[inline]
     fn place_bytes(self, bits: u8) -> usize {
         1 << bits.max(self.least_bits)
@@ -75,7 +75,7 @@ impl Lengths {
     }
 }
 
-/// The functions here are not inlined, to keep the loops of epochs small.
+/// These functions are not inlined, so that the loops of callers that use epochs stay small.
 impl Regions {
     pub fn new(pool: &Pool, mechanism: Mechanism, run_bytes: usize) -> Regions {
         assert!(is_run(run_bytes));
@@ -195,7 +195,8 @@ impl Regions {
         Ok(content)
     }
 
-    /// A place for a run, with undefined content: a free place, or a new one.
+    /// A region takes memory while it holds locks that its snapshots need in order to end. So its pool must not ask for
+    /// relief, which waits for snapshots to end; [`relieved`] does so instead, without a lock.
     fn take(&mut self, bytes: usize, label: Label) -> Result<Place, OutOfMemory> {
         let bits = bytes.ilog2() as u8;
         let (at, place_bytes) = (self.lengths.class(bits), self.lengths.place_bytes(bits));
@@ -231,7 +232,7 @@ impl Regions {
         }
     }
 
-    /// The directory for writing, which no snapshot shares, with room for `more` places.
+    /// The directory, for writing, with room for `more` places. It is copied if a snapshot shares it.
     fn own_directory(&mut self, more: usize) -> Result<&mut Vec<Place>, OutOfMemory> {
         if Arc::get_mut(&mut self.directory).is_none() {
             let mut copy = Vec::new();
@@ -260,8 +261,8 @@ impl Debug for Regions {
     }
 }
 
-/// Tries once more if there was no room and relief has made some. A mechanism may take the bytes in pieces, so room is
-/// made for all of them.
+/// Calls `attempt`, and once more if it failed for lack of memory and others then freed some. A mechanism may take the
+/// bytes in several pieces, so all of them must be free.
 fn relieved<T>(
     pool: &Pool,
     bytes: usize,
@@ -286,10 +287,10 @@ fn reserve<T>(list: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), OutOfMe
 #[derive(Debug)]
 pub(super) struct RegionsSnapshot {
     lengths: Lengths,
-    /// The snapshot of each class's region.
+    /// The snapshots of the regions, by class.
     regions: Vec<Option<Box<dyn Snapshot>>>,
     directory: Arc<Vec<Place>>,
-    /// The length of all runs, if bytes are addressed by their offset.
+    /// The length of every run, if bytes are addressed by their offset.
     run_bytes: usize,
 }
 

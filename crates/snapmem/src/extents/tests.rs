@@ -11,7 +11,7 @@ const MOST_RUNS: usize = 8;
 /// The lengths of runs, as powers of two.
 const LENGTHS: std::ops::RangeInclusive<u32> = 6..=15;
 
-/// The mechanisms that this kernel supports. Miri has neither mappings nor files in memory.
+/// The mechanisms that this kernel supports. Miri supports only those without mappings and memory files.
 fn mechanisms() -> impl Iterator<Item = Mechanism> {
     let is_there = |mechanism: &Mechanism| match mechanism {
         Mechanism::Physical | Mechanism::Frames | Mechanism::Epochs | Mechanism::Auto => true,
@@ -23,13 +23,13 @@ fn mechanisms() -> impl Iterator<Item = Mechanism> {
 /// Labels and runs.
 type Model = Vec<(Label, Vec<u8>)>;
 
-/// Extents, with plain vectors of the same content.
+/// Extents, and a model with the same content in plain vectors.
 struct Rig {
     extents: Extents,
     model: Model,
     snapshots: Vec<(ExtentsSnapshot, Model)>,
-    /// Whether all runs have the length of an appended one, so that snapshots can be patched. Otherwise runs are
-    /// replaced.
+    /// Whether all runs keep the length of an appended run, so that snapshots can be patched. Otherwise runs are
+    /// replaced by runs of other lengths.
     equal: bool,
     rnd: StdRng,
 }
@@ -50,7 +50,7 @@ impl Rig {
         (run, within, vec![self.rnd.random(); self.rnd.random_range(1..=longest)])
     }
 
-    /// Does one random action to both, or to neither.
+    /// Does one random action to the extents and the model. If it fails, it has changed neither.
     fn step(&mut self) -> Result<(), OutOfMemory> {
         match self.rnd.random_range(0..20) {
             0 | 1 if self.model.len() < MOST_RUNS => {
@@ -118,7 +118,7 @@ impl Rig {
     }
 }
 
-/// Reads by offset, as patches do.
+/// Checks reads of a snapshot by offset.
 fn check_reads(snapshot: &ExtentsSnapshot, seen: &Model, rnd: &mut StdRng) {
     for (index, (_, run)) in seen.iter().enumerate() {
         let within = rnd.random_range(0..run.len());
@@ -128,7 +128,7 @@ fn check_reads(snapshot: &ExtentsSnapshot, seen: &Model, rnd: &mut StdRng) {
     }
 }
 
-/// The run cut off, or extended by zeros.
+/// The run's first bytes, or the run followed by zeros.
 fn resized(run: &[u8], bytes: usize) -> Vec<u8> {
     let mut resized = run.to_vec();
     resized.resize(bytes, 0);
@@ -153,7 +153,7 @@ fn equal_plain_vectors_on_any_mechanism() {
     }
 }
 
-/// One system call fails in some steps, and some steps exceed the limit.
+/// In some steps a system call fails, and in others the pool's limit is exceeded.
 #[test]
 fn survive_refusals_on_any_mechanism() {
     let _others_may = AREAS.read();
@@ -182,7 +182,7 @@ fn survive_refusals_on_any_mechanism() {
 }
 
 impl Rig {
-    /// A reader of epochs may need memory to merge a run.
+    /// Checks the content, unless memory is short: a reader of epochs may need memory to merge a run.
     fn check_if_there_is_room(&self, pool: &Pool) {
         if pool.room() > 1 << LENGTHS.end() {
             self.check();
@@ -205,14 +205,14 @@ fn a_length_that_is_no_longer_there_takes_no_memory() {
         (0..10).for_each(|run| extents.replace_run(run, 64, 2, |_, new| new.fill(7)).unwrap());
         assert_eq!(snapshot.labelled_run(3).unwrap().1, 1);
         drop(snapshot);
-        // Epochs notice only at the next snapshot that nobody sees the old runs any more.
+        // A region of epochs notices only at the next snapshot that no snapshot sees the old runs any more.
         drop(extents.snapshot().unwrap());
         assert!(pool.used() <= before + (8 << 10), "{mechanism}: {} after {before}", pool.used());
         assert_eq!(extents.bytes_in(9, 0, 64), [7; 64]);
     }
 }
 
-/// A place that another run had is as good as a new one.
+/// A place that another run had before is filled with zeros.
 #[test]
 fn a_place_that_was_given_back_is_zeroed() {
     let _others_may = AREAS.read();

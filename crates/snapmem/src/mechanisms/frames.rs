@@ -7,9 +7,10 @@
 //!   snapshot  [0] [1] [2] [3]
 //! ```
 //!
-//! A frame is written only if the writer holds the only reference to it. The writer checks the reference count once,
-//! and remembers the answer until the next snapshot. So reading and writing usually do not touch the count. There are
-//! no page faults, no system calls and no TLB shoot-downs. Creating a snapshot costs a reference per frame.
+//! A frame is written only if the writer holds the only reference to it. After a snapshot, the writer checks the
+//! reference count at the first write to a frame, and remembers the answer. So most reads and writes do not touch the
+//! count. There are no page faults, no system calls and no TLB shoot-downs. Taking a snapshot costs a reference per
+//! frame.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +22,7 @@ use crate::memory::pool::{Charge, FrameRef, Pool};
 use crate::memory::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::memory::run::Run;
 
-/// A growable table of frames, each one run.
+/// A growable table of frames, each of which is one run.
 #[derive(Debug)]
 pub struct FramesRegion {
     frames: Vec<OwnedFrame>,
@@ -144,7 +145,7 @@ impl Snapshot for FramesSnapshot {
         if frame.get_mut().is_none() {
             *frame = self.pool.copy(frame)?;
         }
-        // No other thread can have a reference to the frame: it belongs to this value alone, which is borrowed.
+        // The copy cannot be shared with another thread: it belongs to this value alone, which is borrowed exclusively.
         let own = frame.get_mut().expect("the frame is not shared");
         own[within..within + bytes.len()].copy_from_slice(bytes);
         Ok(())
@@ -162,7 +163,7 @@ impl Drop for FramesSnapshot {
 #[derive(Debug)]
 struct OwnedFrame {
     frame: FrameRef,
-    /// Whether nobody else holds the frame. If it is false, somebody may.
+    /// Whether the region has the only reference to the frame. If false, a snapshot may have one.
     private: bool,
 }
 
@@ -172,7 +173,7 @@ impl OwnedFrame {
         self.frame.clone()
     }
 
-    /// Makes the frame private, and returns the number of bytes that had to be copied.
+    /// Makes the frame private. Returns the number of bytes that had to be copied for that.
     fn unshare(&mut self, pool: &Pool) -> Result<usize, OutOfMemory> {
         let shared = self.frame.get_mut().is_none();
         if shared {

@@ -1,9 +1,10 @@
-//! Regions in private memory that the kernel duplicates and copies on write. This is all of `vm_snapshot` and
-//! `mremap_cow`, except for the call that duplicates.
+//! Regions in private memory that the kernel duplicates and then copies on write. This is all of `vm_snapshot` and
+//! `mremap_cow`, except for the system call that duplicates.
 //!
-//! The kernel copies a page when it is first written after a snapshot, without asking. So the writer claims the copy's
-//! memory before it writes. [`History`] tells whether a live snapshot still sees the page, and when the last snapshot
-//! of a page's old content has ended. Page tables are not claimed: 8 bytes per page for each live snapshot.
+//! The kernel copies a page when it is first written after a snapshot, and the copy cannot be refused. So the writer
+//! charges the memory of the copy before it writes. [`History`] tells whether a live snapshot still sees a page, and
+//! when the last snapshot that sees a page's old content has ended. Page tables are not charged; they take 8 bytes per
+//! page for each live snapshot.
 
 #![allow(unsafe_code)]
 
@@ -29,7 +30,7 @@ pub(crate) struct KernelCowRegion {
     space: Space,
     len: usize,
     run_bytes: usize,
-    /// For each page, the number of the last snapshot before its present content.
+    /// For each page, the number of the last snapshot that was taken before its present content was written.
     born: Vec<u64>,
     duplicate: Duplicate,
     areas: Areas,
@@ -41,16 +42,16 @@ pub(crate) struct KernelCowRegion {
 
 #[derive(Debug)]
 struct Shared {
-    /// [`History::newest`], which can be read without the lock.
+    /// A copy of [`History::newest`] that can be read without the lock.
     newest: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Keeps the claims for pages that the region has left to its snapshots.
+    /// The old versions of pages, which only snapshots still see, and for which memory is charged.
     history: History<()>,
-    /// The charge for the region's pages, and for those that are kept.
+    /// The charge for the region's pages, and for old versions of pages that snapshots see.
     charge: Charge,
 }
 
@@ -96,7 +97,7 @@ impl KernelCowRegion {
         Ok(())
     }
 
-    /// Claims the memory of the copy that the kernel is going to make of a page.
+    /// Charges the memory of the copy that the kernel is going to make of a page.
     fn leave(&mut self, page: usize) -> Result<(), Error> {
         let state = &mut *self.shared.state.lock();
         let born = self.born[page];
@@ -188,7 +189,7 @@ impl InPlace for KernelCowRegion {
     }
 }
 
-/// The pages that snapshots see stay claimed until the last of them ends.
+/// When a region is dropped, pages that snapshots see stay charged until the last of these snapshots ends.
 impl Drop for KernelCowRegion {
     fn drop(&mut self) {
         self.space = Space::default();
@@ -218,7 +219,7 @@ unsafe impl Pages for Duplicated {
 
 impl Drop for Duplicated {
     fn drop(&mut self) {
-        // The memory must be freed before the claim.
+        // The memory must be freed before its charge is.
         self.space = Space::default();
         let state = &mut *self.shared.state.lock();
         let mut free = 0;
@@ -229,7 +230,7 @@ impl Drop for Duplicated {
 }
 
 /// Checks with one page that a duplicate shows the old content, and that later writes on either side do not affect the
-/// other. A kernel without the call answers with one of the `missing` errors.
+/// other side. A kernel without the system call answers with one of the `missing` errors.
 pub(crate) fn probe(duplicate: Duplicate, missing: &[i32], without: &'static str) -> Result<(), Error> {
     require_pages(PAGE)?;
     let origin = Mapping::anonymous(PAGE)?;
@@ -264,8 +265,8 @@ mod tests {
 
     const RUN: usize = 4 * PAGE;
 
-    /// Has the same effect as the kernel's call, without sharing, so that everything else can be tested on every
-    /// kernel.
+    /// A substitute for the kernel's call, which copies at once instead of sharing. It allows testing everything else
+    /// on every kernel.
     fn copied_at_once(mapping: &Mapping, bytes: usize) -> Result<Mapping, Error> {
         let copy = Mapping::anonymous(bytes)?;
         // SAFETY: both live, and have `bytes` bytes.
@@ -317,7 +318,8 @@ mod tests {
         region.write(0, &[2]).unwrap();
         region.write(PAGE, &[2]).unwrap();
         assert_eq!(used(&*region), (7, 2));
-        // The first snapshot also sees page 1's old content; only the second saw page 0's.
+        // The first snapshot still sees the old content of page 1. The old content of page 0 was seen by the second
+        // snapshot only, so it is free.
         drop(second);
         assert_eq!(used(&*region), (6, 2));
         drop(region);

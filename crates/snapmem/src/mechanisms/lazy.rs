@@ -1,4 +1,4 @@
-//! Snapshots that are made when they are needed (AnKer §3.2.1), of regions on any mechanism.
+//! Snapshots that are made only when they are needed (AnKer §3.2.1), of regions on any mechanism.
 //!
 //! ```text
 //!   writer   w w | declare, declare |        w w          | declare |
@@ -7,12 +7,12 @@
 //!                                            just before this write
 //! ```
 //!
-//! Declaring a snapshot records a point. The region's content at that point is available as long as the region has not
-//! changed. A reader makes the actual snapshot, or the writer that is about to change the region does, whichever comes
-//! first. Snapshots that are declared without a change in between share one.
+//! Declaring a snapshot records a point in time. As long as the region has not changed since then, the snapshot can
+//! still be made. It is made by the first reader, or by the writer when it is about to change the region, whichever
+//! comes first. Snapshots that are declared without a change in between share one actual snapshot.
 //!
-//! Between a declaration and the next change, the region itself lies in the point, behind its lock, where readers on
-//! any thread find it. The writer takes the region out before it writes, and then writes without a lock.
+//! Between a declaration and the next change, the region itself is stored in the point, behind a lock, where readers on
+//! any thread find it. The writer takes the region out of the point before it writes, and then writes without a lock.
 
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,28 +30,28 @@ use crate::memory::run::Run;
 pub struct LazyRegion {
     held: Held,
     pool: Pool,
-    /// The number of living declared snapshots.
+    /// The number of declared snapshots that still exist.
     live: Arc<AtomicU64>,
 }
 
-/// The place of the region.
+/// Where the region is stored.
 enum Held {
-    /// The region is here: it may have changed since the last declaration.
+    /// Here. The region may have changed since the last declaration.
     Here(Box<dyn Region>),
-    /// The region is in the point: it has not changed since the last declaration.
+    /// In the point of the last declaration. The region has not changed since then.
     Declared(Arc<Point>),
 }
 
-/// The content of the region at a moment.
+/// A point in time at which snapshots were declared.
 struct Point(Mutex<State>);
 
 struct State {
     /// The region, until the writer takes it out to change it.
     region: Option<Box<dyn Region>>,
     made: Option<Arc<dyn Snapshot>>,
-    /// The number of living snapshots that were declared at this moment.
+    /// The number of snapshots declared at this point that still exist.
     declared: usize,
-    /// Whether the writer has ended, and will not take the region.
+    /// Whether the writer has ended, and so will not take the region out.
     abandoned: bool,
 }
 
@@ -60,7 +60,7 @@ impl State {
         &**self.region.as_ref().expect("it lies here until the writer takes it")
     }
 
-    /// The snapshot of this moment.
+    /// The actual snapshot at this point. It is made if it does not exist yet.
     fn make(&mut self) -> Result<Arc<dyn Snapshot>, Error> {
         if let Some(made) = &self.made {
             return Ok(made.clone());
@@ -80,7 +80,7 @@ impl LazyRegion {
         LazyRegion { held: Held::Here(region), pool: pool.clone(), live: Arc::default() }
     }
 
-    /// The region for reading.
+    /// Calls `at` with the region, for reading.
     fn look<T>(&self, at: impl FnOnce(&dyn Region) -> T) -> T {
         match &self.held {
             Held::Here(region) => at(&**region),
@@ -88,7 +88,7 @@ impl LazyRegion {
         }
     }
 
-    /// The region for writing. A snapshot that was declared before is made first.
+    /// The region, for writing. If a snapshot was declared since the last change, it is made first.
     #[inline]
     fn change(&mut self) -> Result<&mut dyn Region, Error> {
         if let Held::Declared(point) = &self.held {
@@ -106,7 +106,7 @@ impl LazyRegion {
         }
     }
 
-    /// The point of the present moment.
+    /// The point for a declaration now.
     fn declare(&mut self) -> &Arc<Point> {
         if let Held::Here(_) = self.held {
             let state = State { region: None, made: None, declared: 0, abandoned: false };
@@ -143,7 +143,7 @@ impl Region for LazyRegion {
         self.look(|region| region.read(offset, into));
     }
 
-    /// Declares a snapshot; cannot fail.
+    /// Declares a snapshot. This cannot fail.
     fn snapshot(&mut self) -> Result<Box<dyn Snapshot>, Error> {
         let point = self.declare().clone();
         let mut state = point.0.lock();
@@ -155,7 +155,7 @@ impl Region for LazyRegion {
         Ok(Box::new(LazySnapshot { point, made: OnceLock::new(), len, run_bytes, patches, live }))
     }
 
-    /// Counts the declared snapshots, whether they were made or not.
+    /// The region's usage, with the number of declared snapshots, whether they were made or not.
     fn usage(&self) -> Usage {
         Usage { snapshots: self.live.load(Ordering::Relaxed), ..self.look(|region| region.usage()) }
     }
@@ -175,12 +175,12 @@ impl Drop for LazyRegion {
 
 struct LazySnapshot {
     point: Arc<Point>,
-    /// The point's snapshot, available without its lock.
+    /// The actual snapshot, once it is known, so that reads need not lock the point.
     made: OnceLock<Arc<dyn Snapshot>>,
     len: usize,
     run_bytes: usize,
     patches: Overlay,
-    /// The number of live snapshots of the region.
+    /// The number of declared snapshots of the region that still exist.
     live: Arc<AtomicU64>,
 }
 
@@ -210,7 +210,7 @@ impl Snapshot for LazySnapshot {
         }
     }
 
-    /// Others may have declared the same moment, so the patch must be private to this one.
+    /// Patches a private copy of the run, because other snapshots may share the actual one.
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let (index, within) = locate(self.len, self.run_bytes, offset, bytes.len());
         self.made()?;
@@ -219,7 +219,7 @@ impl Snapshot for LazySnapshot {
     }
 }
 
-/// The last snapshot of a moment drops the snapshot that was made for it.
+/// When the last snapshot declared at a point is dropped, so is the actual snapshot.
 impl Drop for LazySnapshot {
     fn drop(&mut self) {
         self.live.fetch_sub(1, Ordering::Relaxed);
@@ -249,7 +249,7 @@ mod tests {
 
     const RUN: usize = 16 << 10;
 
-    /// A lazy region, and a function that counts the living snapshots of the region behind it.
+    /// A lazy region, and a function that counts the actual snapshots.
     fn lazy(pool: &Pool) -> (LazyRegion, impl Fn() -> u64) {
         let region = PhysicalRegion::with_threads(pool, RUN, 1);
         let made = pool.clone();
@@ -327,7 +327,7 @@ mod tests {
             }
             drop(region);
             assert_eq!(snapshot.run(0).unwrap()[0], 1);
-            // Only the copy is left.
+            // Only the copied run is still in use.
             assert_eq!(pool.used(), RUN as u64);
             drop(snapshot);
             assert_eq!(pool.used(), 0);
@@ -349,7 +349,8 @@ mod tests {
         assert_eq!(snapshot.run(0).unwrap()[0], 0);
     }
 
-    /// Readers make snapshots while the writer is about to make them. A run never mixes two moments.
+    /// A reader and the writer may make the same snapshot at the same time. A run never mixes the content of two
+    /// points.
     #[test]
     fn readers_and_the_writer_may_come_at_the_same_time() {
         let pool = Pool::new(1 << 30);

@@ -3,12 +3,12 @@
 //! | file | a snapshot is |
 //! |---|---|
 //! | `physical` | a copy of all memory |
-//! | `rewired` | pages of a file, mapped one by one |
-//! | `scoot` | a file mapped shared and mapped privately |
+//! | `rewired` | a second mapping of file pages, which are mapped one by one |
+//! | `scoot` | a private mapping of a file that the region maps as shared |
 //! | `vm_snapshot`, `mremap_cow` | private memory that a patched kernel duplicates; `kernel_cow` is their common part |
-//! | `frames` | reference counts of runs, copied on write in user space |
-//! | `epochs` | versions of runs, distinguished by the epoch in which they were written |
-//! | `lazy` | made when it is needed, on any of the others |
+//! | `frames` | references to runs, which are copied on write in user space |
+//! | `epochs` | an epoch, which tells the versions of runs apart |
+//! | `lazy` | a snapshot of another mechanism, made when it is needed |
 //! | `fork` | another process |
 
 pub mod epochs;

@@ -1,8 +1,8 @@
-//! mremap with MREMAP_COW (thesis §4.2), which kernel-patch/ adds to Linux.
+//! mremap with the flag MREMAP_COW (thesis §4.2), which kernel-patch/ adds to Linux.
 //!
-//! MREMAP_DONTUNMAP moves the pages to a new mapping, and leaves an empty one behind. With MREMAP_COW, the pages stay
+//! MREMAP_DONTUNMAP moves the pages to a new mapping, and leaves the old mapping empty. With MREMAP_COW, the pages stay
 //! in both mappings, and the kernel copies a page when either side first writes to it. Each piece of a region is one
-//! mapping for the kernel, as mremap requires.
+//! mapping for the kernel, because mremap requires that.
 
 #![allow(unsafe_code)]
 
@@ -29,9 +29,9 @@ fn duplicate(origin: &Mapping, bytes: usize) -> Result<Mapping, Error> {
     faults::check("mremap(MREMAP_COW)", "")?;
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP | MREMAP_COW;
     let anywhere = 0usize;
-    // The C library's mremap passes the new address on only with flags that it knows. SAFETY: with MREMAP_COW the
-    // origin does not change, and a kernel without the flag does nothing; the call returns a new mapping of that many
-    // bytes.
+    // The system call is used directly, because the C library's mremap passes the new address on only with flags that
+    // it knows. SAFETY: with MREMAP_COW the origin does not change, and a kernel without the flag does nothing; the
+    // call returns a new mapping of that many bytes.
     unsafe {
         let start = libc::syscall(libc::SYS_mremap, origin.part(0, bytes), bytes, bytes, flags, anywhere);
         Mapping::from_call(start, bytes, "mremap(MREMAP_COW)")
@@ -45,7 +45,7 @@ mod tests {
 
     const RUN: usize = 16 << 10;
 
-    /// On a kernel with the flag, this tests the whole mechanism; on others, the error message.
+    /// On a kernel with the flag, this tests the whole mechanism; on other kernels, the error message.
     #[test]
     fn works_or_says_why_not() {
         let _others_may = testing::AREAS.read();

@@ -1,7 +1,7 @@
 //! The copy: a snapshot copies all of the region's memory.
 //!
-//! Several threads copy at the same time, into frames that the pool has kept warm, if it has any. Page faults of fresh
-//! memory cost several times as much as copying. The cost of a write does not depend on snapshots.
+//! Several threads copy at the same time, into warm frames of the pool if there are any, because page faults of fresh
+//! memory cost several times as much as copying. Writes cost the same with and without snapshots.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use crate::memory::pool::{Alive, FrameRef, Pool};
 use crate::memory::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::memory::run::Run;
 
-/// A region of frames, each one run, which nobody else ever holds.
+/// A region of frames, each of which is one run. Nobody else ever holds them.
 #[derive(Debug)]
 pub struct PhysicalRegion {
     frames: Vec<FrameRef>,
@@ -27,7 +27,8 @@ pub struct PhysicalRegion {
 }
 
 impl PhysicalRegion {
-    /// A region that is copied by as many threads as there are cores, but at most four; all regions share them.
+    /// A region that is copied by as many threads as there are cores, but at most four. All regions share these
+    /// threads.
     pub fn new(pool: &Pool, run_bytes: usize) -> PhysicalRegion {
         PhysicalRegion::with_copiers(pool, run_bytes, Copiers::shared())
     }
@@ -131,7 +132,7 @@ impl Snapshot for PhysicalSnapshot {
         let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
         let frame = &mut self.frames[run];
         if frame.get_mut().is_none() {
-            // A run that was handed out must not change.
+            // The reader may hold the run as it is, so it must not change.
             *frame = self.pool.copy(frame)?;
         }
         let own = frame.get_mut().expect("the frame is not shared");

@@ -1,20 +1,20 @@
-//! Rewired memory (AnKer §4.2.3): pages of a file in memory, which are mapped one by one.
+//! Rewired memory (AnKer §4.2.3): pages of a memory file, which are mapped one by one.
 //!
 //! ```text
-//!   region    [0][1][5][3]      a write to page 2 while a snapshot sees file page 2: its content goes to the free file
-//!              |  |  |  |       page 5, which is mapped in its place
+//!   region    [0][1][5][3]      page 2 was written while a snapshot saw file page 2: its content was copied to the
+//!              |  |  |  |       free file page 5, which was mapped in its place
 //!   file      [0][1][2][3][4][5]
 //!              |  |  |  |
 //!   snapshot  [0][1][2][3]
 //! ```
 //!
-//! A snapshot is a second mapping of the region's file pages. It takes one mmap for each stretch of pages that follow
-//! one another in the file. The kernel describes each stretch by an area of its own. So pages that are written between
-//! snapshots make snapshots more expensive, until the process has vm.max_map_count areas. That is an error, which is
-//! raised before the kernel refuses, because the rest of the process needs areas, too.
+//! A snapshot is a second mapping of the region's file pages. It takes one mmap for each stretch of pages that are
+//! adjacent in the file. The kernel describes each stretch by an area (VMA). So each page that is written between
+//! snapshots makes later snapshots more expensive, until the process has vm.max_map_count areas. That is an error. It
+//! is raised before the kernel refuses, because other parts of the process need areas, too.
 //!
-//! Writes come through [`Region::write`], so no page is write-protected, and no signal is needed to notice a write.
-//! [`History`] tells when a file page that the region has left is free again.
+//! Writes come through [`Region::write`], so no page has to be write-protected, and no signal is needed to notice a
+//! write. [`History`] tells when a file page that the region no longer maps is free for reuse.
 
 #![allow(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub struct RewiredRegion {
     space: Space,
     len: usize,
     run_bytes: usize,
-    /// For each page, its place in the file, and the snapshot since which it is there.
+    /// For each page, the file page that is mapped there, and the last snapshot before that.
     wiring: Vec<Wire>,
     areas: Areas,
     shared: Arc<Shared>,
@@ -57,14 +57,14 @@ struct Wire {
 /// State that the region shares with its snapshots, which free pages from any thread.
 #[derive(Debug)]
 struct Shared {
-    /// [`History::newest`], which can be read without the lock.
+    /// A copy of [`History::newest`] that can be read without the lock.
     newest: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The history of file pages.
+    /// The file pages that only snapshots still see.
     history: History<usize>,
     file: PageFile,
 }
@@ -95,7 +95,7 @@ impl RewiredRegion {
         self.areas.count()
     }
 
-    /// Maps places for at least `len` bytes.
+    /// Maps address space and file pages for at least `len` bytes.
     fn make_room(&mut self, len: usize, file: &mut PageFile) -> Result<(), Error> {
         let missing = self.space.missing(len, self.run_bytes);
         if missing > 0 {
@@ -110,7 +110,7 @@ impl RewiredRegion {
         Ok(())
     }
 
-    /// Makes the kernel put memory behind new pages.
+    /// Makes the kernel provide the memory of new pages now, so that a lack of memory is an error.
     fn touch(&self, new: Range<usize>, file: &PageFile) -> Result<(), Error> {
         let mut parts = self.space.parts(new.clone());
         parts.try_for_each(|(mapping, at, bytes)| mapping.populate_for_writing(at, bytes)).inspect_err(|_| {
@@ -119,13 +119,13 @@ impl RewiredRegion {
         })
     }
 
-    /// Whether the kernel needs a new area from this page on.
+    /// Whether the kernel needs a new area from this page on, if the page is wired like this.
     fn starts_area(&self, page: usize, wire: Wire) -> bool {
         let (_, at) = self.space.at(page * PAGE);
         at == 0 || self.wiring[page - 1].file_page + 1 != wire.file_page
     }
 
-    /// The number of areas that start at a page and at the one after it, if the page were wired in this way.
+    /// The number of areas that would start at a page and at the next one, if the page were wired like this.
     fn starts_around(&self, page: usize, wire: Wire) -> usize {
         let next_starts = self
             .wiring
@@ -134,13 +134,13 @@ impl RewiredRegion {
         usize::from(self.starts_area(page, wire)) + usize::from(next_starts)
     }
 
-    /// Moves a page that a live snapshot sees to another page of the file.
+    /// Copies a page that a live snapshot sees to another page of the file, and maps that in its place.
     fn rewire(&mut self, page: usize) -> Result<(), Error> {
         let shared = self.shared.clone();
         let state = &mut *shared.state.lock();
         let before = self.wiring[page];
         if before.born >= state.history.newest() {
-            // The snapshot has just ended.
+            // The snapshot has ended since the caller checked, so the page can be written in place.
             return Ok(());
         }
         let (mapping, at) = self.space.at(page * PAGE);
@@ -168,7 +168,7 @@ impl RewiredRegion {
         Ok(())
     }
 
-    /// Maps `pages` pages from `first` on a second time.
+    /// Maps `pages` pages from `first` on a second time, for a snapshot.
     fn map_again(&self, first: usize, pages: usize, fd: &MemFd) -> Result<Mapping, Error> {
         let mut stretches = stretches(&self.wiring[first..first + pages]);
         let read_only = FilePages::SharedReadOnly;
@@ -265,7 +265,7 @@ impl InPlace for RewiredRegion {
     }
 }
 
-/// The pages that snapshots see stay with these; the others are freed.
+/// When a region is dropped, its snapshots keep the pages that they see; all other pages are freed.
 impl Drop for RewiredRegion {
     fn drop(&mut self) {
         self.space = Space::default();
@@ -280,7 +280,7 @@ impl Drop for RewiredRegion {
     }
 }
 
-/// Stretches of pages that follow one another in the file. The kernel describes each by one area.
+/// The stretches of pages that are adjacent in the file. The kernel describes each by one area.
 fn stretches(wiring: &[Wire]) -> impl Iterator<Item = &[Wire]> + Clone {
     wiring.chunk_by(|wire, next| wire.file_page + 1 == next.file_page)
 }
@@ -357,7 +357,7 @@ mod tests {
         testing::returns_all_memory(RUN, |pool| Box::new(region(pool)));
     }
 
-    /// The kernel's own list is the reference.
+    /// Compares the count of areas with the kernel's own list.
     #[test]
     fn counts_the_kernel_s_areas() {
         let _others_may = testing::AREAS.read();
@@ -377,7 +377,8 @@ mod tests {
         assert_eq!(region.areas(), maps.lines().filter(|line| range.contains(&start(line))).count());
     }
 
-    /// Each page is written after a snapshot of its own. The areas run out, but nothing else does.
+    /// Each page is written after a snapshot of its own, until the process has no areas left. That is an error, and
+    /// everything stays intact.
     #[test]
     fn too_many_areas_are_an_error_that_leaves_all_intact() {
         let _alone = testing::AREAS.write();
@@ -406,7 +407,7 @@ mod tests {
             assert_eq!(u64::from_le_bytes(word), page as u64);
         }
         drop(snapshot);
-        // Without snapshots, the region writes in place again.
+        // Without snapshots, the region writes in place, so writing works again.
         region.write(written.len() * 2 * PAGE, &[1]).unwrap();
     }
 }

@@ -1,35 +1,36 @@
-//! Scoot (thesis §4.2): a file in memory, mapped both shared and privately, so that the kernel copies on write.
+//! Scoot (thesis §4.2): a memory file, mapped both shared and privately, so that the kernel copies on write.
 //!
-//! The plain recipe moves the region's shared mapping away (mremap), where it becomes the duplicate, and maps the file
-//! privately in its place. Later writes go to private pages, while the duplicate keeps the file's content. That works
-//! once. A second duplicate of the file lacks everything that was written since the first. Writing that back into the
-//! file would change the first duplicate. Carrying it forward costs, per snapshot, a copy of every page ever written.
+//! The plain recipe moves the region's shared mapping to another address (mremap), where it becomes the duplicate, and
+//! maps the file privately in its place. Later writes go to private pages, while the duplicate keeps the file's
+//! content. That works only once. A second duplicate of the file would lack everything that was written since the first
+//! one. Writing those pages back into the file would change the first duplicate. Copying them to each new duplicate
+//! would cost a copy of every page ever written, per snapshot.
 //!
-//! Here the two exchange their roles: the region stays on the file, and every duplicate is a private mapping of its
-//! own.
+//! Here the roles are exchanged: the region is the file's shared mapping, and every duplicate is a private mapping.
 //!
 //! ```text
 //!   duplicate 1   [.][.][B][.]     private: page 2 was copied when C was about to be written
 //!   duplicate 2   [.][.][B][.]
-//!   duplicate 3   [.][.][.][.]     taken after that write: reads the file through
+//!   duplicate 3   [.][.][.][.]     taken after that write: reads the file's pages
 //!                  |  |  |  |
 //!   file          [A][A][C][A]  =  region, a shared mapping, written in place
 //! ```
 //!
-//! So a snapshot is one mmap, whatever was written before. It leaves the region's page tables alone, while the recipe
-//! faults every page in again. Before the first write to a page, every duplicate that still reads it through the file
-//! is given a copy. MADV_POPULATE_WRITE makes the kernel do what a write by the duplicate would do. It changes no byte,
-//! and reports a lack of memory as an error. The price is a copy for each duplicate where one would be enough. In
-//! exchange, no snapshot depends on another, and each returns its memory when it ends.
+//! So a snapshot is one mmap, whatever was written before. It does not change the region's page tables, while with the
+//! plain recipe every page of the region has to be faulted in again. Before the first write to a page, every duplicate
+//! that still reads the page from the file gets a copy. MADV_POPULATE_WRITE makes the kernel do what a write by the
+//! duplicate would do. It changes no byte, and reports a lack of memory as an error. The price is a copy for each
+//! duplicate where one copy would be enough. In exchange, no snapshot depends on another, and each returns its memory
+//! when it ends.
 //!
 //! CPU time on 200 MB, with 5,000 pages written since the last snapshot:
 //!
 //! |                                            | snapshot | first write to a page |
 //! |--------------------------------------------|----------|-----------------------|
-//! | recipe, first generation                   | 6.6 ms   | 2.0 µs                |
-//! | recipe, private pages carried forward      | 14.5 ms  | 2.0 µs                |
-//! | recipe, private pages written back         | 8.2 ms   | 2.0 µs, but for one snapshot at a time |
-//! | roles changed                              | 0.016 ms | 2.8 µs a live snapshot |
+//! | plain recipe, first duplicate              | 6.6 ms   | 2.0 µs                |
+//! | plain recipe, private pages copied along   | 14.5 ms  | 2.0 µs                |
+//! | plain recipe, private pages written back   | 8.2 ms   | 2.0 µs, but only one snapshot at a time |
+//! | roles exchanged                            | 0.016 ms | 2.8 µs per live snapshot |
 
 #![allow(unsafe_code)]
 
@@ -46,13 +47,14 @@ use crate::memory::pool::{Alive, Charge, Pool};
 use crate::memory::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::memory::sys::{FilePages, Mapping, MemFd, PAGE};
 
-/// A region that lies in a file, in one piece.
+/// A region that is a shared mapping of a file. Region and file have the same order of pages.
 #[derive(Debug)]
 pub struct ScootRegion {
     space: Space,
     len: usize,
     run_bytes: usize,
-    /// For each page, the number of the newest snapshot that does not read it through the file.
+    /// For each page, the number of the newest snapshot that has a private copy of it. Later snapshots read the page
+    /// from the file.
     parted: Vec<u64>,
     /// The number of snapshots taken so far.
     taken: u64,
@@ -64,17 +66,17 @@ pub struct ScootRegion {
     alive: Arc<AtomicU64>,
 }
 
-/// The file, with the claim for its pages. Mappings keep the pages as long as any of them lives.
+/// The file, with the charge for its pages. The pages exist as long as any mapping of the file does.
 #[derive(Debug)]
 struct File {
     fd: MemFd,
     charge: Mutex<Charge>,
 }
 
-/// The duplicates that the writer must take into account.
+/// The duplicates that may need a copy of a page before the writer changes it.
 #[derive(Debug, Default)]
 struct Live {
-    /// The number of the newest one, or 0.
+    /// The number of the newest duplicate, or 0.
     newest: AtomicU64,
     /// The duplicates in the order of their numbers.
     duplicates: Mutex<Vec<Duplicate>>,
@@ -84,7 +86,7 @@ struct Live {
 struct Duplicate {
     number: u64,
     space: Arc<Space>,
-    /// The charge for its copies of pages.
+    /// The charge for the duplicate's private pages.
     charge: Charge,
 }
 
@@ -108,7 +110,7 @@ impl ScootRegion {
         })
     }
 
-    /// Maps the file up to at least `len`.
+    /// Maps the file, up to at least `len` bytes.
     fn make_room(&mut self, len: usize) -> Result<(), Error> {
         reserve(&mut self.parted, (len - self.len) / PAGE, &self.pool)?;
         let (room, missing) = (self.space.room(), self.space.missing(len, self.run_bytes));
@@ -122,7 +124,7 @@ impl ScootRegion {
         Ok(())
     }
 
-    /// Makes the kernel put memory behind new bytes.
+    /// Makes the kernel provide the memory of new bytes now, so that a lack of memory is an error.
     fn touch(&self, new: Range<usize>) -> Result<(), Error> {
         let mut parts = self.space.parts(new.clone());
         parts.try_for_each(|(mapping, at, bytes)| mapping.populate_for_writing(at, bytes)).inspect_err(|_| {
@@ -131,7 +133,7 @@ impl ScootRegion {
         })
     }
 
-    /// Gives each live snapshot that reads the page through the file a private copy.
+    /// Gives a private copy of the page to each live snapshot that reads it from the file.
     fn part(&mut self, page: usize) -> Result<(), Error> {
         let mut duplicates = self.live.duplicates.lock();
         let first = duplicates.partition_point(|duplicate| duplicate.number <= self.parted[page]);
@@ -143,7 +145,8 @@ impl ScootRegion {
                 duplicate.charge.set(charged)?;
                 return Err(error);
             }
-            // The oldest comes first: if a later one fails, those before are finished.
+            // The duplicates are in the order of their numbers. So if a later one fails, `parted` is right for those
+            // before it.
             self.parted[page] = duplicate.number;
             self.copied_bytes += PAGE as u64;
             self.pool.count_copied(PAGE as u64);
@@ -237,7 +240,7 @@ impl InPlace for ScootRegion {
     }
 }
 
-/// The private mapping of the file that belongs to a snapshot.
+/// The private mapping of the file that is a snapshot's memory.
 #[derive(Debug)]
 struct ScootPages {
     space: Arc<Space>,
@@ -262,7 +265,8 @@ impl Drop for ScootPages {
         let newest = duplicates.last().map_or(0, |duplicate| duplicate.number);
         self.live.newest.store(newest, Ordering::Release);
         drop(duplicates);
-        // Unmapping takes time, and the writer need not wait for it. The claim ends after the memory.
+        // Unmapping takes time, so it is done without the lock, which the writer needs. The charge is dropped after the
+        // memory.
         let Duplicate { space, charge, .. } = duplicate;
         drop(space);
         drop(std::mem::take(&mut self.space));
@@ -305,7 +309,7 @@ mod tests {
         testing::returns_all_memory(RUN, |pool| Box::new(region(pool)));
     }
 
-    /// The case in which the plain recipe loses writes.
+    /// With the plain recipe, the second snapshot would lose writes here.
     #[test]
     fn every_generation_keeps_its_own_content() {
         let _others_may = testing::AREAS.read();

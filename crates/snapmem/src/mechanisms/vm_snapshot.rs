@@ -1,8 +1,8 @@
 //! AnKer's system call vm_snapshot (§5, appendix A), which kernel-patch/ adds to Linux.
 //!
 //! `void *vm_snapshot(void *src, size_t length)` maps a range of private memory a second time. It copies the page
-//! tables and write-protects both sides. The kernel copies a page when either side first writes to it. A snapshot costs
-//! one call for each piece of the region, and a first write costs one page fault.
+//! tables and write-protects both mappings. The kernel copies a page when either side first writes to it. A snapshot
+//! costs one call for each piece of the region, and a first write costs one page fault.
 
 #![allow(unsafe_code)]
 
@@ -13,12 +13,12 @@ use crate::memory::sys::{Mapping, faults};
 
 const MISSING: &str = "this kernel has no vm_snapshot: see kernel-patch/";
 
-/// The number of the call on x86-64, the only architecture that has it.
+/// The number of the system call on x86-64, the only architecture for which the patch adds it.
 const NUMBER: libc::c_long = 548;
 
 /// Checks whether this kernel has the call.
 pub(crate) fn probe() -> Result<(), Error> {
-    // A sandbox may answer to an unknown number with EPERM.
+    // A sandbox may answer to an unknown system call with EPERM.
     kernel_cow::probe(duplicate, &[libc::ENOSYS, libc::EPERM], MISSING)
 }
 
@@ -43,7 +43,7 @@ mod tests {
 
     const RUN: usize = 16 << 10;
 
-    /// On a kernel with the call, this tests the whole mechanism; on others, the error message.
+    /// On a kernel with the call, this tests the whole mechanism; on other kernels, the error message.
     #[test]
     fn works_or_says_why_not() {
         let _others_may = testing::AREAS.read();

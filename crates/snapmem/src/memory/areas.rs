@@ -1,4 +1,4 @@
-//! A count of the kernel's mapped areas (VMAs) that mechanisms use.
+//! A count of the kernel's areas of address space (VMAs) that mechanisms use.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::memory::error::Error;
 
-/// The number of areas that are left to the rest of the process, which needs them for code, stacks and large
+/// The number of areas that mechanisms must not use, because the process needs them for code, stacks and large
 /// allocations.
 const SPARE: usize = 4096;
 
@@ -19,7 +19,7 @@ const HINT: &str = "the process has come near vm.max_map_count mapped areas: rai
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
-/// A claim on areas, which is released when dropped.
+/// A claim on a number of areas. It is released when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Areas(usize);
 
@@ -36,7 +36,7 @@ impl Areas {
                 let fits = |used: usize| used.checked_add(more).filter(|&sum| sum <= limit.saturating_sub(SPARE));
                 IN_USE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
             };
-            // The limit may have been raised since it was read.
+            // The administrator may have raised the limit since it was read, so it is read again.
             if !claim(LIMIT.load(Ordering::Relaxed)) && !claim(read_limit()) {
                 return Err(Error::System {
                     call: "mmap",

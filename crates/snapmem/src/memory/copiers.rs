@@ -12,27 +12,28 @@ use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::streaming;
 use crate::memory::sys::with_signals_blocked;
 
-/// The number of frames that a thread takes at a time.
+/// The number of frames that a thread takes from the job at a time.
 const BATCH: usize = 8;
-/// No machine so far copies faster with more threads, because memory is the limit.
+/// The greatest number of threads. No machine so far copies faster with more, because memory bandwidth is the limit.
 const MOST: usize = 4;
-/// From this size on, a copy would push everything out of the caches, including itself.
+/// The size from which on copies bypass the caches. Otherwise a copy would push everything out of them, including its
+/// own first bytes.
 const STREAMED: usize = 8 << 20;
 
-/// A crew of threads. The thread that asks for copies is one of them.
+/// A crew of threads that copy frames. The thread that asks for the copies is one of them.
 #[derive(Debug)]
 pub(crate) struct Copiers {
     helpers: Mutex<Vec<Sender<Task>>>,
 }
 
-/// A helper's part in a job, if it comes in time.
+/// A request to a helper to take part in a job. The job may be done before the helper gets to it.
 struct Task {
     job: Weak<Job>,
     done: SyncSender<()>,
 }
 
 impl Copiers {
-    /// A crew of `threads` threads. If the system refuses a thread, there are fewer.
+    /// A crew of `threads` threads. If the system refuses to start one, there are fewer.
     pub fn new(threads: usize) -> Copiers {
         Copiers { helpers: Mutex::new((1..threads).map_while(|_| start_helper()).collect()) }
     }
@@ -44,7 +45,7 @@ impl Copiers {
         SHARED.get_or_init(|| Arc::new(Copiers::new(cores().min(MOST)))).clone()
     }
 
-    /// Copies all frames. They are moved in and out, so that the helpers can share them meanwhile.
+    /// Copies all frames. They are moved out of the list and back again, so that the helpers can share them meanwhile.
     pub fn copy(&self, frames: &mut Vec<FrameRef>, pool: &Pool) -> Result<Vec<FrameRef>, OutOfMemory> {
         pool.cushioned()?;
         let mut copies = Vec::new();
@@ -62,17 +63,18 @@ impl Copiers {
             refused: OnceLock::new(),
             pool: pool.clone(),
         });
-        // The channel has a place for every helper, so that none needs memory to report that it has finished.
+        // The channel has room for every helper, so that no helper needs memory to report that it has finished.
         let (done, some_done) = mpsc::sync_channel(MOST);
-        // A single batch is copied before a helper has woken up.
+        // Helpers are asked only for more than one batch, because a single batch is copied before a helper has woken
+        // up.
         if job.frames.len() > BATCH {
             let mut helpers = self.helpers.lock();
-            // A helper that has ended does not take its task; the others do its work.
+            // Sending to a helper that has ended fails. It is removed, and the other threads do its work.
             helpers.retain(|helper| helper.send(Task { job: Arc::downgrade(&job), done: done.clone() }).is_ok());
         }
         drop(done);
         job.work();
-        // Working helpers still share the job. Those that have not begun will find it gone.
+        // Helpers that are at work still share the job. Helpers that have not begun will find it gone.
         let job = loop {
             match Arc::try_unwrap(job) {
                 Ok(job) => break job,
@@ -95,7 +97,7 @@ fn start_helper() -> Option<Sender<Task>> {
             if let Some(job) = job.upgrade() {
                 job.work();
                 drop(job);
-                // Perhaps nobody is waiting any more.
+                // An error here means that nobody waits any more.
                 let _ = done.send(());
             }
         }
@@ -104,7 +106,7 @@ fn start_helper() -> Option<Sender<Task>> {
     with_signals_blocked(|| builder.spawn(work)).ok().map(|_| send)
 }
 
-/// Frames to copy, with their copies.
+/// Frames to copy, and a place for each copy.
 struct Job {
     frames: Vec<FrameRef>,
     copies: Vec<OnceLock<FrameRef>>,

@@ -1,11 +1,10 @@
 //! Failures. They are errors, never an abort, and leave everything as it was before the call. There is one exception:
-//! if the system, not the pool, runs out of memory while threads that help with copies compete for it, an abort is
-//! possible.
+//! if the system, not the pool, runs out of memory while several threads copy, an abort is possible.
 
 use std::io;
 use std::process::ExitStatus;
 
-/// There is no room.
+/// A lack of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfMemory {
     /// The pool's limit is reached, or the system has no memory to give.
@@ -34,15 +33,15 @@ pub enum Error {
         /// Advice for the administrator; may be empty.
         hint: &'static str,
     },
-    /// A snapshot by fork has lost its process.
+    /// The child process of a snapshot by fork has ended.
     #[error("the snapshot's process has ended: {0}")]
     ChildEnded(ExitStatus),
-    /// The mechanism cannot work here at all.
+    /// The mechanism cannot work on this system at all.
     #[error("{0}")]
     Unavailable(&'static str),
 }
 
-/// For callers that need not distinguish the causes.
+/// Makes any error a lack of memory, for callers that need not distinguish the causes.
 impl From<Error> for OutOfMemory {
     fn from(error: Error) -> OutOfMemory {
         let refused = |call, errno, hint| OutOfMemory::System { call, errno, hint };
@@ -56,7 +55,7 @@ impl From<Error> for OutOfMemory {
 }
 
 impl Error {
-    /// The last call's error, read from `errno`.
+    /// An error from `errno`, as the last system call has set it.
     pub(crate) fn last(call: &'static str, hint: &'static str) -> Error {
         Error::System { call, source: io::Error::last_os_error(), hint }
     }

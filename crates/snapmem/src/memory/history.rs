@@ -7,12 +7,12 @@
 //!                   A: born 0, kept with 2     B: born 2, kept with 3
 //! ```
 //!
-//! Snapshots are numbered from 1. A page version is born with the number of the last snapshot before it. The snapshots
-//! after that see it, until the writer displaces it. A displaced version is kept with the newest snapshot that sees it.
-//! When that snapshot ends, the version passes to the next older one if that sees it, too; otherwise it is free. So
-//! nothing is counted per page and snapshot.
+//! Snapshots are numbered from 1. A page's version is born with the number of the last snapshot before it. All later
+//! snapshots see the version, until the writer replaces it. A replaced version is kept with the newest snapshot that
+//! sees it. When that snapshot ends, the version passes to the next older snapshot if that sees it, too; otherwise it
+//! is free. So no count per page and snapshot is needed.
 
-/// The live snapshots of a region, and a value for every version that the writer has displaced.
+/// The live snapshots of a region, and a value for every replaced version that they see.
 #[derive(Debug)]
 pub(crate) struct History<T> {
     /// The number of snapshots taken so far.
@@ -38,7 +38,8 @@ impl<T> History<T> {
         History { taken: 0, live: Vec::new() }
     }
 
-    /// The number of the newest snapshot, alive or not. A version that is made now is born with it.
+    /// The number of the newest snapshot, whether it is alive or not. A version that is made now is born with this
+    /// number.
     pub fn now(&self) -> u64 {
         self.taken
     }
@@ -48,21 +49,21 @@ impl<T> History<T> {
         self.live.last().map_or(0, |live| live.number)
     }
 
-    /// A new snapshot's number.
+    /// Begins a snapshot, and returns its number.
     pub fn begin(&mut self) -> u64 {
         self.taken += 1;
         self.live.push(Live { number: self.taken, kept: Vec::new() });
         self.taken
     }
 
-    /// Keeps a version that the newest live snapshot sees.
+    /// Keeps a version that is being replaced, and that the newest live snapshot sees.
     pub fn displace(&mut self, born: u64, kept: T) {
         let newest = self.live.last_mut().expect("a live snapshot sees the version");
         debug_assert!(born < newest.number);
         newest.kept.push(Version { born, kept });
     }
 
-    /// Ends a snapshot. Values of versions that only this snapshot has seen are passed to `free`.
+    /// Ends a snapshot. `free` gets the values of the versions that no other snapshot sees.
     pub fn end(&mut self, number: u64, mut free: impl FnMut(T)) {
         let at = self.live.binary_search_by_key(&number, |live| live.number).expect("the snapshot is alive");
         let mut ended = self.live.remove(at).kept;
@@ -88,7 +89,8 @@ mod tests {
 
     use super::*;
 
-    /// Every snapshot notes which version of each page it sees. A version is free exactly when no note is left.
+    /// The model records for every snapshot which version of each page it sees. A version must be freed exactly when no
+    /// live snapshot has it on record.
     #[test]
     fn versions_are_freed_with_the_last_snapshot_that_sees_them() {
         const PAGES: usize = 6;

@@ -23,7 +23,7 @@ impl Overlay {
         if self.frames.is_empty() { None } else { self.frames.get(&index).map(|frame| frame.clone().into_run()) }
     }
 
-    /// Patches a run. `original` returns its bytes before the first patch.
+    /// Patches a run. `original` returns the run without patches; it is called for the first patch.
     pub fn patch(
         &mut self,
         index: usize,
@@ -39,7 +39,7 @@ impl Overlay {
         }
         let frame = self.frames.get_mut(&index).expect("the run has just been copied");
         if frame.get_mut().is_none() {
-            // A run that was handed out must not change.
+            // A reader may hold the run as it is, so it must not change.
             *frame = self.pool.copy(frame)?;
         }
         let own = frame.get_mut().expect("the frame is not shared");

@@ -1,7 +1,7 @@
-//! A file in memory, used as a store of single pages.
+//! A memory file, used as a store of single pages.
 //!
-//! Freed pages wait for the next user, as the pool's warm frames do, and within the same bounds. The memory of all
-//! further ones returns to the system, and only their places in the file are kept.
+//! Freed pages are kept for the next user, as the pool keeps warm frames, and within the same bounds. Beyond these
+//! bounds, the memory of freed pages returns to the system, and only their places in the file are kept.
 
 use crate::memory::error::Error;
 use crate::memory::pool::{Charge, Pool};
@@ -13,14 +13,14 @@ const STEP: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct PageFile {
     fd: MemFd,
-    /// The number of pages for which the file has room; the next field is the number that was handed out.
+    /// The number of pages for which the file has room; `end` is the number that was handed out.
     room: usize,
     end: usize,
-    /// Pages with memory that nobody uses.
+    /// Pages that have memory, but are not in use.
     warm: Vec<usize>,
     /// Places without memory.
     empty: Vec<usize>,
-    /// The charge for all pages with memory.
+    /// The charge for all pages that have memory.
     charge: Charge,
     pool: Pool,
 }
@@ -35,7 +35,7 @@ impl PageFile {
         &self.fd
     }
 
-    /// This many adjacent places, without memory and not charged yet. Returns the first.
+    /// Hands out this many adjacent pages, which have no memory yet and are not charged. Returns the first.
     pub fn places(&mut self, pages: usize) -> Result<usize, Error> {
         let (first, end) = (self.end, self.end + pages);
         if end > self.room {
@@ -47,24 +47,24 @@ impl PageFile {
         Ok(first)
     }
 
-    /// Charges memory that is about to be touched.
+    /// Charges pages whose memory is about to be touched.
     pub fn charge(&mut self, pages: usize) -> Result<(), Error> {
         Ok(self.charge.set(self.charge.bytes() + (pages * PAGE) as u64)?)
     }
 
-    /// Takes back the effect of [`PageFile::charge`].
+    /// Reverts [`PageFile::charge`].
     pub fn uncharge(&mut self, pages: usize) {
         let bytes = self.charge.bytes() - (pages * PAGE) as u64;
         self.charge.set(bytes).expect("a claim can always be lowered");
     }
 
-    /// Returns memory that places may have received although they were never handed out.
+    /// Returns the memory of pages to the system. They may have received some, but are not in use.
     pub fn forget(&self, first: usize, pages: usize) {
         // Pages that are not freed now are freed with the file.
         let _ = self.fd.discard(first * PAGE, pages * PAGE);
     }
 
-    /// A page with this content.
+    /// A page with this content, for a user.
     pub fn take(&mut self, content: &[u8]) -> Result<usize, Error> {
         if let Some(&page) = self.warm.last() {
             self.fd.write_at(page * PAGE, content)?;
@@ -104,7 +104,7 @@ impl PageFile {
                     self.empty.extend_from_slice(stretch);
                     self.uncharge(stretch.len());
                 }
-                // These pages stay warm.
+                // The memory could not be returned, so these pages stay warm.
                 Err(_) => self.warm.extend_from_slice(stretch),
             }
         }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::memory::sys::faults;
 
-    /// The number of charged pages, and of those in use.
+    /// The number of pages that are charged, and the number of those in use.
     fn charged(file: &PageFile) -> (u64, u64) {
         (file.charge.bytes() / PAGE as u64, file.pool.used() / PAGE as u64)
     }
@@ -129,7 +129,7 @@ mod tests {
         let pages: Vec<_> = (0..20).map(|i| file.take(&[i; PAGE]).unwrap()).collect();
         assert_eq!(charged(&file), (20, 20));
         file.give_back(pages.iter().copied());
-        // An eighth of the limit may be warm.
+        // At most an eighth of the limit may be kept warm.
         assert_eq!(charged(&file), (8, 0));
         let again = file.take(&[1; PAGE]).unwrap();
         assert!(pages.contains(&again));

@@ -1,4 +1,4 @@
-//! Common parts of the mechanisms that map pages: address space that grows without moving, and its snapshots.
+//! Common parts of the mechanisms that map pages: address space that grows without moving, and snapshots of it.
 
 #![allow(unsafe_code)]
 
@@ -14,14 +14,14 @@ use crate::memory::region::{Snapshot, locate};
 use crate::memory::run::Run;
 use crate::memory::sys::{FilePages, Mapping, MemFd, PAGE, require_page_size};
 
-/// The bounds for the size of a piece of address space. Within them, a piece is as large as all before it together, so
-/// that a region has few.
+/// The least and the greatest size of a piece of address space. In between, a new piece is as large as all pieces
+/// before it together, so that a region has few pieces.
 const PIECE: Range<usize> = 1 << 20..1 << 30;
 
 const NO_POPULATE: &str = "this kernel has no MADV_POPULATE_WRITE: it came with Linux 5.14";
 
-/// Checks whether this kernel supports the mechanisms that use files, by a test on one page. Emulators of a kernel may
-/// ignore the advice that these need, and then a snapshot would change with its file.
+/// Checks on one page whether this kernel supports the mechanisms that use files. An emulated kernel may ignore the
+/// advice that these mechanisms need; then a snapshot would change with its file.
 pub(crate) fn probe_files() -> Result<(), Error> {
     require_page_size()?;
     let file = MemFd::new()?;
@@ -41,7 +41,7 @@ pub(crate) fn probe_files() -> Result<(), Error> {
     }
 }
 
-/// Refuses runs that do not consist of whole pages, and systems with pages of another size.
+/// Returns an error if runs do not consist of whole pages, or if the system's pages have another size.
 pub(crate) fn require_pages(run_bytes: usize) -> Result<(), Error> {
     require_page_size()?;
     match run_bytes {
@@ -51,7 +51,8 @@ pub(crate) fn require_pages(run_bytes: usize) -> Result<(), Error> {
     }
 }
 
-/// Mapped memory in pieces of whole runs. It is addressed by the offset in the region.
+/// Address space in pieces, each of which is a mapping of whole runs. Bytes are addressed by their offset in the
+/// region.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     pieces: Vec<Piece>,
@@ -69,7 +70,8 @@ impl Space {
         self.pieces.last().map_or(0, |piece| piece.start + piece.mapping.len())
     }
 
-    /// The size that the next piece must have for `len` bytes in total; 0 if there is room.
+    /// The size that the next piece must have so that there is room for `len` bytes in total; 0 if there is room
+    /// already.
     pub fn missing(&self, len: usize, run_bytes: usize) -> usize {
         match len.saturating_sub(self.room()) {
             0 => 0,
@@ -81,7 +83,7 @@ impl Space {
         self.pieces.push(Piece { start: self.room(), mapping });
     }
 
-    /// The mapping that contains the byte at `offset`, and the place within it.
+    /// The mapping that contains the byte at `offset`, and the byte's offset in that mapping.
     #[inline]
     pub fn at(&self, offset: usize) -> (&Mapping, usize) {
         let next = self.pieces.partition_point(|piece| piece.start <= offset);
@@ -89,7 +91,7 @@ impl Space {
         (&piece.mapping, offset - piece.start)
     }
 
-    /// The parts of mappings that form a range of bytes: the mapping, the place in it, and the number of bytes.
+    /// The mappings that contain a range of bytes. For each: the mapping, the offset in it, and the number of bytes.
     pub fn parts(&self, range: Range<usize>) -> impl Iterator<Item = (&Mapping, usize, usize)> {
         self.pieces.iter().filter_map(move |piece| {
             let from = range.start.max(piece.start);
@@ -98,6 +100,8 @@ impl Space {
         })
     }
 
+    /// Reads bytes within one piece.
+    ///
     /// # Safety
     ///
     /// The bytes are readable and nobody writes to them meanwhile.
@@ -112,7 +116,7 @@ impl Space {
     ///
     /// # Safety
     ///
-    /// The bytes are readable, and nobody writes to them or maps anything else there while the slice lives.
+    /// While the slice lives, the bytes are readable, nobody writes to them, and nothing else is mapped there.
     #[inline]
     pub unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         let (mapping, at) = self.at(offset);
@@ -120,6 +124,8 @@ impl Space {
         unsafe { std::slice::from_raw_parts(mapping.part(at, len), len) }
     }
 
+    /// Writes bytes within one piece.
+    ///
     /// # Safety
     ///
     /// The bytes are writable and nobody else reads or writes them meanwhile.
@@ -131,7 +137,7 @@ impl Space {
     }
 }
 
-/// A region's new length: whole runs, and never less than before.
+/// The length to which a region grows: `len` rounded up to whole runs, but not less than before.
 pub(crate) fn grown(before: usize, len: usize, run_bytes: usize, pool: &Pool) -> Result<usize, Error> {
     let rounded = len.checked_next_multiple_of(run_bytes);
     let refused = OutOfMemory::Limit { wanted: len as u64, limit: pool.limit() };
@@ -144,7 +150,7 @@ pub(crate) fn pages(offset: usize, bytes: usize) -> Range<usize> {
     offset / PAGE..(offset + bytes).div_ceil(PAGE)
 }
 
-/// Makes room for `more` elements. A lack of memory is an error, where `push` would abort.
+/// Makes room for `more` elements. A lack of memory is an error here, while `push` would abort.
 pub(crate) fn reserve<T>(elements: &mut Vec<T>, more: usize, pool: &Pool) -> Result<(), Error> {
     let wanted = (more * size_of::<T>()) as u64;
     Ok(elements.try_reserve(more).map_err(|_| OutOfMemory::Limit { wanted, limit: pool.limit() })?)
@@ -159,7 +165,7 @@ pub(crate) unsafe trait Pages: Debug + Send + Sync + 'static {
     fn space(&self) -> &Space;
 }
 
-/// A snapshot in mapped pages.
+/// A snapshot whose content lies in mapped pages.
 #[derive(Debug)]
 pub(crate) struct PagedSnapshot<P> {
     pages: Arc<P>,

@@ -1,8 +1,9 @@
 //! The pool: frames of memory that are shared, counted, limited, and kept warm.
 //!
-//! The first touch of a frame causes page faults, which cost more than copying it. Freed frames therefore wait on a
-//! list per size (powers of two) for their next user. The list is bounded, and is emptied before the limit refuses
-//! anybody. Others may keep memory warm in the same way ([`KeepsWarm`]), or get memory freed ([`Relief`]).
+//! The first touch of a frame causes page faults, which cost more than copying it. Therefore freed frames are kept
+//! warm, on a list per size (powers of two), for their next user. The lists are bounded, and are emptied before a
+//! request is refused because of the limit. Others may keep warm memory in the same way ([`KeepsWarm`]), or make
+//! readers free memory ([`Relief`]).
 
 #![allow(unsafe_code)]
 
@@ -22,27 +23,27 @@ use crate::memory::slabs;
 
 /// The alignment of every frame: a cache line, which Arrow requires, too.
 const ALIGN: usize = 64;
-/// Frames of 2^0 up to 2^(CLASSES - 1) bytes are kept warm; larger ones and odd sizes are not.
+/// Frames of up to 2^(CLASSES - 1) bytes are kept warm if their length is a power of two; other frames are not.
 const CLASSES: usize = 21;
-/// The limit for warm memory; it is also at most an eighth of the pool's limit.
+/// The limit for warm memory. An eighth of the pool's limit is another one.
 const MAX_WARM: u64 = 256 << 20;
 
-/// The memory that must be available for small objects that belong to frames and snapshots. If the system has no memory
-/// for them, Rust aborts.
+/// The memory that the system must have for small objects that belong to frames and snapshots. If it has none for them,
+/// Rust aborts.
 const CUSHION: usize = 16 << 10;
 
-/// The source of all memory; clones are the same pool.
+/// The source of all memory. Clones are the same pool.
 #[derive(Clone, Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
-    /// Whether others are asked for relief before the limit refuses.
+    /// Whether [`Relief`] is asked before a request is refused because of the limit.
     asks: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
     limit: u64,
-    /// The bytes of frames in use, warm frames, and charges.
+    /// The bytes of frames in use, of warm frames, and of charges.
     held: AtomicU64,
     warm_bytes: AtomicU64,
     warm: Mutex<[Vec<Block>; CLASSES]>,
@@ -52,9 +53,9 @@ struct Shared {
     relief: OnceLock<Arc<dyn Relief>>,
 }
 
-/// Can get memory freed when the limit is reached.
+/// Something that can make others free memory when the limit is reached.
 pub trait Relief: Debug + Send + Sync {
-    /// Gets memory freed, and waits, within limits, until `is_enough`. Returns whether it is.
+    /// Makes others free memory, and waits for a limited time until `is_enough` returns true. Returns whether it did.
     fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool;
 }
 
@@ -73,19 +74,19 @@ impl Pool {
         Pool { shared: Arc::new(shared), asks: true }
     }
 
-    /// Sets the relief that is asked before the limit refuses anybody.
+    /// Sets the relief that is asked before a request is refused because of the limit.
     pub fn relieved_by(&self, relief: Arc<dyn Relief>) {
-        // The first relief stays.
+        // If a relief is set already, it stays.
         let _ = self.shared.relief.set(relief);
     }
 
-    /// The same pool, for callers that can do without, or that hold a lock which readers need. It asks nobody for
-    /// relief.
+    /// The same pool, but without asking for relief. It is for callers that can do without the memory, or that hold a
+    /// lock which readers need in order to end.
     pub(crate) fn unrelieved(&self) -> Pool {
         Pool { asks: false, ..self.clone() }
     }
 
-    /// Whether this many bytes are free, perhaps after others have freed some.
+    /// Whether this many bytes are free. If not, asks for relief first.
     pub fn make_room(&self, bytes: u64) -> bool {
         let is_enough = || bytes <= self.room();
         is_enough() || self.shared.relieve(bytes, &is_enough)
@@ -100,18 +101,18 @@ impl Pool {
         Ok(self.wrap(block))
     }
 
-    /// A frame with undefined content.
+    /// A frame with arbitrary content.
     pub(crate) fn any_frame(&self, bytes: usize) -> Result<FrameRef, OutOfMemory> {
         let (block, _) = self.shared.take(self.asks, bytes)?;
         Ok(self.wrap(block))
     }
 
-    /// A private frame with the same content, made because a snapshot shares the original.
+    /// A new frame with the same content, which is counted as copied because of a snapshot.
     pub(crate) fn copy(&self, of: &[u8]) -> Result<FrameRef, OutOfMemory> {
         self.copy_by(<[u8]>::copy_from_slice, of)
     }
 
-    /// Like [`Pool::copy`], by a function that copies from its second argument to its first.
+    /// Like [`Pool::copy`], but `copy` does the copying, from its second argument to its first.
     pub(crate) fn copy_by(&self, copy: fn(&mut [u8], &[u8]), of: &[u8]) -> Result<FrameRef, OutOfMemory> {
         let (mut block, _) = self.shared.take(self.asks, of.len())?;
         if let Err(refused) = self.shared.cushioned() {
@@ -123,7 +124,7 @@ impl Pool {
         Ok(self.wrap(block))
     }
 
-    /// Whether the system still has memory for small objects. To be asked before some are made.
+    /// Checks that the system still has memory for small objects. Call it before such objects are made.
     pub(crate) fn cushioned(&self) -> Result<(), OutOfMemory> {
         self.shared.cushioned()
     }
@@ -133,7 +134,7 @@ impl Pool {
         FrameRef { frame: Arc::new(Frame { block: Some(block), pool: self.shared.clone() }), start, bytes }
     }
 
-    /// An empty claim on the limit, for memory outside of the pool.
+    /// An empty charge, for memory that does not come from the pool but counts against its limit.
     pub fn charge(&self) -> Charge {
         Charge { pool: self.shared.clone(), asks: self.asks, bytes: 0, warm: 0 }
     }
@@ -142,7 +143,7 @@ impl Pool {
         self.shared.limit
     }
 
-    /// The bytes in use: frames and charges, without memory that only waits to be used again.
+    /// The bytes in use: frames and charges, without warm memory.
     pub fn used(&self) -> u64 {
         self.shared.held.load(Ordering::Relaxed).saturating_sub(self.shared.warm_bytes.load(Ordering::Relaxed))
     }
@@ -162,19 +163,19 @@ impl Pool {
         self.shared.snapshots.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that the system, or a mechanism outside the pool, has copied because a snapshot shared them.
+    /// Counts bytes that the system, or a mechanism, has copied outside of the pool because of a snapshot.
     pub fn count_copied(&self, bytes: u64) {
         self.shared.copied.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// From now on, asks `keeper` to free its warm memory before the limit refuses anybody.
+    /// Registers `keeper`. It is asked to free its warm memory before a request is refused because of the limit.
     pub(crate) fn may_cool(&self, keeper: Weak<dyn KeepsWarm>) {
         let mut keepers = self.shared.keepers.lock();
         keepers.retain(|keeper| keeper.strong_count() > 0);
         keepers.push(keeper);
     }
 
-    /// The number of further bytes that may be kept warm.
+    /// The number of bytes by which warm memory may still grow.
     pub(crate) fn room_for_warm(&self) -> u64 {
         self.shared.room_for_warm()
     }
@@ -199,8 +200,8 @@ impl Shared {
         if there { Ok(()) } else { Err(self.refusal(CUSHION as u64)) }
     }
 
-    /// A block, and whether it is all zeros. After a fresh block, the cushion is checked. A warm block costs the system
-    /// nothing, and the check could make an allocator tidy up.
+    /// A block, and whether it is all zeros. The cushion is checked only after a fresh block was taken. A warm block
+    /// costs the system nothing, and the check could make an allocator tidy up.
     fn take(&self, asks: bool, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
         if let Some(class) = class(bytes) {
             let mut warm = self.warm.lock();
@@ -284,11 +285,12 @@ fn class(bytes: usize) -> Option<usize> {
     (bytes.is_power_of_two() && class < CLASSES).then_some(class)
 }
 
-/// A frame, which all clones of the reference share. Its memory returns to the pool with the last of them.
+/// A reference to a frame; clones refer to the same frame. When the last of them is dropped, the memory returns to the
+/// pool.
 #[derive(Clone, Debug)]
 pub struct FrameRef {
     frame: Arc<Frame>,
-    /// The address of the bytes, available without reading the frame.
+    /// The address of the bytes, stored here so that the frame itself need not be read.
     start: NonNull<u8>,
     bytes: usize,
 }
@@ -308,14 +310,14 @@ impl FrameRef {
         Arc::strong_count(&self.frame)
     }
 
-    /// The frame as a run, to which nobody can write any more.
+    /// The frame as a run. From now on, nobody can write to it.
     pub fn into_run(self) -> Run {
         let (start, bytes, owner) = (self.start, self.bytes, self.frame);
         // SAFETY: the frame keeps the bytes; it is shared with the run from now on, and a shared frame is not written.
         unsafe { Run::new(start, bytes, owner) }
     }
 
-    /// The bytes for writing, if nobody else holds the frame.
+    /// The bytes for writing, if there is no other reference to the frame.
     #[inline]
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
         Arc::get_mut(&mut self.frame)?;
@@ -363,7 +365,7 @@ impl Drop for Frame {
     }
 }
 
-/// A live snapshot, counted in its pool and its region.
+/// A live snapshot. It is counted in its pool and its region until dropped.
 #[derive(Debug)]
 pub(crate) struct Alive {
     pool: Pool,
@@ -385,19 +387,20 @@ impl Drop for Alive {
     }
 }
 
-/// Memory outside the pool that only waits to be used again.
+/// An owner of warm memory outside of the pool: memory that is kept for reuse, but not in use.
 pub(crate) trait KeepsWarm: Send + Sync {
-    /// Frees the memory and its charge, as far as possible without waiting: the caller may hold any lock.
+    /// Frees the warm memory and its charge, as far as that is possible without waiting for a lock, because the caller
+    /// may hold any lock.
     fn cool(&self);
 }
 
-/// A part of the limit, for memory outside of the pool. It is released when dropped.
+/// A part of the pool's limit, for memory that does not come from the pool. It is released when dropped.
 #[derive(Debug)]
 pub struct Charge {
     pool: Arc<Shared>,
     asks: bool,
     bytes: u64,
-    /// The number of bytes that are only warm.
+    /// The number of the charged bytes that are warm.
     warm: u64,
 }
 
@@ -406,7 +409,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Changes the claim. On error, it stays as it was.
+    /// Changes the charge to `bytes`. On error, it stays as it was.
     pub fn set(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
         if bytes > self.bytes {
             self.pool.reserve(self.asks, bytes - self.bytes)?;
@@ -417,7 +420,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Says how many of the claimed bytes are not in use but warm.
+    /// Sets how many of the charged bytes are warm, that is, not in use.
     pub(crate) fn set_warm(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.bytes);
         self.pool.warm_bytes.fetch_add(bytes.wrapping_sub(self.warm), Ordering::Relaxed);

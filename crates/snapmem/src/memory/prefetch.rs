@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-/// Makes the processor load this memory while it does other work. It is only a hint: nothing is read, so any address is
+/// Makes the processor load this memory into its caches while it does other work. It is only a hint, so any address is
 /// allowed.
 #[inline(always)]
 pub fn prefetch<T>(at: *const T) {

@@ -1,9 +1,9 @@
 //! The interface of every mechanism.
 //!
 //! ```text
-//!   writer --write--> Region --snapshot--> Snapshot --run--> Run (bytes that stay what they are)
-//!                     one owner            patched by its     kept alive by whoever
-//!                                          maker, then shared holds it
+//!   writer --write--> Region --snapshot--> Snapshot --run--> Run (bytes that never change)
+//!                     one owner            patched by its     kept alive by
+//!                                          maker, then shared its holders
 //! ```
 
 use std::fmt::Debug;
@@ -14,7 +14,8 @@ use crate::memory::run::Run;
 
 /// Memory with one writer, divided into runs of equal length. New bytes are zero.
 ///
-/// The writer owns several regions. A snapshot of each, taken without a write in between, is a common snapshot of all.
+/// If the writer owns several regions, and takes a snapshot of each without a write in between, these form one
+/// consistent snapshot.
 pub trait Region: Send {
     /// The length in bytes, a multiple of the run length.
     fn len(&self) -> usize;
@@ -25,17 +26,17 @@ pub trait Region: Send {
 
     fn run_bytes(&self) -> usize;
 
-    /// Appends zeroed runs until the region has `len` bytes. Live snapshots neither grow nor move.
+    /// Appends runs of zeros until the region has `len` bytes. Live snapshots do not change.
     fn grow(&mut self, len: usize) -> Result<(), Error>;
 
-    /// Writes within one run. On error nothing has changed.
+    /// Writes bytes from `offset` on, which must lie within one run. On error nothing has changed.
     ///
     /// # Panics
     ///
     /// If the bytes do not lie within one run of the region.
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Reads the present content within one run.
+    /// Reads bytes from `offset` on, which must lie within one run.
     ///
     /// # Panics
     ///
@@ -47,7 +48,7 @@ pub trait Region: Send {
 
     fn usage(&self) -> Usage;
 
-    /// The present choice of a region that chooses its own behaviour, and the reason for it.
+    /// For a region that chooses its own behaviour: the present choice, with the reason for it.
     fn reason(&self) -> Option<String> {
         None
     }
@@ -70,11 +71,11 @@ pub trait Snapshot: Send + Sync + Debug {
     ///
     /// # Panics
     ///
-    /// If the snapshot has fewer runs.
+    /// If the snapshot does not have that many runs.
     fn run(&self, index: usize) -> Result<Run, Error>;
 
-    /// Changes bytes within one run, for this snapshot only. Sharing a snapshot ends the exclusive borrow that is
-    /// needed here, so a published snapshot cannot change.
+    /// Changes bytes within one run, for this snapshot only. Only the snapshot's maker can call it, because it takes an
+    /// exclusive borrow, which is impossible once the snapshot is shared.
     ///
     /// # Panics
     ///
@@ -92,19 +93,20 @@ pub(crate) trait InPlace: Region {
     fn bytes_in_place(&self, offset: usize, len: usize) -> &[u8];
 }
 
-/// A note of a region's owner about a run. It tells readers the meaning of the run's bytes.
+/// A value that a region's owner attaches to a run. It tells readers how to interpret the run's bytes.
 pub type Label = u128;
 
-/// The cost of a region, or the sum of several. The pool counts copies, too, but lines that were put aside only at the
-/// next snapshot. Patches do not belong to any region.
+/// The cost of a region, or of several together. The pool also counts copied bytes, but it counts lines that were put
+/// aside only at the next snapshot. Patches do not belong to any region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The region's own memory.
     pub bytes: u64,
-    /// The number of live snapshots of it. With some mechanisms, a kept run keeps its snapshot alive.
+    /// The number of live snapshots of the region. With some mechanisms, a run that a reader keeps also keeps its
+    /// snapshot alive.
     pub snapshots: u64,
-    /// The bytes that the region shares with live snapshots. Mechanisms that do not know every page count an upper
-    /// bound.
+    /// The bytes that the region shares with live snapshots. Some mechanisms do not know this for every page; they
+    /// return an upper bound.
     pub shared_bytes: u64,
     /// The bytes that were copied so far because of snapshots.
     pub copied_bytes: u64,
@@ -121,7 +123,8 @@ impl Sum for Usage {
     }
 }
 
-/// The run and the offset in it, checked: `bytes` from `offset` on must lie in one run of the region's `len` bytes.
+/// The run that contains `offset`, and the offset in that run. Panics unless `bytes` bytes from `offset` on lie within
+/// one run of a region of `len` bytes.
 #[inline]
 pub(crate) fn locate(len: usize, run_bytes: usize, offset: usize, bytes: usize) -> (usize, usize) {
     let (run, within) = (offset / run_bytes, offset % run_bytes);

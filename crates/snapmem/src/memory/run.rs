@@ -7,7 +7,7 @@ use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Immutable bytes, aligned for Arrow. They neither move nor change until the last clone is gone.
+/// Immutable bytes, aligned for Arrow. They neither move nor change until the last clone of the run is dropped.
 #[derive(Clone)]
 pub struct Run {
     start: NonNull<u8>,
@@ -16,6 +16,8 @@ pub struct Run {
 }
 
 impl Run {
+    /// A run over bytes that `owner` keeps.
+    ///
     /// # Safety
     ///
     /// As long as `owner` or a clone of it lives, the bytes are initialised, stay in place, and nobody writes to them.

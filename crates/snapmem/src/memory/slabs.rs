@@ -1,10 +1,11 @@
 //! Blocks from slabs. A slab has 2 MB, in a huge page if the kernel has one, and all its blocks have the same size.
 //!
-//! A scan reads one frame after the other. If frames lie in small pages at scattered addresses, it has little more than
-//! half the speed, since the processor looks up each page, and its read-ahead ends with the page.
+//! A scan reads one frame after the other. If frames lie in small pages at scattered addresses, the scan has little
+//! more than half the speed: the processor looks up the address of each page, and its read-ahead stops at the page's
+//! end.
 //!
-//! The first slab of a size consists of small pages, so that a process with little memory does not need a huge page for
-//! every size. A slab returns to the system when all of its blocks were freed. The next block comes from the first slab
+//! The first slab of each size consists of small pages, so that a process with little memory does not need a huge page
+//! for every size. A slab returns to the system when all of its blocks are free. A new block comes from the first slab
 //! with room, so that the last slabs become empty.
 
 #![allow(unsafe_code)]
@@ -35,6 +36,8 @@ pub(crate) fn take(bytes: usize) -> Option<(NonNull<u8>, bool)> {
     shelf(bytes).lock().take(bytes)
 }
 
+/// Frees a block.
+///
 /// # Safety
 ///
 /// The block was taken with this size, and nobody uses it any more.
@@ -51,14 +54,14 @@ fn shelf(bytes: usize) -> &'static Mutex<Shelf> {
 struct Shelf {
     /// The slabs in the order of their addresses.
     slabs: Vec<Slab>,
-    /// No slab before this one has room.
+    /// The index of a slab before which no slab has room.
     first_with_room: usize,
 }
 
 struct Slab {
     memory: Mapping,
     free: Places,
-    /// The blocks that were never taken, and so are all zeros.
+    /// The blocks that were never taken, and therefore are all zeros.
     untouched: Places,
 }
 
@@ -106,7 +109,7 @@ impl Slab {
     }
 }
 
-/// A set of places in a slab.
+/// A set of blocks of a slab, by index.
 #[derive(Clone, Copy, PartialEq)]
 struct Places([u64; WORDS]);
 

@@ -1,7 +1,7 @@
-//! Copying past the caches.
+//! Copying that bypasses the caches.
 //!
-//! An ordinary store first reads the line that it overwrites, and pushes another one out of the cache. For copies
-//! larger than the cache, both are a waste: stores past the cache take two thirds of the time.
+//! An ordinary store first reads the line that it overwrites into the cache, and pushes another line out. For copies
+//! larger than the cache, both are a waste: stores that bypass the cache take two thirds of the time.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
     to[streamed..].copy_from_slice(&from[streamed..]);
 }
 
-/// Copies whole lines, if the target begins with one, and returns the number of these bytes.
+/// Copies whole lines, if the target begins at the start of a line. Returns the number of copied bytes.
 #[cfg(target_arch = "x86_64")]
 fn stream_lines(to: &mut [u8], from: &[u8]) -> usize {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
@@ -36,8 +36,8 @@ fn stream_lines(to: &mut [u8], from: &[u8]) -> usize {
             (0..4).for_each(|i| _mm_stream_si128(to.add(i), parts[i]));
         }
     }
-    // Streaming stores are not ordered with others, but a thread that gets the copy must see all of it. SAFETY: every
-    // x86-64 has SSE.
+    // Streaming stores are not ordered with other stores, so a fence is needed before another thread gets the copy.
+    // SAFETY: every x86-64 has SSE.
     unsafe { _mm_sfence() };
     copied
 }

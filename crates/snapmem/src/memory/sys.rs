@@ -1,7 +1,7 @@
 //! The system calls that the mechanisms need, behind small safe types.
 //!
-//! They are safe because a [`Mapping`] returns addresses, not slices. Code that makes a slice of mapped memory is
-//! responsible for the pages behind it.
+//! The types are safe because a [`Mapping`] returns addresses, not slices. Code that makes a slice of mapped memory has
+//! to make sure that there are pages behind it.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use crate::memory::error::Error;
 pub(crate) const PAGE: usize = 4096;
 
 const MEMORY: &str = "the system has no memory or address space left, or vm.max_map_count mappings are in use";
-/// The number of descriptors that are left to others, if that is a small part of the limit.
+/// The number of file descriptors that are left to other parts of the process, but at most a quarter of the limit.
 const SPARE_FILES: u64 = 4096;
 const FILES: &str = "raise the limit of open files (ulimit -n)";
 
@@ -38,7 +38,7 @@ pub(crate) fn require_page_size() -> Result<(), Error> {
     }
 }
 
-/// Address space with its mapping, which is unmapped when dropped.
+/// A range of address space, which is unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -53,11 +53,11 @@ unsafe impl Sync for Mapping {}
 /// The way in which a file's pages are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FilePages {
-    /// Written through to the file.
+    /// Shared: writes go to the file.
     Shared,
-    /// Like `Shared`, for reading only.
+    /// Shared, for reading only.
     SharedReadOnly,
-    /// Copied by the kernel before they are written.
+    /// Private: the kernel copies a page before it is written.
     Private,
 }
 
@@ -72,7 +72,8 @@ impl FilePages {
 }
 
 impl Mapping {
-    /// Private memory of zeros, in small pages, so that a copy after a snapshot is one of them.
+    /// Private memory of zeros. Its pages are small, so that the kernel copies only a small page at a write after a
+    /// snapshot.
     pub fn anonymous(bytes: usize) -> Result<Mapping, Error> {
         let mapping = Mapping::unbacked(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         // SAFETY: advice about our own mapping. Its failure means that the kernel has no huge pages anyway.
@@ -80,7 +81,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Address space without memory.
+    /// A range of address space without memory.
     pub fn reserve(bytes: usize) -> Result<Mapping, Error> {
         Mapping::unbacked(bytes, libc::PROT_NONE)
     }
@@ -91,7 +92,7 @@ impl Mapping {
         unsafe { Mapping::map(ptr::null_mut(), bytes, protection, flags, None) }
     }
 
-    /// The bytes of a file from `offset` on.
+    /// A mapping of a file's bytes from `offset` on.
     pub fn file(file: &MemFd, offset: usize, bytes: usize, pages: FilePages) -> Result<Mapping, Error> {
         // SAFETY: as above.
         unsafe { Mapping::map(ptr::null_mut(), bytes, pages.protection(), pages.flags(), Some((file, offset))) }
@@ -103,7 +104,7 @@ impl Mapping {
         // SAFETY: the part lies within our own address range, which `part` checks.
         let part =
             unsafe { Mapping::map(self.part(at, bytes), bytes, pages.protection(), flags, Some((file, offset)))? };
-        // The part belongs to the whole mapping, which unmaps it.
+        // The part must not be unmapped here, because it belongs to the whole mapping, which does that.
         std::mem::forget(part);
         Ok(())
     }
@@ -142,11 +143,11 @@ impl Mapping {
         Ok(Mapping { start: NonNull::new(start.cast()).expect("nothing is mapped at zero"), bytes })
     }
 
-    /// The result of a system call that maps as many bytes as it was given.
+    /// The mapping that a system call has returned. It has as many bytes as the call was given.
     ///
     /// # Safety
     ///
-    /// Unless it is -1, the bytes are newly mapped there, and belong to nobody else.
+    /// Unless `result` is -1, the bytes are newly mapped there, and belong to nobody else.
     pub unsafe fn from_call(result: c_long, bytes: usize, call: &'static str) -> Result<Mapping, Error> {
         match result {
             -1 => Err(Error::last(call, MEMORY)),
@@ -161,14 +162,15 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Private memory of zeros that begins at a multiple of its size, a power of two; in a huge page, if the kernel has
-    /// one. Mechanisms do not count it: it is ordinary memory, as from an allocator.
+    /// Private memory of zeros that begins at a multiple of its size, a power of two. It is in a huge page if `is_huge`
+    /// and the kernel has one. The count of areas does not include it, because it is ordinary memory, as from an
+    /// allocator.
     pub fn aligned(bytes: usize, is_huge: bool) -> Result<Mapping, Error> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping where the kernel finds room touches no memory of ours.
         let mut whole = unsafe { Mapping::map_at(ptr::null_mut(), 2 * bytes, protection, flags, None)? };
-        // The upper part is used: the next mapping lies below, and the kernel keeps neighbours as one mapping.
+        // The upper part is used, because the next mapping will lie below it, and the kernel merges adjacent mappings.
         let before = match whole.start.as_ptr().align_offset(bytes) {
             0 => bytes,
             before => before,
@@ -195,7 +197,7 @@ impl Mapping {
         unsafe { Mapping::map(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, None) }
     }
 
-    /// Extends private memory by zeros. It may move, with its content.
+    /// Extends private memory by zeros. The memory may move, with its content.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
         assert!(bytes >= self.bytes);
         faults::check("mremap", MEMORY)?;
@@ -236,8 +238,8 @@ impl Mapping {
         unsafe { self.start.as_ptr().add(at) }
     }
 
-    /// Touches the pages as a write would, without changing a byte. So a lack of memory is an error here, and not a
-    /// signal at the write.
+    /// Makes the kernel provide pages as a write would, without changing a byte. So a lack of memory is an error here,
+    /// instead of a signal at the write.
     pub fn populate_for_writing(&self, at: usize, bytes: usize) -> Result<(), Error> {
         faults::check("madvise(MADV_POPULATE_WRITE)", MEMORY)?;
         // SAFETY: leaves the bytes of our own mapping as they are.
@@ -254,8 +256,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Ranges that could not be unmapped. Cutting a range out of a larger one needs one more mapping, which the limit of
-/// mappings may refuse. These ranges are tried again with the next one.
+/// Ranges that could not be unmapped. Unmapping the middle of a larger mapping makes two of it, which the limit of
+/// mappings may forbid. The ranges are tried again when the next mapping is dropped.
 static LEFT_OVER: LeftOver = LeftOver(Mutex::new(Vec::new()));
 
 struct LeftOver(Mutex<Vec<Range>>);
@@ -284,8 +286,8 @@ impl Range {
     }
 }
 
-/// The number of descriptors that may be in use before mechanisms get no more. The rest of the process needs the
-/// others, even to be reachable.
+/// The number of file descriptors from which on mechanisms get no more. The process needs the remaining ones, even to
+/// accept connections.
 fn descriptors() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes to a structure of ours.
@@ -309,7 +311,7 @@ impl MemFd {
         }
         // SAFETY: a descriptor that was just opened, and that nobody else knows.
         let file = MemFd(unsafe { OwnedFd::from_raw_fd(fd) });
-        // The kernel returns the lowest free number.
+        // The kernel returns the lowest free number, so about this many descriptors are in use.
         if fd as u64 >= descriptors() {
             return Err(Error::System {
                 call: "memfd_create",
@@ -330,7 +332,7 @@ impl MemFd {
         }
     }
 
-    /// Writes within the file. A lack of memory is an error, and not a signal.
+    /// Writes within the file. A lack of memory is an error here, instead of a signal.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         faults::check("pwrite", MEMORY)?;
         // SAFETY: reads from `bytes` as many as it has.
@@ -342,7 +344,7 @@ impl MemFd {
         }
     }
 
-    /// Returns the pages' memory to the system. They read as zeros from then on.
+    /// Returns the memory of pages to the system. They read as zeros afterwards.
     pub fn discard(&self, offset: usize, bytes: usize) -> Result<(), Error> {
         faults::check("fallocate", MEMORY)?;
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -354,7 +356,7 @@ impl MemFd {
     }
 }
 
-/// Runs `start` with every signal blocked, so that a thread that is started there inherits this. Signals are for the
+/// Runs `start` with all signals blocked, so that a thread started by it has them blocked, too. Signals are for the
 /// threads of the crate's user.
 pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: an all-zero set is a valid place for sigfillset to write to.
@@ -370,7 +372,7 @@ pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// The number of pages that the kernel had to provide to this thread so far, with copies among them.
+/// The number of page faults of this thread so far, including those for which the kernel copied a page.
 pub fn page_faults() -> u64 {
     // SAFETY: all-zero is a valid structure, which is ours to write to.
     let usage = unsafe {
@@ -381,8 +383,8 @@ pub fn page_faults() -> u64 {
     usage.ru_minflt as u64
 }
 
-/// Lets tests make any single system call fail. It is always compiled in, so that the tested code is the shipped code;
-/// beside a system call, it costs nothing.
+/// Lets tests make any single system call fail. This is compiled in always, so that tests run the shipped code;
+/// compared with a system call, it costs nothing.
 pub mod faults {
     use std::cell::Cell;
     use std::io;
@@ -394,7 +396,7 @@ pub mod faults {
         static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// As long as this lives, a call of this thread will fail.
+    /// While this exists, a system call of this thread is going to fail.
     #[derive(Debug)]
     pub struct Armed(());
 

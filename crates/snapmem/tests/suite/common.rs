@@ -11,7 +11,7 @@ pub fn works_on_pages(mechanism: Mechanism) -> bool {
     !["physical", "frames", "epochs", "auto"].contains(&mechanism.name())
 }
 
-/// The subject of a test: a mechanism with a run length, and whether snapshots are made at once or when they are
+/// The subject of a test: a mechanism, a run length, and whether snapshots are made at once or only when they are
 /// needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
@@ -38,14 +38,14 @@ impl Subject {
     }
 }
 
-/// A number of repetitions, scaled by SNAPMEM_SCALE; at least one.
+/// A number of repetitions, multiplied by SNAPMEM_SCALE; at least one.
 pub fn scaled(repetitions: usize) -> usize {
     let scale = std::env::var("SNAPMEM_SCALE").map_or(1.0, |scale| scale.parse::<f64>().expect("a number"));
     let scale = if cfg!(miri) { scale / 100.0 } else { scale };
     ((repetitions as f64 * scale) as usize).max(1)
 }
 
-/// Calls `test` with numbers from 0 on, or only with SNAPMEM_SEED. Says which one failed.
+/// Calls `test` with the numbers below `seeds`, or only with SNAPMEM_SEED. If it panics, prints the number.
 pub fn for_seeds(seeds: usize, test: impl Fn(u64)) {
     struct Say(u64);
     impl Drop for Say {
@@ -91,13 +91,13 @@ pub fn check_bytes(found: &[u8], wanted: &[u8], what: impl FnOnce() -> String) {
     }
 }
 
-/// This process's use of system resources.
+/// The system resources that this process uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Holdings {
-    /// The bytes in memory.
+    /// The bytes of memory in use.
     pub resident: usize,
     pub address_space: usize,
-    /// The areas of address space.
+    /// The number of areas of address space (VMAs).
     pub areas: usize,
     pub descriptors: usize,
 }
@@ -115,13 +115,13 @@ impl Holdings {
         }
     }
 
-    /// Panics if memory has grown since then by more than an allocator may keep.
+    /// Panics if memory has grown since `before` by more than an allocator may keep.
     pub fn assert_no_more_memory_than(self, before: Holdings) {
         assert!(self.resident <= before.resident + (8 << 20), "{self:?} after {before:?}");
         assert!(self.descriptors <= before.descriptors, "{self:?} after {before:?}");
     }
 
-    /// Panics if anything is left that did not exist before, except threads that stay, with their stacks and arenas.
+    /// Panics if resources have grown since `before`. Threads that stay, with their stacks and arenas, are allowed.
     pub fn assert_as_little_as(self, before: Holdings) {
         self.assert_no_more_memory_than(before);
         assert!(self.areas <= before.areas + 64, "{self:?} after {before:?}");

@@ -1,4 +1,4 @@
-//! A child of the whole process with one task.
+//! Tests of children that are forked for one task.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anker_snapmem::{Errand, Error, ForkedErrand, Pool, faults};
 
-/// Sums up numbers, or does something else that may happen to a child.
+/// A task that sums up numbers, or does something else that may happen in a child.
 struct Sum {
     numbers: Vec<u64>,
     scratch: Vec<u64>,
@@ -63,7 +63,7 @@ pub fn a_child_has_what_the_parent_had_and_keeps_it() {
     let pool = Pool::new(1 << 20);
     let errand = forked(Then::Reply, &pool);
     assert_eq!(pool.snapshots(), 1);
-    // Other objects, at the former place of the task.
+    // Other objects now lie in the parent's memory where the task was.
     let others: Vec<Sum> = (0..10).map(|_| sum(Then::Die)).collect();
     for asked in 1..=3 {
         let reply = errand.ask().unwrap();
@@ -87,7 +87,7 @@ pub fn children_that_end_are_errors() {
         assert!(is_gone(pid) && errand.pid().is_none());
         errand.end();
     }
-    // A child that is busy with its task.
+    // The child is busy with its task when it is ended.
     let errand = Arc::new(forked(Then::Hang, &pool));
     let asking = thread::spawn({
         let errand = errand.clone();

@@ -1,4 +1,4 @@
-//! The same properties for snapshots that are processes; and the death of these processes.
+//! Tests of snapshots by fork: the properties of all snapshots, and the end of the child processes.
 
 #![allow(unsafe_code)]
 
@@ -20,14 +20,14 @@ const PAGE: usize = 4096;
 /// The longest region.
 const MAX_BYTES: usize = 40 * PAGE;
 
-/// The expected content of each region, or of a snapshot of it, by its number.
+/// For each region's number, the content that it or a snapshot of it must have.
 type Models = BTreeMap<usize, Vec<u8>>;
 
 fn memory(pool: &Pool) -> ForkMemory {
     ForkMemory::new(pool, Pages::Small).unwrap()
 }
 
-/// One region that holds these bytes.
+/// Memory with one region that contains these bytes.
 fn memory_with(pool: &Pool, bytes: &[u8]) -> ForkMemory {
     let mut memory = memory(pool);
     let region = memory.create();
@@ -67,8 +67,8 @@ pub fn equals_plain_vectors_in_huge_pages() {
     equals_plain_vectors(Pages::Huge);
 }
 
-/// Random writes, growth, new and dropped regions, and snapshots of all or some regions, which other threads read and
-/// end.
+/// Makes random writes, growth, new and dropped regions, and snapshots of all or some regions, which other threads read
+/// and drop.
 fn equals_plain_vectors(pages: Pages) {
     for_seeds(20, |seed| {
         let pool = Pool::new(1 << 30);
@@ -156,7 +156,8 @@ fn step(memory: &mut ForkMemory, models: &mut Models, rnd: &mut StdRng, publish:
     }
 }
 
-/// The writer always knows the sum that every snapshot must have. Several threads ask several threads of the child.
+/// The writer always knows the sum that every snapshot must have. Several threads send requests to several threads of
+/// the child.
 pub fn sums_hold_while_the_writer_runs_flat_out() {
     let pool = Pool::new(1 << 30);
     let mut memory = memory_with(&pool, &[0; 1 << 20]);
@@ -247,7 +248,7 @@ pub fn a_child_that_dies_is_an_error_and_reaped() {
     });
     assert!(snapshot.sum(0, 0..8).is_err());
 
-    // The child dies by its own fault, in its first thread or in another.
+    // The child ends by its own fault, in its first thread or in another one.
     for (threads, job, how) in [
         (1, panic_in_child as anker_snapmem::Job, "exit status: 101"),
         (2, panic_in_child, "exit status: 101"),
@@ -263,7 +264,7 @@ pub fn a_child_that_dies_is_an_error_and_reaped() {
     }
     assert_no_children();
 
-    // The memory does not notice.
+    // The death of the child does not affect the parent's memory.
     assert_eq!(memory.usage(0).snapshots, 1);
     drop(snapshot);
     memory.write(0, 0, &[8; PAGE]).unwrap();
@@ -278,7 +279,7 @@ pub fn a_busy_child_ends_with_its_snapshot() {
     let mut memory = memory_with(&pool, &[7; PAGE]);
     let snapshot = Arc::new(memory.snapshot(1).unwrap());
     let asked = snapshot.clone();
-    // The request outlives the test, but the child process does not.
+    // The thread that waits for an answer outlives this test, but the child does not.
     thread::spawn(move || asked.run(sleep_in_child, [1000, 0, 0, 0], &mut []));
     thread::sleep(Duration::from_millis(50));
     kill(snapshot.pid().unwrap(), libc::SIGKILL);
@@ -345,7 +346,7 @@ pub fn children_end_with_their_parent() {
     }
 }
 
-/// The regions that exist, as bits; their first bytes are the reply.
+/// A job that returns which regions exist, as bits. Its reply has the first byte of each region.
 fn survey(view: &ForkView, [regions, ..]: [u64; 4], reply: &mut [u8]) -> u64 {
     (0..regions as usize).fold(0, |found, region| match view.region(region) {
         Some(bytes) => {
@@ -356,7 +357,7 @@ fn survey(view: &ForkView, [regions, ..]: [u64; 4], reply: &mut [u8]) -> u64 {
     })
 }
 
-/// A child with one region of many does not have the others, nor the parent's files.
+/// A child with one of many regions does not get the other regions, nor the parent's files.
 pub fn a_child_gets_what_it_is_asked_for() {
     const BYTES: usize = 8 << 20;
     let pool = Pool::new(1 << 30);
@@ -374,7 +375,7 @@ pub fn a_child_gets_what_it_is_asked_for() {
     let file = fs::File::open("/proc/self/exe").unwrap();
     let (all, one, none) =
         (memory.snapshot(1).unwrap(), memory.snapshot_of(&[3], 1).unwrap(), memory.snapshot_of(&[], 1).unwrap());
-    // Children also have mappings that this process has made in between, such as their boards.
+    // A child may also have mappings that this process has made since the last snapshot, for example its board.
     let about = |pages: usize| pages - 100..=pages;
     assert!(about(7 * BYTES / PAGE).contains(&(pages(&all) - pages(&one))));
     assert!(about(BYTES / PAGE).contains(&(pages(&one) - pages(&none))));
@@ -389,7 +390,7 @@ pub fn a_child_gets_what_it_is_asked_for() {
     assert!(files.map(|file| file.unwrap().file_name()).all(|file| file == "2"));
     drop(file);
     assert_eq!((memory.usage(3).snapshots, memory.usage(2).snapshots), (2, 1));
-    // Pages that no child has are not charged.
+    // Writing to a page that no child shares charges nothing.
     drop(all);
     let used = pool.used();
     memory.write(2, 0, &[1; PAGE]).unwrap();
@@ -406,7 +407,8 @@ pub fn a_child_gets_what_it_is_asked_for() {
     assert_eq!(memory.snapshot_of(&[6, 3], 1).unwrap().run(survey, [99, 0, 0, 0], &mut []).unwrap(), 1 << 6 | 1 << 3);
 }
 
-/// If any one system call fails, or the pool's limit is reached, there is an error, and everything stays as it was.
+/// If any one system call fails, or the pool's limit is reached, the result is an error, and everything stays as it
+/// was.
 pub fn refusals_leave_everything_as_it_was() {
     let mut refused = 0;
     for nth in 0..30 {
@@ -426,7 +428,7 @@ pub fn refusals_leave_everything_as_it_was() {
                 Ok(()) => model.copy_from_slice(&bytes),
                 Err(_) => refused += 1,
             }
-            // The calls include the child's own, which starts a thread.
+            // A failing call may also be one of the child, when it starts a thread.
             match memory.snapshot(2).and_then(|snapshot| snapshot.wait_until_ready().map(|()| snapshot)) {
                 Ok(snapshot) => snapshots.push((snapshot, model.clone())),
                 Err(error) => {
@@ -454,7 +456,7 @@ pub fn refusals_leave_everything_as_it_was() {
     assert!(refused > 30, "{refused}");
 }
 
-/// The system itself refuses another process, or another thread in it.
+/// The system refuses to start another process, or another thread in it.
 pub fn fork_failing_says_what_to_do() {
     let pool = Pool::new(1 << 30);
     let mut memory = memory_with(&pool, &[7; PAGE]);
@@ -472,7 +474,7 @@ pub fn fork_failing_says_what_to_do() {
             assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &limit), 0);
         }
     };
-    // The limit allows this process, its child and one more, but no thread in that one.
+    // The limit allows this process, its child and one more process, but no second thread in that process.
     limit(3);
     let error = memory.snapshot(2).unwrap().wait_until_ready().unwrap_err().to_string();
     assert!(error.starts_with("pthread_create in the child failed") && error.contains("ulimit -u"), "{error}");
@@ -512,7 +514,8 @@ pub fn memory_returns_after_10_000_snapshots() {
     assert!(pool.copied() > 0);
 }
 
-/// A child has at most one copy of each page, however often the page is written under later children.
+/// A child is charged for at most one copy of each page that it shares, however often the page is written under later
+/// children.
 pub fn an_old_child_is_charged_for_no_more_than_it_shares() {
     let pool = Pool::new(16 << 20);
     let mut memory = ForkMemory::new(&pool, Pages::Small).unwrap();

@@ -1,6 +1,6 @@
-//! Runs each test in a process of its own.
+//! A test harness that runs each test in a process of its own.
 //!
-//! So a test may set limits for its process and measure its memory, and a test that is killed by a signal has only
+//! So a test may set limits for its process and measure its memory, and a test that is killed by a signal counts as
 //! failed. A test that cannot run here is skipped, and the reason is printed.
 //!
 //! `suite [--list] [--skip PART]... [PART]...` runs the tests whose name contains one of the parts, or all tests,
@@ -13,11 +13,11 @@ use std::thread;
 
 pub struct Test {
     pub name: String,
-    /// The test, or the reason why it cannot run here.
+    /// The test, or the reason why it cannot run on this system.
     pub run: Result<Box<dyn Fn() + Send + Sync>, String>,
 }
 
-/// Miri has no processes.
+/// Whether each test runs in a process of its own. Miri cannot start processes.
 const ISOLATED: bool = cfg!(not(miri));
 
 pub fn main(tests: Vec<Test>) -> ExitCode {
@@ -33,7 +33,7 @@ pub fn main(tests: Vec<Test>) -> ExitCode {
             }
             "--skip" => skipped.push(value()),
             "--list" => list = true,
-            // Other options are for other runners, but are passed to all of them.
+            // Test runners pass their options to all tests, so unknown options are ignored.
             option if option.starts_with('-') => {}
             _ => wanted.push(argument),
         }

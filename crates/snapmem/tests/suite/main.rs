@@ -43,11 +43,11 @@ const RESOURCES: [Property; 5] = [
     ("scattered_writes_work_or_name_the_limit", returns::scattered_writes_work_or_name_the_limit),
 ];
 
-/// A property of snapshots that are only declared, in addition to most of these.
+/// Properties that lazy snapshots have in addition to most of those above.
 const LAZY: [Property; 1] =
     [("what_is_neither_read_nor_written_costs_nothing", lazy::what_is_neither_read_nor_written_costs_nothing)];
 
-/// Properties of snapshots that are processes.
+/// Properties of snapshots by fork, which are processes.
 const FORK: [(&str, fn()); 17] = [
     ("equals_plain_vectors_in_small_pages", fork::equals_plain_vectors_in_small_pages),
     ("equals_plain_vectors_in_huge_pages", fork::equals_plain_vectors_in_huge_pages),
@@ -101,11 +101,12 @@ fn properties(mechanism: Mechanism, run_bytes: usize) -> Vec<Test> {
     tests
 }
 
-/// Miri is thousands of times slower, and a property of one page holds for more.
+/// The shortest run that Arrow arrays use. It is smaller under Miri, which is thousands of times slower; a property
+/// that holds for few pages holds for more.
 const SHORTEST_FOR_ARROW: usize = if cfg!(miri) { 8 << 10 } else { 16 << 10 };
 
-/// The lengths of runs: a short one for bitmaps, if the mechanism does not work on pages; the shortest for Arrow; and
-/// the usual one.
+/// The run lengths to test: a short one for bitmaps, if the mechanism does not work on pages; the shortest one for
+/// Arrow; and the usual one.
 fn run_lengths(mechanism: Mechanism) -> &'static [usize] {
     match works_on_pages(mechanism) {
         _ if cfg!(miri) => &[1 << 10, SHORTEST_FOR_ARROW],

@@ -1,4 +1,4 @@
-//! The property that regions and snapshots always equal plain vectors, whatever is done, in any order.
+//! The property that regions and snapshots always equal plain vectors, whatever is done to them, in any order.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -15,18 +15,18 @@ const MAX_REGIONS: usize = 4;
 const MAX_RUNS: usize = if cfg!(miri) { 3 } else { 12 };
 const STEPS: usize = if cfg!(miri) { 100 } else { 400 };
 
-/// A snapshot with its model.
+/// A snapshot with the content that it must have.
 type Seen = (Arc<dyn Snapshot>, Arc<Vec<u8>>);
 
-/// A region with its model.
+/// A region with the content that it must have.
 struct Column {
     region: Box<dyn Region>,
     model: Vec<u8>,
 }
 
-/// Compares regions with plain vectors. One writer makes random writes, growth, snapshots of random subsets with
-/// patches, new regions and dropped ones. Readers check, share and drop the snapshots, and keep runs beyond them, on
-/// their own threads, in their own order.
+/// Compares regions with plain vectors. One writer makes random writes, growth, snapshots of some regions with patches,
+/// new regions and dropped ones. Readers on their own threads check, share and drop the snapshots, and keep runs longer
+/// than the snapshots.
 pub fn equals_plain_vectors(subject: Subject) {
     for_seeds(if subject.run_bytes < 4096 { 60 } else { 25 }, |seed| {
         let pool = Pool::new(4 << 30);
@@ -45,7 +45,7 @@ pub fn equals_plain_vectors(subject: Subject) {
             };
             (0..STEPS).for_each(|_| writer.step());
             writer.columns.iter().for_each(|column| check_region(&*column.region, &column.model));
-            // Half of the regions are dropped while their snapshots are alive.
+            // Half of the regions are dropped while snapshots of them are alive.
             writer.columns.truncate(MAX_REGIONS / 2);
             writer.readers.clear();
         });
@@ -56,7 +56,7 @@ pub fn equals_plain_vectors(subject: Subject) {
 struct Writer<'a> {
     rnd: StdRng,
     columns: Vec<Column>,
-    /// The place of many writes, so that some lines and pages are written again and again.
+    /// The offset at which many writes happen, so that some lines and pages are written again and again.
     hot: usize,
     subject: Subject,
     pool: &'a Pool,
@@ -92,12 +92,13 @@ impl Writer<'_> {
         let len = (model.len() + more).min(MAX_RUNS * self.subject.run_bytes);
         region.grow(len).unwrap();
         model.resize(len, 0);
-        // Asking for a smaller length changes nothing.
+        // Growing to a smaller length changes nothing.
         region.grow(len / 2).unwrap();
         assert_eq!(region.len(), len);
     }
 
-    /// An offset and bytes within one run of `len` bytes: few or many, aligned or not, often at the hot place.
+    /// An offset, and bytes within one run of a region of `len` bytes: few or many, aligned or not, often at offset
+    /// `hot`.
     fn change(&mut self, len: usize) -> (usize, Vec<u8>) {
         let rnd = &mut self.rnd;
         let offset = match rnd.random_range(0..8) {
@@ -138,7 +139,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Takes snapshots of some regions, all before the next write.
+    /// Takes snapshots of some regions, without a write in between.
     fn snapshot(&mut self) {
         for i in 0..self.columns.len() {
             if self.rnd.random_bool(0.5) {
@@ -149,7 +150,7 @@ impl Writer<'_> {
             for _ in 0..self.rnd.random_range(0..4) {
                 if !model.is_empty() {
                     let (offset, bytes) = self.change(model.len());
-                    // A run that was read before does not change.
+                    // A run that was read before the patch must not change.
                     let index = offset / self.subject.run_bytes;
                     let before = self.rnd.random_bool(0.3).then(|| snapshot.run(index).unwrap());
                     let wanted = before.as_deref().map(<[u8]>::to_vec);
@@ -162,7 +163,7 @@ impl Writer<'_> {
             assert_eq!(usage.bytes, self.columns[i].model.len() as u64);
             assert!(usage.snapshots > 0 && usage.shared_bytes <= usage.bytes, "{usage:?}");
             let seen: Seen = (snapshot.into(), Arc::new(model));
-            // Some readers get the same snapshot.
+            // Sometimes two readers get the same snapshot.
             for _ in 0..self.rnd.random_range(1..3) {
                 self.readers[self.rnd.random_range(0..READERS)].send(seen.clone()).unwrap();
             }
@@ -170,7 +171,7 @@ impl Writer<'_> {
     }
 }
 
-/// Holds some snapshots, and some runs without their snapshots, and checks them now and then.
+/// The reader's thread: holds some snapshots, and runs whose snapshots it has dropped, and checks them now and then.
 fn read(snapshots: Receiver<Seen>, seed: u64) {
     let mut rnd = StdRng::seed_from_u64(seed);
     let mut held: Vec<Seen> = Vec::new();

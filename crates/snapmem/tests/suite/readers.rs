@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::common::{Subject, scaled};
 
-/// A sum over all words that depends on their places.
+/// A sum over all words of a region. Each word is multiplied by a weight that depends on its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Checksum(u64);
 
@@ -19,7 +19,7 @@ impl Checksum {
         (word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
     }
 
-    /// Updates the sum after a word has changed.
+    /// Updates the sum after a word has changed from `from` to `to`.
     fn change(&mut self, word: usize, from: u64, to: u64) {
         self.0 = self.0.wrapping_add(to.wrapping_sub(from).wrapping_mul(Checksum::weight(word)));
     }
@@ -76,8 +76,8 @@ pub fn checksums_hold_while_the_writer_runs_flat_out(subject: Subject) {
                 sum.change(word, u64::from_le_bytes(from), to);
             }
             let snapshot: Arc<dyn Snapshot> = region.snapshot().unwrap().into();
-            // Now and then, both readers get the same snapshot. A reader with enough snapshots must not stop the
-            // writer.
+            // Sometimes both readers get the same snapshot. A reader that has enough snapshots must not make the writer
+            // wait.
             for reader in readers.iter().skip(i % 2).take(1 + i % 3) {
                 if i % 10 == 0 {
                     reader.send((snapshot.clone(), sum)).expect("the reader is there");
@@ -87,7 +87,7 @@ pub fn checksums_hold_while_the_writer_runs_flat_out(subject: Subject) {
             }
         }
     });
-    // Some mechanisms free memory only when the writer next writes there.
+    // Some mechanisms free the memory of ended snapshots only when the writer next writes to the same run.
     assert!(pool.used() as usize <= region.len() + region.len() / 4);
     (0..runs).for_each(|run| region.write(run * subject.run_bytes, &[1]).unwrap());
     assert_eq!((pool.used() as usize, pool.snapshots()), (region.len(), 0));

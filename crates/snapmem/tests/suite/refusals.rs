@@ -1,4 +1,4 @@
-//! The end of memory, and failing system calls, are errors, and leave everything as it was.
+//! A lack of memory, or a system call that fails, is an error, and leaves everything as it was.
 
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::common::{Holdings, Subject, check_region, check_snapshot, for_seeds, scaled, works_on_pages};
 
-/// A region and snapshots, with their models.
+/// A region and its snapshots, each with the content that it must have.
 struct Rig {
     region: Box<dyn Region>,
     model: Vec<u8>,
@@ -22,7 +22,7 @@ impl Rig {
         Rig { region, model: Vec::new(), snapshots: Vec::new(), rnd: StdRng::seed_from_u64(seed) }
     }
 
-    /// Does a random action. If it fails, it has changed nothing.
+    /// Does one random action. If it fails, it has changed nothing.
     fn step(&mut self) -> Result<(), Error> {
         let run_bytes = self.region.run_bytes();
         let runs = self.model.len() / run_bytes;
@@ -62,13 +62,13 @@ impl Rig {
         for (snapshot, model) in &self.snapshots {
             match (0..snapshot.len() / snapshot.run_bytes()).try_for_each(|i| snapshot.run(i).map(drop)) {
                 Ok(()) => check_snapshot(&**snapshot, model),
-                // There may be no memory to merge a run, but the content must be right.
+                // There may be no memory to merge a run; the runs that can be read must have the right content.
                 Err(_) => check_readable_runs(&**snapshot, model),
             }
         }
     }
 
-    /// Drops the snapshots. Everything works then.
+    /// Drops the snapshots, and checks that everything works again.
     fn recover(&mut self) {
         self.check();
         self.snapshots.clear();
@@ -98,7 +98,8 @@ fn change(rnd: &mut StdRng, len: usize, run_bytes: usize) -> (usize, Vec<u8>) {
     (offset, vec![rnd.random(); rnd.random_range(1..=longest)])
 }
 
-/// Limits from nothing to plenty: after a refusal, everything stays as it was, and works again when there is room.
+/// Tries limits from nothing to plenty. After a refusal, everything stays as it was, and works again when there is
+/// room.
 pub fn at_the_limit_everything_stays_as_it_was(subject: Subject) {
     for_seeds(40, |seed| {
         let pool = Pool::new(seed * subject.run_bytes as u64);
@@ -153,20 +154,21 @@ pub fn a_call_that_fails_leaves_everything_as_it_was(subject: Subject) {
     assert_eq!(refused > 0, works_on_pages(subject.mechanism));
 }
 
-/// The process gets no more address space, whatever the pool's limit.
+/// The process gets no more address space, although the pool's limit would allow it.
 pub fn when_address_space_ends_everything_stays_as_it_was(subject: Subject) {
     let pool = Pool::new(u64::MAX);
     let mut rig = Rig::new(subject.region_of(&pool, 4), 1);
     rig.model.resize(4 * subject.run_bytes, 0);
     (0..100).for_each(|_| rig.step().unwrap());
-    // Memory that the test itself needs.
+    // This memory is reserved for the test itself.
     let cushion = black_box(vec![0u8; 32 << 20]);
     let held = Holdings::now();
     limit_address_space(held.address_space + (64 << 20));
     let error = rig.region.grow(rig.model.len() + (1 << 30)).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory(_) | Error::System { .. }), "{error}");
     drop(cushion);
-    // If helpers copy, one of them may take the last memory, after another has just checked that it is there.
+    // Mechanisms with helper threads are excluded: one thread may take the last memory just after another has checked
+    // that there is some.
     if !matches!(subject.mechanism, Mechanism::Physical | Mechanism::Auto) {
         exhaust(subject);
     }
@@ -177,7 +179,7 @@ pub fn when_address_space_ends_everything_stays_as_it_was(subject: Subject) {
     rig.recover();
 }
 
-/// Writes under more and more snapshots until no memory is left, and some more.
+/// Writes under more and more snapshots until no memory is left, and then some more.
 fn exhaust(subject: Subject) {
     let mut snapshots = Vec::with_capacity(1 << 16);
     let pool = Pool::new(u64::MAX);
@@ -207,8 +209,8 @@ fn limit_address_space(bytes: usize) {
     assert_eq!(set, 0);
 }
 
-/// A range that does not lie within one run, or a run that does not exist, is the caller's mistake. It causes a panic
-/// that does no harm.
+/// A range that does not lie within one run, or a run that does not exist, is a mistake of the caller. It causes a
+/// panic, which changes nothing.
 pub fn what_lies_outside_panics(subject: Subject) {
     let pool = Pool::new(1 << 30);
     let (run_bytes, len) = (subject.run_bytes, 2 * subject.run_bytes);

@@ -1,4 +1,4 @@
-//! Nothing is left behind, and a lack of mapped areas is an error that names a way out.
+//! Snapshots leave nothing behind, and a lack of mapped areas is an error that says how to avoid it.
 
 use anker_snapmem::{Error, Pool};
 use rand::rngs::StdRng;
@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::common::{Holdings, PAGE, Subject, check_region, check_snapshot, scaled};
 
-/// All memory returns to the pool and to the system, in whatever order snapshots and kept runs end.
+/// All memory returns to the pool and to the system, whatever the order in which snapshots and kept runs end.
 pub fn memory_returns_after_10_000_snapshots(subject: Subject) {
     const RUNS: usize = 16;
     let before = Holdings::now();
@@ -41,17 +41,17 @@ pub fn memory_returns_after_10_000_snapshots(subject: Subject) {
     assert!(region.usage().copied_bytes > 0 && pool.copied() > 0);
     drop((alive, runs));
     assert_eq!((pool.snapshots(), region.usage().snapshots), (0, 0));
-    // Some mechanisms free memory only when the writer next writes there.
+    // Some mechanisms free the memory of ended snapshots only when the writer next writes to the same run.
     (0..RUNS).for_each(|run| region.write(run * subject.run_bytes, &[1]).unwrap());
     assert_eq!((pool.used(), region.usage().shared_bytes), (used, 0));
     drop(region);
     assert_eq!(pool.used(), 0);
-    // The pool's warm memory is freed with the pool.
+    // When the pool is dropped, so is its warm memory.
     drop(pool);
     Holdings::now().assert_as_little_as(before);
 }
 
-/// One snapshot stays while thousands come and go. It costs only the content that it sees itself.
+/// One snapshot stays alive while thousands come and go. It must keep only the content that it sees.
 pub fn an_old_snapshot_keeps_only_what_it_sees(subject: Subject) {
     const RUNS: usize = 8;
     let pool = Pool::new(1 << 30);
@@ -76,8 +76,8 @@ pub fn an_old_snapshot_keeps_only_what_it_sees(subject: Subject) {
         }
     }
     Holdings::now().assert_no_more_memory_than(early.expect("taken on the way"));
-    // The limit is the region, the content of five snapshots, and as much again for bookkeeping and memory that waits
-    // for the writer.
+    // The allowed memory is the region, the content of five snapshots, and as much again for bookkeeping and for memory
+    // that is freed at the next write.
     assert!(most <= 12 * region.len() as u64, "{most} bytes for {}", region.len());
     alive.clear();
     check_snapshot(&*old, &model);
@@ -86,8 +86,8 @@ pub fn an_old_snapshot_keeps_only_what_it_sees(subject: Subject) {
     assert!(used <= 3 * region.len() as u64, "{used} bytes for {}", region.len());
 }
 
-/// Every second page of many is written under a snapshot. A mechanism that maps pages one by one needs an area for
-/// each.
+/// Many pages are written under a snapshot, but only every second one. A mechanism that maps pages one by one needs an
+/// area for each written page.
 pub fn scattered_writes_work_or_name_the_limit(subject: Subject) {
     let bytes = scaled(160 << 20).max(1 << 20).next_multiple_of(subject.run_bytes);
     let pool = Pool::new(4 << 30);
@@ -119,7 +119,7 @@ pub fn scattered_writes_work_or_name_the_limit(subject: Subject) {
     if subject.mechanism.name() == "rewired" && bytes / PAGE > limit / 2 {
         assert!(refused.is_some());
     }
-    // It can be written as soon as the snapshots are gone. Another snapshot may still need too many areas.
+    // The region can be written as soon as the snapshots are gone. Another snapshot may still need too many areas.
     drop(snapshots);
     for page in 0..bytes / PAGE {
         region.write(page * PAGE, &[9]).unwrap();

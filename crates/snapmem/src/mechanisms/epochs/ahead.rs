@@ -1,33 +1,33 @@
-//! Copying frames at the snapshot, instead of line by line when they are written.
+//! Copying frames when a snapshot is taken, instead of line by line when they are written.
 //!
 //! Putting lines aside is expensive if a snapshot's frames are written again and again: each line costs, and so does
-//! each copy of a frame whose log is full. If a frame is copied at the snapshot, in parallel with others, it costs as
-//! much as a few lines. So an automatic region counts, for each frame, the lines that were put aside because of the
-//! last snapshot. The next snapshot copies the frames for which a copy would have been cheaper. Such a frame is still
-//! counted while that snapshot lives, and is copied again only if the copy was worth it.
+//! each copy of a frame whose log is full. A frame that is copied ahead, at the snapshot, in parallel with others,
+//! costs only as much as a few lines. So for each frame, an automatic region counts the lines that were put aside
+//! because of the last snapshot. The next snapshot copies the frames for which a copy would have been cheaper. Writes
+//! to a copied frame are still counted, and later snapshots copy it only while that remains worth it.
 
 use std::sync::atomic::Ordering;
 
 use super::EpochRegion;
 use crate::memory::copiers::Copiers;
 
-/// A frame is copied ahead if it was written at least once per this many of its bytes. (For 64 KB, that is 8 lines.
-/// With their share of copying a frame with a full log, they cost about as much as a copy in bulk.)
+/// A frame is copied ahead if it was written at least once per this many of its bytes. In a frame of 64 KB, that is 8
+/// lines. These, with their share of copying the frame when its log is full, cost about as much as copying it ahead.
 const BYTES_PER_WRITE: usize = 8192;
-/// The cost of copying a single frame when it is written, in lines.
+/// The cost of copying a single frame at the time of a write, expressed in lines.
 const LATE_COPY: usize = 40;
-/// For fewer frames, it does not pay to wake threads.
+/// The least number of frames for which waking threads pays.
 const MIN_FRAMES: usize = 16;
 
 #[derive(Debug, Default)]
 pub struct Ahead {
-    /// The cost of snapshots to the writer since frames were last counted, in lines.
+    /// The cost that snapshots have caused for the writer since `writes` of the frames were last counted, in lines.
     cost: usize,
-    /// The number of snapshots since then.
+    /// The number of snapshots since the last count.
     snapshots: usize,
     /// The number of frames that the last snapshot copied ahead, and the number of all frames.
     copied: Option<(usize, usize)>,
-    /// Whether it would have copied frames if there had been memory.
+    /// Whether the last snapshot would have copied frames if there had been memory.
     short: bool,
 }
 
@@ -52,12 +52,13 @@ impl Ahead {
 }
 
 impl EpochRegion {
-    /// Called after a snapshot has begun: gives the writer copies of the frames that will be rewritten.
+    /// Copies the frames that will probably be rewritten, and gives the copies to the writer. Called when a snapshot
+    /// has begun.
     pub(super) fn copy_ahead(&mut self) {
         let frames = self.frames.len();
         let Some(ahead) = &mut self.ahead else { return };
         ahead.snapshots += 1;
-        // Counting visits every frame. It pays only if the cost exceeds a line per frame.
+        // Counting visits every frame. It pays only if snapshots have cost more than one line per frame.
         if frames < MIN_FRAMES || (ahead.copied.is_none() && ahead.cost < frames) {
             return;
         }
@@ -77,9 +78,9 @@ impl EpochRegion {
         }
     }
 
-    /// Whether there was memory for the copies. Otherwise, frames are copied when they are written, or that fails.
+    /// Copies these frames now. Returns false if there was no memory for that; then each is copied when it is written.
     fn copy_now(&mut self, runs: &[usize]) -> bool {
-        // The rest of the memory is left for growth, and for writes to other frames.
+        // Half of the free memory is left for growth, and for writes to other frames.
         if runs.iter().map(|&run| self.frames[run].base.len() as u64).sum::<u64>() > self.pool.room() / 2 {
             return false;
         }

@@ -17,8 +17,8 @@ impl Region for EpochRegion {
         let (before, wanted) = (self.frames.len(), len.div_ceil(self.run_bytes()));
         for _ in before..wanted {
             if let Err(error) = self.push_run() {
-                // No snapshot has seen these frames. They are dropped one by one, since there may be no memory for a
-                // list.
+                // No snapshot has seen these frames. They are dropped one by one, because there may be no memory for a
+                // list of them.
                 self.frames.drain(before..).for_each(|fresh| drop(fresh.into_retired()));
                 self.bytes = (before * self.run_bytes) as u64;
                 return Err(error.into());

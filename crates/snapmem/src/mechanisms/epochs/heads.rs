@@ -1,4 +1,5 @@
-//! The newest version of every frame, for readers. The list grows at its end while others read, and never moves.
+//! The newest version of every frame, for readers. The list grows at its end while others read, and its entries never
+//! move.
 
 #![allow(unsafe_code)]
 
@@ -12,35 +13,37 @@ use super::version::Version;
 use crate::memory::error::OutOfMemory;
 use crate::memory::pool::Pool;
 
-/// The number of places in the first part. Every further part has as many as all parts before it.
+/// The number of entries in the first part of the list. Every further part has as many as all parts before it together.
 const FIRST: usize = 8;
 const PARTS: usize = 32;
 
 pub struct Heads {
     parts: [AtomicPtr<Head>; PARTS],
-    /// Held shared while walking from a newest version to older ones, and exclusively while versions in between are
-    /// removed.
+    /// Readers hold it shared while they walk from a newest version to older ones. The writer holds it exclusively
+    /// while it removes versions.
     walks: RwLock<()>,
 }
 
-/// A frame's newest version, and its birth. The birth is stored here, too, because a version that a snapshot does not
-/// see may be freed before a reader looks at it.
+/// A frame's newest version, and the version's birth. A reader must look at the birth here first: a version that its
+/// snapshot does not see may have been freed.
 pub struct Head {
     version: AtomicPtr<Version>,
-    /// Stored before `version` and loaded after it, so that a reader of a version never sees an earlier birth.
+    /// The birth is stored before `version` and loaded after it. So a reader that gets a version never gets the birth
+    /// of an earlier one.
     birth: AtomicU64,
 }
 
 impl Head {
-    /// The newest version and its birth. If a successor has just come, the birth may be the successor's. A snapshot
-    /// from that birth on sees the version.
+    /// The newest version and its birth. If the writer has just published another version, the birth may be the one of
+    /// that version, which is later. In both cases, a snapshot with that epoch or a later one may use the returned
+    /// version.
     #[inline]
     pub fn newest(&self) -> (*mut Version, u64) {
         let version = self.version.load(Ordering::Acquire);
         (version, self.birth.load(Ordering::Relaxed))
     }
 
-    /// For the writer: sets the newest version.
+    /// Sets the newest version. Only the writer calls this.
     pub fn publish(&self, version: NonNull<Version>, birth: u64) {
         self.birth.store(birth, Ordering::Relaxed);
         self.version.store(version.as_ptr(), Ordering::Release);
@@ -57,7 +60,7 @@ impl Heads {
         Heads { parts: [const { AtomicPtr::new(ptr::null_mut()) }; PARTS], walks: RwLock::new(()) }
     }
 
-    /// The part, the place in it, and the length of the part.
+    /// For the index of a frame: the number of the part, the index in it, and the length of the part.
     #[inline]
     fn locate(index: usize) -> (usize, usize, usize) {
         let part = (index / FIRST + 1).ilog2() as usize;
@@ -68,7 +71,7 @@ impl Heads {
         Layout::array::<Head>(len).expect("a table that fits in memory")
     }
 
-    /// For the writer: makes sure that there is a place for `index`.
+    /// Makes sure that there is an entry for frame `index`. Only the writer calls this.
     pub fn ensure(&self, index: usize, pool: &Pool) -> Result<(), OutOfMemory> {
         let (part, _, len) = Heads::locate(index);
         if self.parts[part].load(Ordering::Relaxed).is_null() {
@@ -83,7 +86,7 @@ impl Heads {
         Ok(())
     }
 
-    /// The place of `index`, which must exist.
+    /// The entry of frame `index`, which must exist.
     #[inline]
     pub fn at(&self, index: usize) -> &Head {
         let (part, place, len) = Heads::locate(index);
@@ -96,12 +99,13 @@ impl Heads {
 }
 
 impl Heads {
-    /// While the guard is held, versions that can be reached from a newest one stay.
+    /// Locks the chains of versions against removal. While the guard is held, every version that can be reached from a
+    /// newest one exists.
     pub fn walk(&self) -> RwLockReadGuard<'_, ()> {
         self.walks.read()
     }
 
-    /// Runs `change` while nobody walks. If somebody walks, it does nothing or, if `must_be`, waits.
+    /// Runs `change` while no reader walks along versions. If one does, waits if `must_be`, and otherwise does nothing.
     pub fn while_nobody_walks<T>(&self, must_be: bool, change: impl FnOnce() -> T) -> Option<T> {
         let alone = if must_be { Some(self.walks.write()) } else { self.walks.try_write() };
         alone.map(|_alone| change())

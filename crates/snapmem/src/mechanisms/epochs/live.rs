@@ -1,7 +1,7 @@
 //! The live snapshots of a region, and the memory that is kept for them.
 //!
-//! Memory that the writer has replaced is kept with the newest snapshot that can see it. When that snapshot ends, the
-//! memory passes to the next older one that can also see it, or is freed.
+//! Memory that the writer has replaced is kept in the entry of the newest snapshot that can see it. When that snapshot
+//! ends, the memory passes to the next older snapshot if that can see it, too; otherwise it is freed.
 
 use std::mem;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use super::version::Version;
 use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 
-/// Epochs count from 1; this value comes before all of them.
+/// The value before all epochs, which count from 1.
 pub const NEVER: u64 = 0;
 
 pub struct Live {
@@ -23,14 +23,14 @@ pub struct Live {
     snapshots: Mutex<Vec<Entry>>,
 }
 
-/// The entries, in ascending order of their epochs.
+/// A live snapshot, with the memory that is kept for it.
 struct Entry {
     epoch: u64,
     kept: Vec<Retired>,
 }
 
 impl Entry {
-    /// Keeps retired memory. If the list cannot grow, the memory is kept forever, which is better than the end of the
+    /// Keeps retired memory. If the list cannot grow, the memory is never freed, because that is better than ending the
     /// process.
     fn keep(&mut self, retired: Retired) {
         match self.kept.try_reserve(1) {
@@ -40,7 +40,8 @@ impl Entry {
     }
 }
 
-/// Retired memory. The snapshots from `birth` on can see it, up to the one with which it is kept.
+/// Memory that the writer has replaced. The snapshots with epochs from `birth` on can see it, up to the one in whose
+/// entry it is kept.
 pub struct Retired {
     birth: u64,
     _memory: Memory,
@@ -66,16 +67,16 @@ impl Drop for Chain {
 }
 
 impl Retired {
-    /// The bytes of a version.
+    /// The base and the log of a version that was replaced.
     pub fn bytes(birth: u64, base: FrameRef, log: Vec<FrameRef>) -> Retired {
         Retired { birth, _memory: Memory::Bytes { _base: base, _log: log } }
     }
 
-    /// The versions of a frame themselves, which all snapshots follow.
+    /// All versions of a frame that was removed or replaced, from the newest one on.
     ///
     /// # Safety
     ///
-    /// They come from [`Version::allocate`], and can be reached only by snapshots that are alive now.
+    /// The versions must come from [`Version::allocate`], and only snapshots that are alive now may reach them.
     #[allow(unsafe_code)]
     pub unsafe fn versions(newest: NonNull<Version>) -> Retired {
         Retired { birth: NEVER, _memory: Memory::Versions { _chain: Chain(newest) } }
@@ -87,14 +88,14 @@ impl Live {
         Live { newest: AtomicU64::new(NEVER), snapshots: Mutex::new(Vec::new()) }
     }
 
-    /// The epoch of the newest live snapshot. Memory that was born later belongs to the writer alone.
+    /// The epoch of the newest live snapshot. No snapshot sees memory that was born later, so the writer may change it.
     #[inline]
     pub fn newest(&self) -> u64 {
-        // All reads of ended snapshots happened before this load: it pairs with the store in `end`.
+        // This load pairs with the store in `end`. So all reads of ended snapshots happened before it.
         self.newest.load(Ordering::Acquire)
     }
 
-    /// Calls `ask` with a function that tells whether a snapshot with one of some epochs is alive.
+    /// Calls `ask` with a function that tells whether any snapshot with an epoch in a given range is alive.
     pub fn with_seen<T>(&self, ask: impl FnOnce(&dyn Fn(Range<u64>) -> bool) -> T) -> T {
         let snapshots = self.snapshots.lock();
         ask(&|epochs| {
@@ -107,7 +108,7 @@ impl Live {
         self.snapshots.lock().len() as u64
     }
 
-    /// For the writer: begins a snapshot; epochs ascend.
+    /// Adds a snapshot. Only the writer calls this, with ascending epochs.
     pub fn begin(&self, epoch: u64, pool: &Pool) -> Result<(), OutOfMemory> {
         let mut snapshots = self.snapshots.lock();
         let wanted = size_of::<Entry>() as u64;
@@ -118,7 +119,7 @@ impl Live {
     }
 
     pub fn end(&self, epoch: u64) {
-        // Memory that nobody sees any more is freed after the lock is released.
+        // Memory that no snapshot sees any more is freed only after the lock is released, because freeing takes time.
         let mut unneeded;
         {
             let mut snapshots = self.snapshots.lock();
@@ -134,7 +135,7 @@ impl Live {
         drop(unneeded);
     }
 
-    /// Makes room for `more` entries of kept memory.
+    /// Makes room for `more` pieces of kept memory in the newest snapshot's entry.
     pub fn reserve(&self, more: usize, pool: &Pool) -> Result<(), OutOfMemory> {
         let wanted = (more * size_of::<Retired>()) as u64;
         match self.snapshots.lock().last_mut() {
@@ -145,7 +146,7 @@ impl Live {
         }
     }
 
-    /// Keeps memory that live snapshots still see. The writer has already replaced it.
+    /// Keeps memory that live snapshots may still see. The writer must have replaced it before.
     pub fn retire(&self, retired: impl IntoIterator<Item = Retired>) {
         let mut snapshots = self.snapshots.lock();
         for retired in retired {

@@ -2,35 +2,36 @@
 //!
 //! ```text
 //!   frame   version born in 1 --------------> base [line 0][line 1][line 2] ...   written in place while no live
-//!             |  log: (line 2, born in 7) (line 0, born in 9)                     snapshot can see it, else the
-//!             |        the new content of each line                               line is written aside
+//!             |  log: (line 2, born in 7) (line 0, born in 9)                     snapshot can see it; otherwise
+//!             |        the new content of each line                               the line is put aside, in the log
 //!   snapshot of epoch 7 = base + the log's entries born in 7 or before
 //! ```
 //!
-//! A snapshot is a number. Taking one adds the region's epoch to the live ones and increments it, whatever the region's
-//! size. Frames have versions. A version, and each entry of its log, is born in an epoch, and is seen by the snapshots
-//! from that epoch on. The writer compares a birth with the newest live snapshot. Content that was born later belongs
-//! to the writer alone, and is changed in place. Otherwise the writer
+//! A snapshot is a number. Taking one adds the region's epoch to the list of live epochs and increments it; the cost
+//! does not depend on the region's size. Frames have versions. A version, and each entry of its log, is born in an
+//! epoch, and the snapshots from that epoch on see it. Before a write, the writer compares the birth of the content
+//! with the newest live snapshot. If the content was born later, no snapshot sees it, and it is changed in place.
+//! Otherwise the writer
 //!
 //! - appends the changed line to the frame's log, which costs 64 bytes instead of a frame or a page;
-//! - or, if the log is full, copies the frame with its log into a new version. Readers of older snapshots walk to the
-//!   version before. Versions in between that no live snapshot sees are removed.
+//! - or, if the log is full, copies the frame with its log into a new version. Readers of older snapshots walk to
+//!   earlier versions. Versions that no live snapshot sees are removed from the chain.
 //!
-//! When the snapshots that saw a version have ended, its log is folded into its base in place. So a frame is copied at
-//! most once for as many written lines as fit into its log, and only while snapshots are alive. A few logs that have
-//! not grown for long are an exception: they are merged, so that readers need not do it.
+//! When the snapshots that saw a version have ended, its log is merged into its base in place. So a frame is copied at
+//! most once for as many written lines as fit into its log, and only while snapshots are alive. As an exception, a few
+//! logs that have not grown for long are merged into a copy, so that readers need not merge them.
 //!
-//! If most of a region's frames are rewritten between snapshots, copying line by line is expensive. An automatic region
+//! If most frames of a region are rewritten between snapshots, putting lines aside is expensive. An automatic region
 //! notices this, and copies those frames at the snapshot, all at once and in parallel.
 //!
 //! A reader gets a pointer to the base if its snapshot sees no entry of the log. Otherwise it makes a merged copy,
-//! which costs the reader, not the writer. Memory that a live snapshot sees is never written to.
+//! which costs the reader time, not the writer. Memory that a live snapshot sees is never written to.
 //!
-//! The protocol: births, places and bases do not change once they are published. The log's length, the newest version
-//! and the newest live snapshot are stored with Release and loaded with Acquire. When the newest live snapshot
-//! decreases, the writer knows that all reads of the ended snapshots are over. A reader takes a lock only to go past a
-//! frame's newest version, and shares it with all others that do. There are no page faults, no system calls, no TLB
-//! shoot-downs, and no reference count per frame.
+//! The protocol: births and bases do not change once they are published, nor does the line number of a log's entry. The
+//! log's length, the newest version and the newest live snapshot are stored with Release and loaded with Acquire. When
+//! the newest live snapshot decreases, the writer knows that all reads of the ended snapshots are over. A reader takes
+//! a lock only to go past a frame's newest version, and shares it with all other readers. There are no page faults, no
+//! system calls, no TLB shoot-downs, and no reference count per frame.
 
 #![allow(unsafe_code)]
 
@@ -58,34 +59,35 @@ use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::region::{Label, Usage};
 
-/// Frames below this length are copied whole, because a log would cost as much.
+/// The length below which frames are copied whole, because a log would cost as much.
 const MIN_LOGGED: usize = 4096;
-/// A log is full when it holds one line in this many of its frame.
+/// A log is full when it holds one in this many of the lines of its frame.
 const FULL_SHARE: usize = 8;
-/// A write of more lines than this copies the frame instead.
+/// The greatest number of lines of one write that are put aside. For more lines, the frame is copied.
 const MAX_LINES_ASIDE: usize = 8;
-/// The number of frames that are looked after at each snapshot.
+/// The number of frames whose logs are checked, and merged if possible, at each snapshot.
 const TIDY_AT_SNAPSHOT: usize = 2;
-/// The number of older versions of a frame that may accumulate before unseen ones among them are removed.
+/// The number of older versions that a frame may have before those that no snapshot sees are removed.
 const UNPRUNED: u32 = 4;
-/// The number of epochs after which a log without new entries is merged, even though snapshots see its version.
+/// The number of epochs after which a log without new entries is merged into a copy, even though snapshots still see
+/// the version.
 const COLD: u64 = 16;
 
-/// A growable list of frames, each of which is one run. It has the functions of [`Region`], with types of its own. In
-/// addition, each run may have a length of its own, and may be replaced by one of another length.
+/// A growable list of frames, each of which is one run. It has the functions of [`Region`], but with types of its own.
+/// In addition, runs may have different lengths and labels, and may be replaced.
 pub struct EpochRegion {
     frames: Vec<Frame>,
-    /// The length of an appended run; of all runs, if bytes are addressed by their offset in the region.
+    /// The length of an appended run. If bytes are addressed by their offset in the region, all runs have this length.
     run_bytes: usize,
     /// The length of all runs.
     bytes: u64,
-    /// The epoch in which writes are born; the next snapshot gets it.
+    /// The epoch in which writes are born now. The next snapshot gets this number.
     epoch: u64,
-    /// Decides whether frames are copied ahead; `None` if they never are.
+    /// The decision which frames are copied ahead; `None` if no frame ever is.
     ahead: Option<Ahead>,
     /// Bytes that were copied into logs, but are not yet counted in `shared`.
     written_aside: u64,
-    /// Frames that have or had a log, each at most once.
+    /// The frames whose logs may have to be merged, each at most once.
     logged: VecDeque<u32>,
     shared: Arc<Shared>,
     pool: Pool,
@@ -107,11 +109,12 @@ struct Frame {
     log: Option<Box<Log>>,
     /// Whether the frame is in `logged`.
     listed: bool,
-    /// The number of writes, since they were last counted, that a live snapshot made expensive, or would have without a
-    /// copy.
+    /// The number of writes since the last count that the newest snapshot made expensive, or would have made expensive
+    /// if the frame had not been copied ahead.
     writes: u32,
     version: NonNull<Version>,
-    /// The number of versions before the newest; the next field is the number at which unseen ones are removed.
+    /// The number of versions before the newest one. When it reaches `prune_at`, those that no snapshot sees are
+    /// removed.
     older: u32,
     prune_at: u32,
 }
@@ -121,7 +124,7 @@ struct Frame {
 unsafe impl Send for EpochRegion {}
 
 impl EpochRegion {
-    /// A region without frames. The length of a run is a power of two, from a line to 4 GiB.
+    /// A region without frames. `run_bytes` is a power of two, from a line of 64 bytes to 4 GiB.
     pub fn new(pool: &Pool, run_bytes: usize) -> EpochRegion {
         assert!(is_run(run_bytes));
         EpochRegion {
@@ -137,14 +140,14 @@ impl EpochRegion {
         }
     }
 
-    /// Like [`EpochRegion::new`], but frames are copied ahead if that is cheaper.
+    /// Like [`EpochRegion::new`], but frames are copied at a snapshot if that is cheaper (see [`Ahead`]).
     pub fn automatic(pool: &Pool, run_bytes: usize) -> EpochRegion {
         let mut region = EpochRegion::new(pool, run_bytes);
         region.ahead = Some(Ahead::default());
         region
     }
 
-    /// The region's present behaviour, and the reason for it.
+    /// A description of the region's present behaviour, with the reason for it.
     pub fn reason(&self) -> String {
         self.ahead.as_ref().map_or_else(|| "lines are written aside".to_owned(), Ahead::reason)
     }
@@ -179,7 +182,8 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Lengthens the run of a region with at most one. The new bytes are zero. Live snapshots keep the short run.
+    /// Makes the run longer, if there is one, as well as runs appended later. The new bytes are zero. Live snapshots
+    /// keep the short run. There must not be more than one run.
     pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
         let before = self.run_bytes;
         assert!(self.frames.len() <= 1 && run_bytes >= before, "only the first run becomes longer");
@@ -190,14 +194,14 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// The label of a run, which was set when the run was replaced; 0 at first.
+    /// The label of a run. It is 0 until the run is replaced by one with another label.
     #[inline]
     pub fn label(&self, run: usize) -> Label {
         self.frames[run].label
     }
 
-    /// Replaces a run by one of any length. The new run begins with zeros; `fill` writes its content from the old one.
-    /// Live snapshots keep the old run and its label. On error, nothing has changed.
+    /// Replaces a run by a new one of any length. The new run begins as zeros; `fill` gets the old content, and writes
+    /// the new. Live snapshots keep the old run and its label. On error, nothing has changed.
     pub fn replace_run(
         &mut self,
         run: usize,
@@ -208,7 +212,7 @@ impl EpochRegion {
         assert!(is_run(bytes));
         self.shared.live.reserve(1, &self.pool)?;
         let mut base = self.pool.frame(bytes)?;
-        // The old content is the present one, with its log merged.
+        // `fill` needs the run's present content in one piece, so the log is merged first.
         if self.frames[run].birth > self.shared.live.newest() {
             self.frames[run].fold();
         } else if self.frames[run].log.is_some() {
@@ -222,7 +226,7 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Reads within one run.
+    /// Reads bytes from `offset` on, which must lie within one run.
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         let (run, within) = self.locate(offset);
@@ -248,7 +252,7 @@ impl EpochRegion {
         }
     }
 
-    /// Bytes of a run that lie within one line, without a copy.
+    /// Bytes of a run, without a copy. They must lie within one line.
     #[inline]
     pub fn bytes_in(&self, run: usize, within: usize, len: usize) -> &[u8] {
         let (line, at) = (within / LINE, within % LINE);
@@ -258,7 +262,7 @@ impl EpochRegion {
         unsafe { std::slice::from_raw_parts(self.frames[run].line(line).as_ptr().add(at), len) }
     }
 
-    /// Writes within one run. On error nothing has changed.
+    /// Writes bytes from `offset` on, which must lie within one run. On error nothing has changed.
     #[inline]
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let (run, within) = self.locate(offset);
@@ -274,15 +278,15 @@ impl EpochRegion {
         if frame.birth <= newest || frame.log.is_some() {
             return self.write_shared(run, within, bytes);
         }
-        // Without a copy, the newest snapshot would have made this write expensive. It does not affect a frame that is
-        // new.
+        // If the frame was copied ahead, the write is counted, because the newest snapshot would have made it
+        // expensive. Writes to a new frame are not counted.
         frame.writes = frame.writes.wrapping_add((frame.birth == newest + 1 && frame.older > 0) as u32);
         // SAFETY: within the frame, which no live snapshot sees.
         unsafe { frame.put(within, bytes) };
         Ok(())
     }
 
-    /// The run and the offset within it, if all runs have the same length.
+    /// The run that contains an offset, and the offset within the run. All runs must have the same length.
     #[inline]
     fn locate(&self, offset: usize) -> (usize, usize) {
         (offset >> self.run_bytes.trailing_zeros(), offset & (self.run_bytes - 1))
@@ -307,7 +311,7 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Writes into the log, if possible; false if the frame has to be copied instead.
+    /// Puts the written lines aside in the log, if possible. Returns false if the frame has to be copied instead.
     fn write_aside(&mut self, run: usize, within: usize, bytes: &[u8], newest: u64) -> Result<bool, OutOfMemory> {
         let frame = &mut self.frames[run];
         let lines = (within + bytes.len()).div_ceil(LINE) - within / LINE;
@@ -350,7 +354,7 @@ impl EpochRegion {
         Ok(true)
     }
 
-    /// Gives a frame that live snapshots see a new version: a copy with the log merged.
+    /// Copies a frame that live snapshots see, with its log merged, and makes the copy the frame's newest version.
     fn renew(&mut self, run: usize) -> Result<(), OutOfMemory> {
         self.shared.live.reserve(1, &self.pool)?;
         let frame = &mut self.frames[run];
@@ -365,7 +369,8 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Gives a frame a new version on a fresh copy of its base. Returns the content that snapshots may still see.
+    /// Merges the log into `base`, a fresh copy of the frame's base, and makes that the newest version. Returns the old
+    /// content, which snapshots may still see.
     fn replace_by_copy(&mut self, run: usize, base: FrameRef) -> Result<Retired, OutOfMemory> {
         let frame = &mut self.frames[run];
         if let Some(log) = &frame.log {
@@ -376,7 +381,8 @@ impl EpochRegion {
         self.replace(run, base, label)
     }
 
-    /// Gives a frame a new version. Returns the content that snapshots may still see.
+    /// Gives a frame a new version with this base. Returns the content of the old version, which snapshots may still
+    /// see.
     fn replace(&mut self, run: usize, base: FrameRef, label: Label) -> Result<Retired, OutOfMemory> {
         let frame = &mut self.frames[run];
         let version = Version::allocate(self.epoch, &base, label, frame.version.as_ptr(), &self.pool)?;
@@ -406,8 +412,8 @@ impl EpochRegion {
         Ok(snapshot)
     }
 
-    /// Merges at most `frames` logs into their frames, so that readers need not do it. To be called when the writer is
-    /// idle. Returns the number of merged logs.
+    /// Checks at most `frames` logs, and merges them into their frames if possible, so that readers need not do so.
+    /// Called by an idle writer. Returns the number of merged logs.
     pub fn tidy(&mut self, frames: usize) -> usize {
         let mut merged = 0;
         for _ in 0..frames {
@@ -426,7 +432,7 @@ impl EpochRegion {
         merged
     }
 
-    /// Whether [`EpochRegion::tidy`] would find nothing to do, as long as nothing is written.
+    /// Whether [`EpochRegion::tidy`] would find nothing to do for as long as nothing is written.
     pub fn is_tidy(&self) -> bool {
         self.logged.is_empty()
     }
@@ -462,7 +468,7 @@ impl Frame {
         assert!(within <= self.base.len() && len <= self.base.len() - within, "not within the run");
     }
 
-    /// The number of entries that its log may have; 0 if the frame is always copied whole.
+    /// The number of entries that the frame's log may have; 0 if the frame is always copied whole.
     fn max_entries(&self) -> usize {
         let bytes = self.base.len();
         if bytes < MIN_LOGGED { 0 } else { (bytes / LINE / FULL_SHARE).min(MAX_ENTRIES) }
@@ -498,7 +504,7 @@ impl Frame {
         }
     }
 
-    /// Merges the log into the base of a version that no live snapshot sees.
+    /// Merges the log into the base. No live snapshot may see the version.
     fn fold(&mut self) {
         if let Some(log) = self.log.take() {
             // SAFETY: no live snapshot sees the version, so nobody reads its base or its log.
@@ -510,15 +516,16 @@ impl Frame {
         }
     }
 
-    /// Removes versions that no live snapshot sees, unless a reader is walking along them. The more are left, the later
-    /// the next attempt, so that the cost per new version stays small.
+    /// Removes older versions that no live snapshot sees, unless a reader is walking along the versions. The more
+    /// versions remain, the later the next attempt, so that the cost per new version stays small.
     fn prune(&mut self, shared: &Shared) {
         let version = self.version;
         let prune = || {
             // SAFETY: the frame's newest version; nobody walks.
             shared.live.with_seen(|seen| unsafe { version.as_ref().prune(seen) })
         };
-        // Readers that follow each other without a gap would make their own way longer and longer.
+        // If there are too many versions, wait for the readers. Otherwise readers that follow each other without a gap
+        // would make their own way longer and longer.
         let must_be = self.older >= self.prune_at.saturating_mul(2);
         if let Some(left) = shared.heads.while_nobody_walks(must_be, prune) {
             self.older = left;
@@ -532,7 +539,7 @@ impl Frame {
     }
 }
 
-/// The content of a version, which snapshots from `birth` on may see.
+/// The content of a version that was replaced. Snapshots from `birth` on may see it.
 fn retired(birth: u64, base: FrameRef, log: Option<Box<Log>>) -> Retired {
     Retired::bytes(birth, base, log.map_or_else(Vec::new, |log| log.into_segments()))
 }
@@ -547,12 +554,12 @@ unsafe fn merge(base: NonNull<u8>, log: &Log) {
     }
 }
 
-/// The part of a read or write that lies in one line.
+/// The part of a read or write that lies within one line.
 struct Piece {
     line: usize,
     /// The offset in the line.
     at: usize,
-    /// The number of bytes before this piece.
+    /// The number of bytes in the pieces before this one.
     done: usize,
     len: usize,
 }

@@ -17,11 +17,11 @@ use crate::memory::prefetch::prefetch;
 use crate::memory::region::{Label, Snapshot, locate};
 use crate::memory::run::Run;
 
-/// An epoch that is kept alive.
+/// A snapshot of an epoch region.
 pub struct EpochSnapshot {
     ticket: Arc<Ticket>,
     runs: usize,
-    /// The length of all runs, if bytes are found by their offset.
+    /// The length of every run, if bytes are addressed by their offset.
     run_bytes: usize,
     /// The patched runs.
     patched: HashMap<usize, Patched>,
@@ -29,7 +29,8 @@ pub struct EpochSnapshot {
     pool: Pool,
 }
 
-/// Keeps everything that the snapshot sees unchanged. Runs hold it, too.
+/// The registration of a live snapshot. While it exists, everything that the snapshot sees stays unchanged. Runs of the
+/// snapshot hold it, too.
 struct Ticket {
     epoch: u64,
     shared: Arc<Shared>,
@@ -44,18 +45,18 @@ impl Drop for Ticket {
 }
 
 enum Patched {
-    /// A run that was cheap to copy, and has been copied.
+    /// A private copy of a patched run.
     Run(FrameRef),
-    /// Patches in the order in which they were made. The reader of the run pays for the copy, not the maker.
+    /// Patches in the order in which they were made. The copy is made only when the run is read, at the reader's cost.
     Later(Vec<Patch>),
 }
 
-/// Runs up to this length are copied when they are patched.
+/// The length up to which runs are copied as soon as they are patched.
 const CHEAP_RUN: usize = 4096;
-/// Longer runs are copied when their patches take this fraction of the run.
+/// Longer runs are copied when the list of their patches takes this fraction (one in `LISTED_SHARE`) of the run.
 const LISTED_SHARE: usize = 4;
 
-/// A patch; longer ones are split.
+/// A patch of at most [`PATCH_BYTES`] bytes; longer patches are split.
 struct Patch {
     within: u32,
     len: u8,
@@ -115,7 +116,7 @@ impl EpochSnapshot {
         Ok((run, label))
     }
 
-    /// The lines that were put aside and that the snapshot sees.
+    /// The lines in a version's log that the snapshot sees; `None` if there is none.
     #[inline]
     fn seen(&self, version: NonNull<Version>) -> Option<Seen> {
         // SAFETY: the ticket keeps the snapshot alive, and the snapshot sees the version.
@@ -172,7 +173,7 @@ impl EpochSnapshot {
         match self.patched.entry(run).or_insert_with(|| Patched::Later(Vec::new())) {
             Patched::Run(copy) => {
                 if copy.get_mut().is_none() {
-                    // A run that was handed out must not change.
+                    // The reader may hold the run as it is, so it must not change.
                     *copy = self.pool.copy(copy)?;
                 }
                 let copy = copy.get_mut().expect("the copy is not shared");
@@ -186,7 +187,7 @@ impl EpochSnapshot {
         Ok(())
     }
 
-    /// Makes the run a private copy of this snapshot.
+    /// Copies the run with its patches, so that further patches can be written to the copy.
     fn own_run(&mut self, run: usize) -> Result<(), OutOfMemory> {
         let patches = match self.patched.get(&run) {
             Some(Patched::Run(_)) => return Ok(()),
@@ -201,13 +202,13 @@ impl EpochSnapshot {
         Ok(())
     }
 
-    /// The version of a frame that the snapshot sees.
+    /// The version of a frame that this snapshot sees.
     #[inline]
     fn version(&self, index: usize) -> NonNull<Version> {
         assert!(index < self.runs, "the snapshot does not have so many runs");
         let heads = &self.ticket.shared.heads;
         if index + 1 < self.runs {
-            // Most readers continue with the next run.
+            // Most readers read the next run after this one.
             prefetch(heads.at(index + 1).hint());
         }
         let (newest, birth) = heads.at(index).newest();
@@ -230,7 +231,7 @@ impl EpochSnapshot {
         }
     }
 
-    /// A private frame of the reader: the base with lines and patches over it.
+    /// A private copy for the reader: the base, overwritten by the lines of the log, and then by the patches.
     fn merged(
         &self,
         version: NonNull<Version>,
@@ -267,7 +268,7 @@ impl Patch {
     }
 }
 
-/// Copies the part of `bytes`, which begin at `at` in the run, that lies in `into`, which begins at `within`.
+/// Overwrites the part that two ranges of a run share: `into` begins at `within`, `bytes` begin at `at`.
 fn overlay(into: &mut [u8], within: usize, at: usize, bytes: &[u8]) {
     let start = within.max(at);
     let end = (within + into.len()).min(at + bytes.len());

@@ -1,4 +1,4 @@
-//! Compares a region with a plain vector, with readers on other threads. The tests are small enough for Miri.
+//! Tests of an epoch region against a plain vector, with readers on other threads. They are small enough for Miri.
 
 use std::sync::mpsc;
 use std::thread;
@@ -95,7 +95,7 @@ fn play(seed: u64, run_bytes: usize, steps: usize, automatic: bool) {
     assert_eq!(pool.snapshots(), 0);
 }
 
-/// An offset with bytes, mostly a few, and now and then many.
+/// An offset, and bytes to write there: mostly few, sometimes many.
 fn some_bytes(rnd: &mut StdRng, len: usize, run_bytes: usize) -> Option<(usize, Vec<u8>)> {
     if len == 0 {
         return None;
@@ -278,7 +278,7 @@ fn copying_ahead_leaves_room_for_others() {
     }
 }
 
-/// A reader of an old snapshot that never pauses must not keep the writer from removing versions.
+/// A writer must be able to remove versions even if a reader of an old snapshot never pauses.
 #[test]
 fn readers_without_a_pause_do_not_keep_versions() {
     const FRAMES: usize = 64;
@@ -324,7 +324,7 @@ fn many_patches_of_a_run_become_a_copy() {
     (0..1000u64).for_each(|i| assert_eq!(run[i as usize * 8..][..8], (19_000 + i).to_le_bytes()));
 }
 
-/// Data that was loaded before the first snapshot, or appended since the last, was not written while a snapshot lived.
+/// Writes that load or append data are not counted as writes under a snapshot.
 #[test]
 fn loading_is_no_reason_to_copy_ahead() {
     const RUN: usize = 4096;
@@ -366,7 +366,7 @@ fn a_first_run_becomes_longer_while_snapshots_keep_the_short_one() {
     assert_eq!(pool.used(), 0);
 }
 
-/// Runs of different lengths: the content of each, and its label.
+/// The label and the content of each run. Runs have different lengths.
 type Runs = Vec<(Label, Vec<u8>)>;
 
 fn check_runs(snapshot: &EpochSnapshot, runs: &Runs) {

@@ -1,10 +1,10 @@
-//! A frame's content from an epoch on, and the lines that were put aside since.
+//! A version: a frame's content from an epoch on, and the lines that were put aside since then.
 //!
-//! Readers walk from the newest version of a frame to the one that their snapshot sees. From its log they take the
-//! lines that their snapshot sees. They never read memory that is still written to: see the module's head.
+//! A reader walks from the newest version of a frame to the one that its snapshot sees. From that version's log, it
+//! takes the lines that its snapshot sees. It never reads memory that is still written to (see the parent module).
 //!
-//! A version that no live snapshot sees may still lie on the way to older ones. The writer removes such versions now
-//! and then, while nobody walks along the chain. Otherwise an old snapshot would keep one version of a frame for each
+//! A version that no live snapshot sees may lie in the chain between others. The writer removes such versions now and
+//! then, while no reader walks along the chain. Otherwise an old snapshot would keep one version of a frame for each
 //! later snapshot.
 
 #![allow(unsafe_code)]
@@ -18,38 +18,39 @@ use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::region::Label;
 
-/// The unit that is put aside: a cache line.
+/// The unit in which changes are put aside: a cache line.
 pub const LINE: usize = 64;
 /// The number of lines in a segment of a log.
 pub const SEGMENT_LINES: usize = 13;
-/// One kilobyte, a size that the pool recycles.
+/// The size of a segment: one kilobyte, a size that the pool keeps for reuse.
 pub const SEGMENT_BYTES: usize = size_of::<Segment>();
 
 /// An epoch later than all others.
 pub const UNBORN: u64 = u64::MAX;
 
-/// A version of a frame. It is immutable once published, except its log, which grows.
+/// A version of a frame. Once published, it does not change, except that its log grows.
 pub struct Version {
     /// The first epoch whose snapshot sees this version.
     pub birth: u64,
     pub base: NonNull<u8>,
     /// The length of the base.
     pub bytes: usize,
-    /// The label that the region's owner gave to this version.
+    /// The label that the run had in this version.
     pub label: Label,
-    /// The first segment, or null.
+    /// The first segment of the log, or null.
     pub log: AtomicPtr<Segment>,
-    /// The birth of the log's first entry, or [`UNBORN`]. It tells most readers that they need no entry of the log.
+    /// The birth of the log's first entry, or [`UNBORN`]. It tells readers of older snapshots that they need no entry
+    /// of the log.
     pub logged_since: AtomicU64,
-    /// An older version, or null. It is the newest of the earlier versions that a live snapshot may see. Only snapshots
-    /// older than `birth` follow it, and only under [`Heads::walk`].
+    /// An older version of the frame, or null. Versions that no live snapshot sees may have been removed in between.
+    /// Only readers whose snapshots are older than `birth` follow this pointer, and only under [`Heads::walk`].
     ///
     /// [`Heads::walk`]: super::heads::Heads::walk
     pub previous: AtomicPtr<Version>,
 }
 
 impl Version {
-    /// A version without a log, in an allocation of its own, which [`Version::free_chain`] ends.
+    /// A version without a log. It is an allocation of its own, which [`Version::free_chain`] frees.
     pub fn allocate(
         birth: u64,
         base: &FrameRef,
@@ -77,7 +78,7 @@ impl Version {
         unsafe { dealloc(version.as_ptr().cast(), Layout::new::<Version>()) };
     }
 
-    /// Frees a version and all before it.
+    /// Frees a version and all versions before it.
     ///
     /// # Safety
     ///
@@ -93,12 +94,12 @@ impl Version {
         }
     }
 
-    /// Removes the versions before this one from the chain that no live snapshot sees. Returns the number of remaining
-    /// ones. `seen` tells whether a snapshot with one of those epochs is alive.
+    /// Removes those versions before this one that no live snapshot sees. Returns the number of those that remain.
+    /// `seen` tells whether any snapshot with an epoch in a range is alive.
     ///
     /// # Safety
     ///
-    /// Nobody walks along the chain meanwhile.
+    /// No reader walks along the chain during the call.
     pub unsafe fn prune(&self, seen: impl Fn(Range<u64>) -> bool) -> u32 {
         let (mut newer, mut left) = (self, 0);
         while let Some(older) = NonNull::new(newer.previous.load(Ordering::Relaxed)) {
@@ -123,19 +124,19 @@ impl Version {
     }
 }
 
-/// Some lines that were put aside, oldest first. The first `len` of them have been published.
+/// A part of a log: lines that were put aside, oldest first. Readers see only the first `len` entries.
 #[repr(C, align(64))]
 pub struct Segment {
     next: AtomicPtr<Segment>,
     len: AtomicU32,
-    /// The epoch in which each line was put aside; ascending.
+    /// The epoch in which each line was put aside, in ascending order.
     births: [u64; SEGMENT_LINES],
-    /// The line of the frame that each entry holds.
+    /// For each entry, the number of the line in the frame.
     places: [u32; SEGMENT_LINES],
     lines: [[u8; LINE]; SEGMENT_LINES],
 }
 
-/// The lines of a log that a snapshot sees, oldest first.
+/// An iterator over the lines of a log that a snapshot sees, oldest first.
 pub struct Seen {
     segment: *const Segment,
     at: usize,
@@ -201,15 +202,15 @@ impl Iterator for Seen {
     }
 }
 
-/// The writer's data of a version's log: the present place of each line of the frame.
+/// The writer's data of a version's log: where the present content of each line is.
 pub struct Log {
     segments: Vec<FrameRef>,
-    /// For each line, 0, or 1 + the number of its latest entry.
+    /// For each line of the frame, 1 + the index of its latest entry, or 0 if the log does not contain the line.
     index: FrameRef,
     len: usize,
 }
 
-/// The greatest number of entries in a log. They cost about as much as a copy of the frame.
+/// The greatest number of entries in a log. That many entries cost about as much as a copy of the frame.
 pub const MAX_ENTRIES: usize = 2 * SEGMENT_LINES;
 
 impl Log {
@@ -221,12 +222,12 @@ impl Log {
         self.len
     }
 
-    /// The epoch in which the last entry was put aside.
+    /// The epoch in which the last entry was put aside, or 0.
     pub fn last_birth(&self) -> u64 {
         self.len.checked_sub(1).map_or(0, |last| self.birth(last))
     }
 
-    /// The latest entry of a line.
+    /// The index of a line's latest entry, if the log contains the line.
     #[inline]
     pub fn find(&self, line: usize) -> Option<usize> {
         (self.index[line] as usize).checked_sub(1)
@@ -274,11 +275,12 @@ impl Log {
         Ok(())
     }
 
-    /// Adds an entry for a line, which begins as a copy of `from`. Readers that see `birth` see it at once.
+    /// Adds an entry for a line. It is a copy of the line at `from`, which `change` then alters. Snapshots from `birth`
+    /// on see it.
     ///
     /// # Safety
     ///
-    /// The log belongs to `version` and has room, and `from` is the present place of the line.
+    /// The log belongs to `version` and has room, and `from` is the present content of the line.
     pub unsafe fn append(
         &mut self,
         version: NonNull<Version>,
@@ -309,7 +311,7 @@ impl Log {
         index[line] = self.len as u8;
     }
 
-    /// The lines in the log, with their places.
+    /// The lines in the log, each with the address of its latest content.
     pub fn latest(&self) -> impl Iterator<Item = (usize, NonNull<u8>)> + '_ {
         (0..self.len).filter_map(|entry| {
             let (segment, at) = self.segment(entry);
@@ -319,7 +321,7 @@ impl Log {
         })
     }
 
-    /// The memory of the log, which must be kept until nobody reads it.
+    /// Returns the memory of the log. It must be kept until no reader uses it.
     pub fn into_segments(self) -> Vec<FrameRef> {
         self.segments
     }

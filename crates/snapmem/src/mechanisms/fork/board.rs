@@ -1,11 +1,12 @@
-//! The memory that parent and child share. It has a slot for each thread of the child, for its requests and replies.
+//! The board: memory that parent and child share. It has a slot for the requests and replies of each thread of the
+//! child.
 //!
 //! ```text
 //!   child   STARTING -> IDLE                  -> ANSWERED
 //!   parent                   -> ASKED                     -> IDLE
 //! ```
 //!
-//! The side that has the turn owns the rest of the slot.
+//! The slot's state says whose turn it is, and only that side uses the other fields of the slot.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use crate::memory::error::Error;
 use crate::memory::sys::Mapping;
 
-/// The greatest length of a reply, beside its value.
+/// The greatest length of a reply, not counting its value.
 pub const REPLY_BYTES: usize = 64 << 10;
 
 const STARTING: u32 = 0;
@@ -23,9 +24,10 @@ const IDLE: u32 = 1;
 const ASKED: u32 = 2;
 const ANSWERED: u32 = 3;
 
-/// The number of looks at the turn before going to sleep; they take about as long as waking up.
+/// The number of times that a waiting thread checks the state before it sleeps. The checks take about as long as waking
+/// up.
 const LOOKS: u32 = 2000;
-/// How long the parent sleeps before it checks whether the child still lives.
+/// The time for which the parent sleeps before it checks whether the child is still alive.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 pub struct Board {
@@ -36,9 +38,9 @@ pub struct Board {
 #[repr(C, align(64))]
 pub struct Slot {
     turn: AtomicU32,
-    /// The reason why the child could not start serving: an `errno`, or 0. Only that of the first slot counts.
+    /// The reason why the child could not start its threads: an `errno`, or 0. Only the one in the first slot is used.
     failure: AtomicI32,
-    /// A `Job`, whose address is the same in the child.
+    /// A `Job`. It has the same address in the child as in the parent.
     job: AtomicPtr<()>,
     arguments: [AtomicU64; 4],
     value: AtomicU64,
@@ -73,12 +75,13 @@ impl Board {
 
 /// The parent's side. The caller makes sure that only one thread at a time uses a slot.
 impl Slot {
-    /// Waits until the child's thread serves the slot. `alive` is called now and then; its error ends the waiting.
+    /// Waits until the child's thread serves the slot. Meanwhile `alive` is called now and then; if it returns an
+    /// error, the wait ends with that error.
     pub fn wait_until_served(&self, mut alive: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         self.wait(|turn| turn != STARTING, Some(&mut alive))
     }
 
-    /// Makes the child's thread do a job. The reply's first bytes go to `into`.
+    /// Makes the child's thread do a job, and waits for the answer. The first bytes of the reply are copied to `into`.
     pub fn ask(
         &self,
         job: *mut (),
@@ -106,7 +109,7 @@ impl Slot {
     pub fn serve(&self, mut answer: impl FnMut(*mut (), [u64; 4], &mut [u8]) -> u64) -> ! {
         self.turn(IDLE);
         loop {
-            // Nothing ends this wait early, so it returns no error.
+            // Without `alive`, the wait cannot end with an error.
             let _ = self.wait(|turn| turn == ASKED, None);
             let arguments = self.arguments.each_ref().map(|argument| argument.load(Ordering::Relaxed));
             // SAFETY: it is our turn.

@@ -1,8 +1,8 @@
-//! A forked process that answers questions about memory that it shares with its parent as of the fork.
+//! A forked process that answers questions about memory as it was at the fork.
 //!
 //! A process may be forked while its other threads hold any lock. Therefore the child allocates nothing, locks nothing,
-//! and ends by being killed. It starts its threads with pthread_create, which glibc keeps usable after a fork, because
-//! it takes or resets its own locks.
+//! and ends by being killed. It starts its threads with pthread_create, which works after a fork, because glibc takes
+//! or resets its own locks at the fork.
 
 use std::ffi::c_void;
 use std::io;
@@ -17,10 +17,11 @@ use super::board::Board;
 use crate::memory::error::Error;
 use crate::memory::sys;
 
-/// A job for a child: a function of the child's view, of four numbers, and of a buffer for a reply beside its value.
+/// A job for a child. Its arguments are the child's view of the regions, four numbers, and a buffer for a reply; it
+/// returns another number.
 ///
 /// It runs in a process that was forked from one with many threads, so it must not lock, allocate, print or panic. A
-/// panic kills the child, or makes it hang if the lock of the standard error stream was held at the fork.
+/// panic kills the child, or makes it hang if another thread held the lock of the standard error stream at the fork.
 pub type Job = fn(&ForkView, [u64; 4], &mut [u8]) -> u64;
 
 const REFUSED: &str = "the limit of processes is reached (ulimit -u, pids.max of the control group), or there is no \
@@ -44,11 +45,11 @@ unsafe impl Send for ForkView {}
 unsafe impl Sync for ForkView {}
 
 impl ForkView {
-    /// The bytes of each region; `None` for regions that the child does not get.
+    /// A view of the given regions; `None` stands for a region that the child does not get.
     ///
     /// # Safety
     ///
-    /// In a process that is forked now, the given ranges are mapped, and nobody writes to them.
+    /// In a child that is forked next, the given ranges are mapped, and nobody writes to them.
     pub(super) unsafe fn new(regions: impl Iterator<Item = Option<(*mut u8, usize)>>) -> ForkView {
         let part = |(start, bytes)| Part { start: NonNull::new(start).unwrap_or(NonNull::dangling()), bytes };
         ForkView { regions: regions.map(|region| region.map(part)).collect() }
@@ -59,7 +60,7 @@ impl ForkView {
         Some((*self.regions.get(region)?)?.bytes)
     }
 
-    /// The bytes of a region, if it is part of the snapshot. To be called in the child only, where jobs run.
+    /// The bytes of a region, if it is part of the snapshot. Only jobs call this, which run in the child.
     pub fn region(&self, region: usize) -> Option<&[u8]> {
         let part = (*self.regions.get(region)?)?;
         // SAFETY: a view is given to jobs only, hence this is the child, where `new`'s caller vouches for the range.
@@ -85,7 +86,8 @@ impl Child {
         let threads: Vec<_> = (0..board.slots()).map(|slot| Thread { board, view, slot }).collect();
         // SAFETY: reads a number.
         let parent = unsafe { libc::getpid() };
-        // No handler of the parent may run in the child, so signals are blocked until the child has a mask of its own.
+        // The parent's signal handlers must not run in the child, so all signals are blocked until the child sets its
+        // own mask.
         let pid = sys::with_signals_blocked(|| {
             // SAFETY: the child does only what is safe there: see `live`, which never returns.
             match unsafe { libc::fork() } {
@@ -99,7 +101,7 @@ impl Child {
         Ok(Child { state: Mutex::new(State::Running(pid)) })
     }
 
-    /// The process number, unless the process was found dead.
+    /// The child's process number, unless the child is known to have ended.
     pub fn pid(&self) -> Option<u32> {
         match *self.state.lock() {
             State::Running(pid) => Some(pid as u32),
@@ -107,7 +109,7 @@ impl Child {
         }
     }
 
-    /// Makes the child end without waiting for that, unless it was found dead.
+    /// Sends the child a signal to end, and does not wait. Does nothing if the child is known to have ended.
     pub fn signal_to_end(&self) {
         let state = self.state.lock();
         if let State::Running(pid) = *state {
@@ -116,7 +118,7 @@ impl Child {
         }
     }
 
-    /// Returns an error if the child has ended. It is reaped then.
+    /// Returns an error if the child has ended, and reaps it.
     pub fn check(&self, board: &Board) -> Result<(), Error> {
         let mut state = self.state.lock();
         if let State::Running(pid) = *state
@@ -136,18 +138,19 @@ impl Child {
 }
 
 impl Child {
-    /// Ends the child if it has not ended yet, and waits until its memory is free.
+    /// Ends the child if it has not ended yet, and waits until the kernel has freed its memory.
     pub fn kill(&mut self) {
         if let State::Running(pid) = *self.state.get_mut() {
-            // If SIGCHLD is ignored, the child was reaped automatically, and its number may belong to another process.
+            // If SIGCHLD is ignored, the kernel has reaped an ended child itself, and its number may belong to another
+            // process now.
             if let Some(status) = reap(pid, libc::WNOHANG) {
                 *self.state.get_mut() = State::Ended(status);
                 return;
             }
             // SAFETY: a child of ours that has not ended, except in the moment since we looked.
             let killed = unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
-            // The child cannot be killed if this process has changed its user meanwhile. It then ends with this
-            // process.
+            // The kill is refused if this process has changed its user since the fork. Then the child ends when this
+            // process does.
             if killed && let Some(status) = reap(pid, 0) {
                 *self.state.get_mut() = State::Ended(status);
             }
@@ -161,7 +164,8 @@ impl Drop for Child {
     }
 }
 
-/// How the child ended; `None` if it has not. A parent that ignores SIGCHLD cannot know, and gets success.
+/// The status with which the child ended; `None` if it is still alive. If the parent ignores SIGCHLD, the status is
+/// lost, and success is returned.
 fn reap(pid: libc::pid_t, flags: i32) -> Option<ExitStatus> {
     let mut status = 0;
     loop {
@@ -188,16 +192,17 @@ fn live(parent: libc::pid_t, threads: &[Thread]) -> ! {
     })
 }
 
-/// The main function of a thread of the child. A panic must not unwind into frames that belonged to the parent.
+/// Runs the main function of a thread of the child, and then ends the child. A panic must not unwind into stack frames
+/// of the parent.
 fn until_the_end(live: impl FnOnce()) -> ! {
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(live));
-    // The status is that of a Rust program after a panic.
+    // A Rust program that panics ends with status 101.
     let status = if ended.is_err() { 101 } else { 1 };
     // SAFETY: ends the process without running anything of the parent's.
     unsafe { libc::_exit(status) }
 }
 
-/// The data of a child's thread. The parent allocates it, because the child cannot.
+/// The data of a thread of the child. The parent allocates it, because the child must not.
 struct Thread<'a> {
     board: &'a Board,
     view: &'a ForkView,
@@ -213,7 +218,7 @@ impl Thread<'_> {
         })
     }
 
-    /// The `errno` if the thread could not be started.
+    /// Starts the thread. Returns the `errno` if it could not be started.
     fn start(&self) -> Result<(), i32> {
         extern "C" fn run(thread: *mut c_void) -> *mut c_void {
             // SAFETY: `start` passes a thread, which lives as long as the process: `live` does not return.
@@ -231,8 +236,8 @@ impl Thread<'_> {
 
 static PARENT: AtomicI32 = AtomicI32::new(0);
 
-/// Makes the kernel kill the child when the parent ends. The kernel also sends the signal if only the thread that
-/// forked ends. So a handler checks whether the parent is gone.
+/// Makes the kernel send the child a signal when the parent ends. The kernel sends it also when only the thread that
+/// forked ends. So the signal's handler checks whether the parent is gone.
 fn die_with(parent: libc::pid_t) {
     extern "C" fn leave_if_orphaned(_: libc::c_int) {
         // SAFETY: both calls are made for handlers.
@@ -254,12 +259,12 @@ fn die_with(parent: libc::pid_t) {
         libc::sigdelset(&mut blocked, libc::SIGHUP);
         libc::sigprocmask(libc::SIG_SETMASK, &blocked, ptr::null_mut());
     }
-    // The parent may have ended before.
+    // The parent may have ended before the signal was set up.
     leave_if_orphaned(0);
 }
 
-/// Closes the parent's files: a file that the parent closes must really be closed, although the child lives on. Errors
-/// can still be printed. The child's death also writes no core file, which would contain all memory.
+/// Closes the parent's files, so that a file that the parent closes is really closed although the child lives on.
+/// Only standard error stays open, for messages. Also disables core files, which would contain all of the memory.
 fn leave_the_parents_files() {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: nothing here uses the descriptors that are closed. Where the kernel has no close_range, they stay open.

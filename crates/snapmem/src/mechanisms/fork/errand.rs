@@ -1,7 +1,7 @@
-//! A child of the whole process that does one task with the memory as it was at the fork.
+//! An errand: a task that a forked child of the whole process does, with the memory as it was at the fork.
 //!
-//! Its input lies in plain memory, which the parent has prepared. The parent may drop the input right after the fork,
-//! because the child has its own pages. The reply goes through memory that both share.
+//! The parent prepares the input of the task in ordinary memory. It may drop the input right after the fork, because
+//! the child has its own copy of all pages. The child writes the reply to memory that both share.
 
 use std::fmt;
 use std::ptr;
@@ -15,12 +15,12 @@ use crate::memory::error::{Error, OutOfMemory};
 use crate::memory::pool::{Alive, Pool};
 use crate::memory::sys::Mapping;
 
-/// The task of such a child.
+/// The task of a child that was forked for it.
 ///
 /// It runs in a process that was forked from one with many threads. Like a [`super::Job`], it must not lock, allocate,
 /// print or panic.
 pub trait Errand: Send {
-    /// Writes to `reply`, and returns the length of the reply.
+    /// Does the task. Writes the reply to `reply`, and returns its length.
     fn run(&mut self, reply: &mut [u8]) -> usize;
 }
 
@@ -31,13 +31,13 @@ pub struct ForkedErrand {
     reply: Mapping,
     job: super::Job,
     errand: usize,
-    /// Held during a request, since only one is possible at a time.
+    /// Held during a request, because the child can serve only one at a time.
     asking: Mutex<()>,
     _alive: Alive,
 }
 
 impl ForkedErrand {
-    /// Forks this process. The child waits until it is asked; its reply has at most `reply_bytes` bytes.
+    /// Forks this process. The child then waits until it is asked. Its reply has at most `reply_bytes` bytes.
     pub fn fork<E: Errand>(errand: E, reply_bytes: usize, pool: &Pool) -> Result<ForkedErrand, Error> {
         let board = Board::new(1)?;
         let reply = Mapping::common(reply_bytes.max(1))?;
@@ -46,7 +46,7 @@ impl ForkedErrand {
         let mut errand = Box::new(errand);
         let place = ptr::from_mut(&mut *errand).expose_provenance();
         let child = Child::fork(&board, &view)?;
-        // The parent's copy of the task is dropped here. The child has its own, at the same address.
+        // Only the parent's copy of the task is dropped here. The child has its own copy, at the same address.
         drop(errand);
         let alive = Alive::new(pool, &Arc::default());
         Ok(ForkedErrand {
@@ -77,12 +77,12 @@ impl ForkedErrand {
         Ok(reply)
     }
 
-    /// Ends the child, from any thread. A thread that waits for it soon gets an error.
+    /// Ends the child; any thread may call this. A thread that waits for the child's answer soon gets an error.
     pub fn end(&self) {
         self.child.signal_to_end();
     }
 
-    /// The child's process number, unless the child was found dead.
+    /// The child's process number, unless the child is known to have ended.
     pub fn pid(&self) -> Option<u32> {
         self.child.pid()
     }
@@ -94,7 +94,7 @@ impl fmt::Debug for ForkedErrand {
     }
 }
 
-/// Runs in the child.
+/// The job that runs the task in the child.
 fn perform<E: Errand>(_: &ForkView, [errand, to, bytes, _]: [u64; 4], _: &mut [u8]) -> u64 {
     let errand = ptr::with_exposed_provenance_mut::<E>(errand as usize);
     let to = ptr::with_exposed_provenance_mut::<u8>(to as usize);

@@ -1,8 +1,9 @@
-//! A ledger of the copies that the kernel makes because of children. They are charged to the pool.
+//! A ledger of the pages that the kernel copies because children share them. The copies are charged to the pool.
 //!
-//! The kernel does not report the pages that it copies. But all writes go through this crate, and the first write to a
-//! page after a snapshot causes the copy. Its cost is booked with the newest child that shares the page, and passes to
-//! the next older one when that child ends. This is an upper bound, since the older child need not share the page.
+//! The kernel does not report which pages it copies. But all writes go through this crate, and the first write to a
+//! page after a snapshot causes the copy. Its bytes are booked on the newest child that shares the page. When that
+//! child ends, they pass to the next older child. This is an upper bound, because the older child may not share the
+//! page.
 
 use parking_lot::Mutex;
 
@@ -24,7 +25,7 @@ struct Entry {
     epoch: u64,
     regions: Vec<usize>,
     booked: u64,
-    /// The bytes of its regions, an upper bound of its copies.
+    /// The bytes of the child's regions. It never needs more copies.
     most: u64,
 }
 
@@ -33,7 +34,7 @@ impl Ledger {
         Ledger { books: Mutex::new(Books { charge: pool.charge(), children: Vec::new() }), pool: pool.clone() }
     }
 
-    /// Adds a child of that epoch, which shares these regions, of `most` bytes in total.
+    /// Adds a child with this epoch, which shares these regions. They have `most` bytes in total.
     pub fn begin(&self, epoch: u64, regions: Vec<usize>, most: u64) {
         self.books.lock().children.push(Entry { epoch, regions, booked: 0, most });
         self.pool.snapshot_born();
@@ -54,8 +55,8 @@ impl Ledger {
         self.pool.snapshot_died();
     }
 
-    /// Books a page of the region that is about to be written for the first time since `newest`, the newest child that
-    /// shared the region. Returns whether any child may share the page.
+    /// Books the copy of a page of `region`. The page is about to be written for the first time since `newest`, the
+    /// epoch of the newest child that shared the region. Returns whether any child may share the page.
     pub fn book(&self, region: usize, newest: u64, bytes: u64) -> Result<bool, OutOfMemory> {
         let mut books = self.books.lock();
         let sharing = |entry: &Entry| entry.epoch <= newest && entry.regions.contains(&region);

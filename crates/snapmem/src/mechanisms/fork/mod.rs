@@ -6,11 +6,13 @@
 //!   child                   waits for a Job, runs it on the memory as of the fork, replies through shared memory
 //! ```
 //!
-//! By default, the child gets all regions, and the kernel copies the page tables of all of them. Regions that are not
-//! part of the snapshot are marked with MADV_DONTFORK and stay out, so that the cost depends on the columns.
+//! Without advice, a child gets all regions, and the kernel copies the page tables of all of them. Therefore regions
+//! that are not part of the snapshot are marked with MADV_DONTFORK, so that the cost depends only on the regions that
+//! are.
 //!
-//! The snapshot is another process, so there are no runs to point into. This mechanism exists for comparison, and has
-//! an interface of its own. [`ForkedErrand`] does the same for memory anywhere in the process: all of it is forked.
+//! The snapshot is another process, so readers cannot get pointers to its runs. This mechanism exists for comparison,
+//! and has an interface of its own. [`ForkedErrand`] does the same for ordinary memory: its child gets the whole
+//! process.
 
 #![allow(unsafe_code)]
 
@@ -33,7 +35,7 @@ use crate::memory::pool::{Charge, Pool};
 use crate::memory::region::Usage;
 use crate::memory::sys::{self, Mapping, PAGE};
 
-/// The kind of pages behind the regions.
+/// The size of the pages that regions consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     Small,
@@ -54,11 +56,12 @@ pub struct ForkMemory {
 struct ForkRegion {
     memory: Option<Mapping>,
     len: usize,
-    /// Whether the kernel passes the region on to children.
+    /// Whether children get the region when they are forked.
     inherited: bool,
-    /// The epoch of the newest child that got the region.
+    /// The epoch of the newest child that has got the region.
     shared_in: u64,
-    /// One bit per page, set if no child can share it, because it was written since `shared_in`.
+    /// One bit per page: set if no child can share the page, because it was written or mapped after the fork of epoch
+    /// `shared_in`.
     private: Vec<u64>,
     copied_bytes: u64,
     charge: Charge,
@@ -84,11 +87,11 @@ impl ForkMemory {
         self.regions.len() - 1
     }
 
-    /// Ends a region; live snapshots keep theirs.
+    /// Removes a region; live snapshots keep their copy of it.
     ///
     /// # Panics
     ///
-    /// If there is no region with this number; so do all functions that take one.
+    /// If there is no region with this number. All functions that take a number panic in this case.
     pub fn drop_region(&mut self, region: usize) {
         assert!(self.regions[region].take().is_some(), "the region has been dropped");
     }
@@ -101,13 +104,13 @@ impl ForkMemory {
         self.region(region).len
     }
 
-    /// Appends zeros until the region has `len` bytes. Live snapshots do not change.
+    /// Appends zeros until the region has `len` bytes. Live snapshots do not see them.
     pub fn grow(&mut self, region: usize, len: usize) -> Result<(), Error> {
         let region = self.regions[region].as_mut().expect("the region has been dropped");
         region.grow(len, self.pages, &self.pool)
     }
 
-    /// On error nothing has changed.
+    /// Writes bytes of a region. On error nothing has changed.
     ///
     /// # Panics
     ///
@@ -131,6 +134,8 @@ impl ForkMemory {
         Ok(())
     }
 
+    /// Reads bytes of a region.
+    ///
     /// # Panics
     ///
     /// Like [`ForkMemory::write`].
@@ -143,14 +148,14 @@ impl ForkMemory {
         }
     }
 
-    /// All regions as they are now, in a child with that many threads, at least one.
+    /// A snapshot of all regions, in a child with this many threads, at least one.
     pub fn snapshot(&mut self, threads: usize) -> Result<ForkSnapshot, Error> {
         let all: Vec<_> = (0..self.regions.len()).filter(|&region| self.regions[region].is_some()).collect();
         self.snapshot_of(&all, threads)
     }
 
-    /// The content of some regions; the other regions cost nothing. As long as no other snapshot is taken, the others
-    /// also stay out of other processes that this process forks.
+    /// A snapshot of some regions; the other regions cost nothing. They stay hidden from all processes that this
+    /// process forks, until another snapshot includes them.
     pub fn snapshot_of(&mut self, regions: &[usize], threads: usize) -> Result<ForkSnapshot, Error> {
         for &number in regions {
             self.region(number);
@@ -167,7 +172,7 @@ impl ForkMemory {
         let child = Child::fork(&board, &view)?;
         let epoch = self.epoch;
         self.epoch += 1;
-        // A region that is named twice counts twice, since this is a bound.
+        // A region that is named twice is counted twice, which does no harm because `most` is only an upper bound.
         let most =
             regions.iter().map(|&number| self.region(number).memory.as_ref().map_or(0, Mapping::len) as u64).sum();
         self.ledger.begin(epoch, regions.to_vec(), most);
@@ -194,7 +199,7 @@ impl ForkRegion {
         assert!(offset <= self.len && bytes <= self.len - offset, "not within the region");
     }
 
-    /// The start and the length.
+    /// The start and the length of the region's bytes.
     fn part(&self) -> (*mut u8, usize) {
         (self.memory.as_ref().map_or(std::ptr::null_mut(), |memory| memory.part(0, self.len)), self.len)
     }

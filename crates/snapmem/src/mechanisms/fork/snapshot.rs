@@ -12,13 +12,13 @@ use super::child::{Child, ForkView, Job};
 use super::ledger::Ledger;
 use crate::memory::error::Error;
 
-/// A child process with the regions as they were when it was forked. It is killed when this is dropped.
+/// A child process with the regions as they were when it was forked. The child is killed when this is dropped.
 ///
 /// It can process as many requests at a time as it has threads; they may come from any thread.
 pub struct ForkSnapshot {
     child: Child,
     board: Board,
-    /// Each is held while the slot with that index is in use.
+    /// Locks for the slots of the board. The lock with a slot's index is held while the slot is in use.
     slots: Vec<Mutex<usize>>,
     next: AtomicUsize,
     view: ForkView,
@@ -37,7 +37,7 @@ impl ForkSnapshot {
         self.view.len(region)
     }
 
-    /// The child's process number, unless the child was found dead.
+    /// The child's process number, unless the child is known to have ended.
     pub fn pid(&self) -> Option<u32> {
         self.child.pid()
     }
@@ -47,14 +47,15 @@ impl ForkSnapshot {
         (0..self.board.slots()).try_for_each(|slot| self.board.slot(slot).wait_until_served(|| self.check()))
     }
 
-    /// Makes the child do a job. Returns the job's value, and fills `reply`, of at most 64 KiB, from the job's buffer.
+    /// Makes the child do a job. Returns the number that the job returns, and copies the job's buffer to `reply`, which
+    /// has at most 64 KiB.
     pub fn run(&self, job: Job, arguments: [u64; 4], reply: &mut [u8]) -> Result<u64, Error> {
         let slot = self.free_slot();
         self.board.slot(*slot).ask(job as *mut (), arguments, reply, || self.check())
     }
 
-    /// The wrapping sum of the 64-bit little-endian integers in a range. If the last one is cut off, its existing bytes
-    /// count.
+    /// The wrapping sum of the 64-bit little-endian integers in a range. If the range ends within an integer, the
+    /// missing bytes count as zeros.
     ///
     /// # Panics
     ///
@@ -64,9 +65,11 @@ impl ForkSnapshot {
         self.run(sum, [region as u64, range.start as u64, range.end as u64, 0], &mut [])
     }
 
+    /// Reads bytes of a region.
+    ///
     /// # Panics
     ///
-    /// If the region is not part of the snapshot, or has no such bytes.
+    /// If the region is not part of the snapshot, or does not have these bytes.
     pub fn read(&self, region: usize, offset: usize, into: &mut [u8]) -> Result<(), Error> {
         self.check_range(region, offset, offset.saturating_add(into.len()));
         for (i, piece) in into.chunks_mut(REPLY_BYTES).enumerate() {
@@ -85,7 +88,7 @@ impl ForkSnapshot {
         self.child.check(&self.board)
     }
 
-    /// A slot that nobody uses or, if there is none, the next one in turn.
+    /// A slot that is not in use. If there is none, waits for one.
     fn free_slot(&self) -> MutexGuard<'_, usize> {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
         let free = self.slots[next..].iter().chain(&self.slots[..next]).find_map(Mutex::try_lock);
