@@ -1,6 +1,6 @@
-//! Aggregates over each distinct value of a group once.
+//! Aggregates with DISTINCT: each value of a group counts once.
 //!
-//! The first occurrence of a value decides, so all rows of a group must come to one place: there are no partial
+//! The first row with a value is passed on, so all rows of a group must be in one partition, and there are no partial
 //! states.
 
 use arrow_array::{Array, ArrayRef, BooleanArray};

@@ -149,7 +149,7 @@ impl Moments {
     }
 }
 
-/// A number that is not negative, with so many decimal places.
+/// The numeric `number` / 10^`scale`. The number is not negative.
 fn numeric(number: i256, scale: u8) -> Result<Numeric> {
     if let Some(number) = number.to_i128() {
         return Ok(Numeric::from_decimal(number, scale));

@@ -160,7 +160,7 @@ impl<T: Texts> Fold for OfTexts<T> {
             }
         };
         if let Rows::OfOne = rows {
-            // Compared where they lie, and one alone is kept.
+            // Texts are compared without a copy, and only the best of them is offered.
             let mut order = TextOrder::of(self.locale);
             let best = |old, new| if order.replaces::<T>(self.which, new, old) { new } else { old };
             array.iter().flatten().reduce(best).into_iter().for_each(|best| offer(0, best));

@@ -1,4 +1,4 @@
-//! States that consist of floats. Partial results have a column for each.
+//! States that consist of floats. Partial results have a column for each float.
 
 use std::sync::Arc;
 

@@ -85,7 +85,7 @@ impl Fold for FloatTotal {
     }
 }
 
-/// The value; an error if some order of the rows could overflow.
+/// The value, or an error if it is so large that a sum could overflow in some order of the rows.
 pub fn checked(value: f64) -> Result<f64> {
     match value.is_finite() && value.abs() > MAX_SUMMED {
         true => Err(QueryError(FailureKind::FloatTooLarge).into()),

@@ -1,8 +1,8 @@
 //! Aggregates as folds: rows are added to the states of their groups, and finally each state becomes a result.
 //!
 //! ```text
-//!   Function   an aggregate's name and types, and what computes it    in DataFusion's terms: Folded
-//!   Fold       the loops: rows into states, states into results      in DataFusion's terms: Over
+//!   Function   an aggregate's name and types, and what computes it    what DataFusion sees: Folded
+//!   Fold       the loops: rows into states, states into results      what DataFusion sees: Over
 //! ```
 //!
 //! A new aggregate is a type that implements both traits. Its loops are compiled for it, in versions with and without
@@ -249,8 +249,8 @@ impl<F: Fold> Over<F> {
         self.states.resize(groups, || self.fold.start());
     }
 
-    /// The state of all rows, which form one group. It stays, since DataFusion also asks for extremes before all rows
-    /// are there.
+    /// A copy of the state of all rows, which form one group. The state itself stays, because DataFusion may ask for an
+    /// extreme before all rows have come.
     fn all(&mut self) -> F::States {
         self.resize(1);
         self.states.clone()

@@ -1,7 +1,8 @@
-//! Values that aggregates over distinct values have met, in as little memory as will do.
+//! The values that aggregates with DISTINCT have met, in little memory.
 //!
-//! A table doubles while the old one is still there. So the memory that it tells of contains the next one once that is
-//! near: a limit is reached before the memory is taken, not behind it.
+//! When a hash table grows, the old table and one of twice its size exist at the same time. So the reported memory of a
+//! table contains the next table once the table is nearly full. A query then reaches a limit before the memory is
+//! taken, not afterwards.
 
 use std::hash::BuildHasher;
 
@@ -17,7 +18,7 @@ use crate::aggregates::sum::Summand;
 use crate::base::operand::for_number;
 use crate::functions::numbers::floats::canonical;
 
-/// A value of up to 64 bits, in parts that need no padding behind the number of a group.
+/// A value of up to 64 bits, in two parts, so that it needs no padding behind the number of a group.
 type Short = [u32; 2];
 type Long = [u32; 4];
 
@@ -28,7 +29,7 @@ const BLOCKS: [usize; 2] = [1 << 10, 1 << 20];
 #[derive(Debug, Default)]
 pub struct Seen {
     values: Values,
-    /// The most bytes that were told.
+    /// The greatest memory that was reported.
     bytes: usize,
 }
 
@@ -45,8 +46,8 @@ enum Values {
 }
 
 impl Seen {
-    /// Tells of each row whether its value is new to its group. Rows outside of `rows` have none. Without `groups` all
-    /// are of one.
+    /// Calls `tell` for each row, with whether its value is new to its group. A row for which `rows` is false counts as
+    /// not new. Without `groups`, all rows form one group.
     pub fn first(
         &mut self,
         array: &ArrayRef,
@@ -91,7 +92,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Memory that is taken, or will be with the next rows.
+    /// The memory that the values take, or may take with the next rows.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -123,7 +124,7 @@ impl Values {
     }
 }
 
-/// Memory of a table, and of the next one if a batch or two may need it.
+/// The memory of a table, with that of the next table if one of the next two batches may need it.
 fn with_the_next(values: usize, capacity: usize, bytes: usize) -> usize {
     if values + 2 * CHUNK_ROWS > capacity { 3 * bytes } else { bytes }
 }
@@ -147,7 +148,7 @@ fn parts(number: i128) -> Long {
     [0, 32, 64, 96].map(|shift| (number >> shift) as u32)
 }
 
-/// Texts, or bytes, one behind the other.
+/// Texts or byte strings, one behind the other in blocks.
 #[derive(Debug, Default)]
 struct Texts {
     seen: HashTable<Text>,
@@ -157,7 +158,7 @@ struct Texts {
     hasher: DefaultHashBuilder,
 }
 
-/// Where a text of a group is.
+/// The place of a group's text in the blocks.
 #[derive(Debug)]
 struct Text {
     group: u32,
@@ -167,7 +168,7 @@ struct Text {
 }
 
 impl Texts {
-    /// Whether it is new.
+    /// Adds a text, and returns whether it is new to its group.
     fn insert(&mut self, group: u32, text: &[u8]) -> bool {
         let Texts { seen, blocks, bytes, hasher } = self;
         let hash = |group: u32, text: &[u8]| hasher.hash_one((group, text));
@@ -205,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// Values, some of which come again, and the groups of their rows.
+    /// Numbered batches of values, some of which occur several times.
     fn batches(make: fn(i64) -> ArrayRef) -> impl Iterator<Item = (i64, ArrayRef)> {
         (0..60).map(move |at| (at, make(at)))
     }
@@ -239,7 +240,7 @@ mod tests {
         }
     }
 
-    /// The memory that is told after a batch suffices for a table and its successor while the next batch comes.
+    /// The memory that is reported after a batch suffices even if the table grows with the next batch.
     #[test]
     fn memory_is_told_of_before_it_is_taken() {
         let (mut seen, mut told, mut larger) = (Seen::default(), usize::MAX, 0);

@@ -22,8 +22,8 @@ use crate::expr::{Lowering, planning};
 /// PostgreSQL's MaxAllocSize, the greatest length of a value.
 pub const LONGEST: usize = 0x3fff_ffff;
 
-/// A list aggregate, whose arguments are the columns of its rows: first the value, then its companion unless that is
-/// constant, then the keys of the order that are neither of these.
+/// A list aggregate. Its arguments are the columns of its rows: the value, the second argument unless it is constant,
+/// and the keys of the order that are neither of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListOf {
     pub of: Listing,
@@ -32,7 +32,7 @@ pub struct ListOf {
     pub element: Option<Element>,
     pub second: Second,
     pub order: Vec<Sorted>,
-    /// Whether only the first of several values is listed that are equal in the order.
+    /// Whether only the first of several values that are equal in the order is listed.
     pub distinct: bool,
     pub arguments: usize,
 }

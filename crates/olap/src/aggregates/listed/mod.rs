@@ -8,7 +8,7 @@
 //!   array  array      array | numbers  ->    group 1: rows 3 0 2      -> ...
 //! ```
 //!
-//! So all rows of a group must come to one place: there are no partial states.
+//! All rows of a group must be in one partition, so there are no partial states.
 
 mod arrays;
 mod collecting;

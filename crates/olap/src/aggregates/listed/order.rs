@@ -91,9 +91,9 @@ impl Order {
         }
     }
 
-    /// The rows in order; if they are to be distinct, of those that are equal the first.
+    /// The sorted rows; if `distinct`, only the first of several equal rows.
     pub fn arranged<'a>(&self, rows: &'a mut [u32], distinct: bool) -> &'a [u32] {
-        // It may take long to compare texts, but not to see which are equal.
+        // Equal rows are removed before the sort: texts may take long to compare, but equal ones are found quickly.
         let rows = match (distinct, self) {
             (false, _) | (true, Order::Arrival) => rows,
             (true, Order::Numbers(numbers)) => first_of_equal(rows, |row| numbers[row as usize]),

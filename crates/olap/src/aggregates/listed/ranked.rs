@@ -57,7 +57,7 @@ fn found(rows: &mut Grouped, mut find: impl FnMut(&mut [u32]) -> Option<u32>) ->
     Ok(take(&rows.columns[0], &UInt32Array::from(places), None)?)
 }
 
-/// The most frequent of sorted rows.
+/// The first row of the longest run of equal rows, which are sorted.
 fn most_frequent(rows: &[u32], order: &Order) -> Option<u32> {
     let runs = rows.chunk_by(|a, b| order.are_equal(*a, *b));
     let longest = runs.reduce(|longest, run| if run.len() > longest.len() { run } else { longest });
@@ -78,7 +78,8 @@ fn between(share: f64, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
     })
 }
 
-/// Interpolates; `between` holds a value, the next value, and the fraction of the way from one to the other.
+/// Interpolates in each group. `between` receives a value, the next value, and the fraction of the way from one to the
+/// other.
 fn interpolated<T: ArrowPrimitiveType>(
     share: f64,
     rows: &mut Grouped,

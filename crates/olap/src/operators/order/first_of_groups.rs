@@ -1,4 +1,4 @@
-//! The first row of each group of sorted rows.
+//! Returns the first rows of each group of sorted rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl FirstOfGroups {
     }
 }
 
-/// The walk through the rows.
+/// The state of the walk through a partition's rows.
 struct Walk {
     keys: Keys,
     order: Keys,
@@ -49,7 +49,7 @@ struct Walk {
     group: Option<OwnedKey>,
     /// The number of rows of this group so far.
     rows: usize,
-    /// The key with which ties are compared.
+    /// With ties: the order key of the last wanted row, once that has come. Rows with an equal key are kept, too.
     last: Option<OwnedKey>,
 }
 

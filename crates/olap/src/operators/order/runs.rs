@@ -1,7 +1,7 @@
 //! Sorted rows, all of them or the first ones. Each batch is sorted, and the batches are merged.
 //!
-//! A row's place is decided by its key. If only the first rows are wanted, a row of a later batch is dropped, mostly by
-//! its key alone, once enough rows come before it. Kept rows are copies, so that they do not hold the batches' memory.
+//! Rows are ordered by their keys. If only the first rows are wanted, a row is dropped once enough rows come before it,
+//! and mostly its key alone decides this. Kept rows are copies, so that they do not hold the batches' memory.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -99,7 +99,7 @@ impl Runs {
         let batch = self.batch(columns.collect::<Result<_>>()?, order.values().len())?;
         let run = Run { batch, keys: gathered };
         self.room.grow(run.bytes())?;
-        // The bound is set only after the rows were added, because it drops others in favour of these.
+        // `last` is set only after the rows were added, because it drops other rows in favour of these.
         self.last = last.or(self.last.take());
         self.rows += run.batch.num_rows();
         self.runs.push(run);

@@ -1,6 +1,6 @@
 //! A section of an order: a range of its rows, by their numbers.
 
-/// A range of rows, as far as this machine can count.
+/// A range of rows. Numbers beyond `usize` stand for its greatest value.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
     pub offset: usize,

@@ -1,4 +1,4 @@
-//! The operator that sorts rows, each partition separately or in the only one.
+//! The operator that sorts the rows of each partition separately.
 
 use std::fmt;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl ExecutionPlan for Sort {
             while let Some(batch) = input.try_next().await? {
                 sorter.insert(&batch)?;
             }
-            // The input is dropped with everything that it holds.
+            // The input is dropped now, so that everything that it holds is released.
             drop(input);
             sorter.sorted().await
         };

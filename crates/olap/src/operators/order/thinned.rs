@@ -2,9 +2,9 @@
 //! fewer rows.
 //!
 //! ```text
-//!   rows -> behind the bound of their group? dropped -- some more: sorted -> the first of each group in these -> out
-//!                     ^                                                             |
-//!                     +------- the last that is wanted, of those groups with enough +
+//!   rows -> dropped if behind their group's bound -> pieces of rows, sorted -> the first rows of each group -> out
+//!                                           ^                                      |
+//!                                           + a group's last wanted row, if it came +
 //! ```
 
 use std::collections::{HashMap, VecDeque};
@@ -30,10 +30,11 @@ use crate::spill::{Means, Room};
 
 /// This many rows pass unchanged, because sorting few rows takes no time.
 const FREE_ROWS: usize = 1 << 16;
-/// The rows that are sorted at a time; the limit in bytes follows.
+/// The number of rows that are sorted at a time. `PIECE_BYTES` is a limit of their bytes.
 const PIECE_ROWS: usize = 1 << 15;
 const PIECE_BYTES: usize = 4 << 20;
-/// The greatest number of groups with a bound. If there are more groups, most have few rows.
+/// The greatest number of groups with a bound. If there are more groups, most have so few rows that none can be
+/// dropped.
 const MOST_BOUNDS: usize = 1 << 14;
 const ALL: Wanted = Wanted { rows: usize::MAX, ties: false };
 
@@ -110,8 +111,8 @@ impl Thinning {
         })
     }
 
-    /// Returns rows that may be wanted, from these and earlier ones. `false` if thinning does not pay, so that the
-    /// following rows may pass unchanged.
+    /// Appends to `out` rows that may be wanted, of this batch and of earlier ones. Returns false if thinning does not
+    /// pay, so that the following rows may pass unchanged.
     fn thin(&mut self, batch: RecordBatch, out: &mut VecDeque<RecordBatch>) -> Result<bool> {
         let rows = batch.num_rows();
         self.rows.seen += rows;
@@ -121,7 +122,7 @@ impl Thinning {
         }
         let kept = match self.within_bounds(&batch).and_then(|kept| self.piece.insert(&kept).map(|()| kept)) {
             Ok(kept) => kept,
-            // The sort above can put rows on disk.
+            // Without memory, rows pass unchanged, because the sort above can put them on disk.
             Err(DataFusionError::ResourcesExhausted(_)) => {
                 self.finish_piece(out)?;
                 out.push_back(batch);
@@ -153,7 +154,7 @@ impl Thinning {
         Ok(filter_record_batch(batch, &within)?)
     }
 
-    /// The first rows of each group among the held ones, in their order, and their number.
+    /// Sorts the held rows, appends the first rows of each group to `out`, and returns the number of these.
     fn finish_piece(&mut self, out: &mut VecDeque<RecordBatch>) -> Result<usize> {
         let keys = Keys::new(self.columns.clone(), &self.schema)?;
         let next = Runs::new(keys, self.schema.clone(), ALL, self.means.room.another());
@@ -185,8 +186,8 @@ impl Thinning {
         Ok(given)
     }
 
-    /// Sets the bound of a group. As many of its rows as are wanted come up to this place, and no earlier bound is
-    /// lower.
+    /// Sets the bound of a group: as many of its rows as are wanted come up to this row. A bound never moves back,
+    /// because the rows behind an earlier one were dropped.
     fn bind(&mut self, group: &[u8], places: &KeyRows, row: usize) {
         let bound = places.row(row).owned();
         if let Some(known) = self.bounds.get_mut(group) {
@@ -236,7 +237,7 @@ impl ExecutionPlan for Thinned {
 
 struct State {
     input: SendableRecordBatchStream,
-    /// The state; `None` if thinning does not pay, or once all rows have come.
+    /// The thinning; `None` if it does not pay, or once all rows have come.
     thinning: Option<Thinning>,
     out: VecDeque<RecordBatch>,
 }

@@ -1,7 +1,7 @@
 //! Frames of a range of values: finds the first and the last row of each.
 //!
-//! PostgreSQL moves two places along the rows of a partition, never back. At each row it asks whether the place has
-//! reached the edge of the current row's frame. This code does the same.
+//! PostgreSQL moves two marks along the rows of a partition, never back. For each row, it moves a mark on until the
+//! mark has reached the edge of that row's frame. This code does the same.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Framed {
 }
 
 impl Reach {
-    /// Whether the row at a place comes before the frame of the current row.
+    /// Whether row `at` comes before the frame of `row`.
     fn is_before(&self, values: &Column, at: usize, edges: &Column, row: usize) -> bool {
         match (values.key(at), edges.key(row)) {
             (Some(value), Some(edge)) => self.order(value.cmp(&edge)).is_lt(),
@@ -61,7 +61,7 @@ impl Reach {
         }
     }
 
-    /// Whether the row at a place does not come after the frame of the current row.
+    /// Whether row `at` does not come after the frame of `row`.
     fn is_within(&self, values: &Column, at: usize, edges: &Column, row: usize) -> bool {
         match (values.key(at), edges.key(row)) {
             (Some(value), Some(edge)) => self.order(value.cmp(&edge)).is_le(),
@@ -92,7 +92,7 @@ impl Column {
     }
 }
 
-/// For each row, the first place that is not passed, beginning with the place of the row before.
+/// For each row, the first row of its partition for which `passes` is false, searched from that of the row before on.
 fn places(layout: &Layout, passes: impl Fn(usize, usize) -> bool) -> Vec<usize> {
     let mut places = Vec::with_capacity(layout.rows());
     for partition in layout.partitions() {

@@ -1,7 +1,7 @@
 //! The operator that adds the columns of window functions to sorted rows.
 //!
-//! All rows of a partition are computed together, and small partitions together with others. Numbers of rows alone
-//! are given as the rows come.
+//! All rows of a partition are computed together, and small partitions together with others. If the functions are only
+//! row numbers and ranks, rows are not collected but numbered as they come.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ use crate::operators::window::windowed::{Call, VIEW};
 
 #[derive(Debug)]
 pub struct Windows {
-    /// The input, sorted by partition and order, with the rows of each partition in one place.
+    /// The input, sorted by window partition and order. All rows of a window partition are in one partition of the
+    /// plan.
     input: Arc<dyn ExecutionPlan>,
     partition: Arc<[SortColumn]>,
     order: Arc<[SortColumn]>,
@@ -89,7 +90,7 @@ impl Collector {
     fn push(&mut self, batch: RecordBatch) -> Result<Option<Complete>> {
         let starts = self.borders.of(&batch)?;
         let rows = batch.num_rows();
-        // The last partition that begins in this batch is not complete.
+        // The last partition that begins in this batch may not be complete.
         let start = if self.rows + rows < self.enough { None } else { starts.partitions.set_indices().last() };
         let Some(start) = start else {
             self.wait(batch, starts)?;
@@ -198,7 +199,7 @@ impl ExecutionPlan for Windows {
         });
         let slices = complete.map_ok(move |Complete { batch, memory }| {
             let starts = (0..batch.num_rows()).step_by(batch_size);
-            // The memory is given back when the last slice was.
+            // The memory is released after the last slice was returned.
             let slice = move |start: usize| {
                 let slice = batch.slice(start, batch_size.min(batch.num_rows() - start));
                 Ok((slice, &memory).0)

@@ -16,7 +16,7 @@ pub struct Edges {
     pub ends: Vec<usize>,
 }
 
-/// First rows of partitions, and of groups of peers, in a batch of sorted rows.
+/// The rows of a batch of sorted rows that begin a partition, or a group of peers.
 #[derive(Clone)]
 pub struct Starts {
     pub partitions: BooleanBuffer,
@@ -29,11 +29,11 @@ impl Starts {
     }
 }
 
-/// Finds them, batch by batch, so that there are never keys of more than one.
+/// Finds [`Starts`] batch by batch, so that the keys of only one batch are in memory.
 pub struct Borders {
     partition: Keys,
     order: Keys,
-    /// Partition and place of the last row.
+    /// The partition key and the order key of the last row.
     last: Option<(OwnedKey, OwnedKey)>,
 }
 
@@ -42,7 +42,7 @@ impl Borders {
         Borders { partition, order, last: None }
     }
 
-    /// Those of the rows that follow.
+    /// The starts in the next batch.
     pub fn of(&mut self, batch: &RecordBatch) -> Result<Starts> {
         let (keys, places) = (self.partition.of(batch)?, self.order.of(batch)?);
         let differ = |keys: &KeyRows, at: usize, last: Option<&OwnedKey>| match (at.checked_sub(1), last) {
@@ -62,13 +62,12 @@ impl Borders {
     }
 }
 
-/// Whole partitions, one after the other.
+/// The partitions and groups of peers of some rows. All partitions are complete.
 pub struct Layout {
-    /// The first rows of partitions, followed by the number of all rows. The next field is the same for groups of
-    /// peers.
+    /// The first rows of partitions, followed by the number of all rows. `groups` is the same for groups of peers.
     partitions: Vec<usize>,
     groups: Vec<usize>,
-    /// The partition of each row.
+    /// The number of each row's partition. `group` is the same for groups of peers.
     partition: Vec<u32>,
     group: Vec<u32>,
 }
@@ -102,7 +101,7 @@ impl Layout {
         layout
     }
 
-    /// The most bytes that one of so many rows takes.
+    /// The greatest memory of a layout of this many rows, in bytes.
     pub fn bytes(rows: usize) -> usize {
         2 * (rows + 1) * (size_of::<usize>() + size_of::<u32>())
     }
@@ -134,8 +133,8 @@ impl Layout {
         self.partitions.windows(2).map(|ends| ends[0]..ends[1])
     }
 
-    /// The rows of a row's frame: up to three ranges, some of which may be empty. `edges` belong to a frame of a range
-    /// of values.
+    /// The rows of a row's frame: up to three ranges, some of which may be empty. `edges` are those of frames of a
+    /// range of values.
     pub fn frame(&self, frame: &Frame, edges: &Edges, row: usize) -> [Range<usize>; 3] {
         let whole = self.partition(row);
         let (start, end) = match frame.unit {

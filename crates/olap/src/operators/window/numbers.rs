@@ -21,7 +21,7 @@ enum Number {
 pub struct Numbers {
     wanted: Vec<Number>,
     schema: SchemaRef,
-    /// The last row's.
+    /// The numbers of the last row.
     row: i64,
     rank: i64,
     dense_rank: i64,

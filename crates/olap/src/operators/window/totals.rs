@@ -4,10 +4,10 @@
 //!   integers, decimals          differences of running totals
 //!   numerics, intervals,        one total: rows that enter the frame are added, rows that leave it are subtracted
 //!   squares
-//!   floats, bits                row by row from the frame's first one on, and anew when that changes
+//!   floats, bits                row by row from the frame's first row on; when that row changes, all over again
 //! ```
 //!
-//! PostgreSQL does the same, because a float cannot be subtracted from a sum without changing the rest of it.
+//! PostgreSQL does the same with floats, because subtracting a float from a sum does not restore the sum without it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub enum Total {
     },
     Numerics,
     Intervals,
-    /// See [`plan::Agg::Spread`]; `scale` is the values'.
+    /// See [`plan::Agg::Spread`]; `scale` is the scale of the values.
     Spread {
         scale: u8,
     },
@@ -57,7 +57,7 @@ pub enum Total {
 }
 
 impl Total {
-    /// The sum of the values in each frame; null if it has none.
+    /// The sum of the values in each frame; null for a frame without values.
     pub fn evaluate(
         self,
         values: &ArrayRef,
@@ -135,7 +135,7 @@ fn sums_before(values: &ArrayRef) -> Result<Vec<i128>> {
     })
 }
 
-/// The sums of numerics. Each has as many digits as the value of its frame with most digits.
+/// The sums of numerics. Each shows as many decimal places as that value of its frame which shows most.
 fn numerics(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<ArrayRef> {
     let values = values.as_binary_view();
     let scale = |value: &[u8]| Ok::<_, QueryError>(decoded(value)?.scale().map(i32::from));
@@ -171,7 +171,7 @@ fn intervals(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<A
             if values.is_valid(row) {
                 total = total.plus(values.value(row), if enters { 1 } else { -1 });
                 count = if enters { count + 1 } else { count - 1 };
-                // Like PostgreSQL, the intermediate sum must not be out of range either.
+                // As in PostgreSQL, no intermediate sum may be out of range.
                 total.sum()?;
             }
             Ok(())
@@ -200,12 +200,12 @@ fn spread(values: &ArrayRef, frames: impl Iterator<Item = Frame>, scale: u8) -> 
     })
 }
 
-/// A frame that moves to the next one.
+/// The current frame, which moves from row to row.
 #[derive(Default)]
 struct Sliding(Frame);
 
 impl Sliding {
-    /// Calls `visit` with each row that is in only one of the two frames, and with whether that is the new one.
+    /// Moves to a frame. Calls `visit` with each row that enters or leaves, and with whether it enters.
     fn to(&mut self, frame: Frame, mut visit: impl FnMut(usize, bool) -> Result<()>) -> Result<()> {
         for (old, new) in self.0.iter_mut().zip(frame) {
             let apart = old.end <= new.start || new.end <= old.start;

@@ -22,11 +22,11 @@ use crate::operators::window::frames::Layout;
 use crate::operators::window::totals::{Total, counts_before, over};
 use crate::operators::window::tree::Tree;
 
-/// Bytes of the longest value of a fixed length: a wide number, or where a text is.
+/// Bytes of the longest value of a fixed length: a number of 128 bits, or the view of a text.
 pub const VIEW: usize = 16;
 /// Bytes of a row's number.
 const PLACE: usize = 8;
-/// Bytes of such a value as a key, with its place among others.
+/// Bytes of a value of this length as a key, with the position of the key.
 const KEY: usize = 28;
 
 /// A window function with its lowered arguments. Each adds one column.
@@ -60,8 +60,8 @@ pub enum Call {
         of: Total,
         frame: Framed,
     },
-    /// The extreme value of the frame. `key` orders the values: equal values have equal bits, and the last of them is
-    /// taken. A locale may order texts.
+    /// The extreme value of the frame, in the order of `key`, whose equal values have equal bits. Of several equal
+    /// values, the last one is taken. A locale may order texts.
     Extreme {
         arg: Arc<dyn PhysicalExpr>,
         key: Arc<dyn PhysicalExpr>,
@@ -95,8 +95,8 @@ impl Call {
         }
     }
 
-    /// About the most memory that a row takes while the column is made, with its value: arguments, sums and places of
-    /// values, and edges of its frame with their keys.
+    /// The approximate memory that a row takes at most while the column is computed. It contains the row's value,
+    /// arguments, sums and positions of values, and edges of its frame with their keys.
     pub fn bytes_of_row(&self) -> usize {
         let of_frame = |framed: &Framed| if framed.reach.is_some() { 2 * PLACE + 3 * (VIEW + KEY) } else { 0 };
         match self {
@@ -110,7 +110,7 @@ impl Call {
         }
     }
 
-    /// Whether the column's texts are those of a column that it is made of.
+    /// Whether the column refers to the texts of its arguments, without a copy.
     pub fn shares_values(&self) -> bool {
         matches!(self, Call::Shifted { .. } | Call::Nth { .. } | Call::Extreme { .. })
     }

@@ -46,7 +46,7 @@ pub struct Merge {
     schema: SchemaRef,
     sources: Vec<Source>,
     wanted: Wanted,
-    /// The last row that was returned, once there are as many as wanted.
+    /// The key of the last wanted row, once that row was returned.
     last: Option<OwnedKey>,
 }
 

@@ -1,8 +1,8 @@
 //! Sorts more rows than fit into memory.
 //!
 //! ```text
-//!   rows -> Runs in memory -- memory ends --> sorted rows on disk --+
-//!                                             sorted rows on disk --+--> Merge -> rows in their order
+//!   rows -> Runs in memory -- memory runs out --> sorted rows on disk --+
+//!                                                 sorted rows on disk --+--> Merge -> rows in their order
 //! ```
 //!
 //! Before the first row is returned, all rows are on disk. They are in so few sorted parts that there is memory for the
@@ -164,7 +164,7 @@ impl Writing {
     }
 }
 
-/// The approximate memory of a block when it is read. Short values are longer in keys.
+/// The approximate memory of a block that is read, with its keys. Short values take more bytes in keys.
 fn bytes_with_keys(block: &RecordBatch) -> usize {
     block.get_array_memory_size() * 3 + block.num_rows() * (16 + 40 * block.num_columns())
 }

@@ -66,11 +66,10 @@ async fn the_limit_of_the_disk_is_out_of_memory() {
     nothing_is_left(&little).await;
 }
 
-/// The bytes of a number in a row's image, with the mark for null.
+/// The bytes of a number in the bytes of a row, with the mark for null.
 const NUMBER: usize = 9;
 
-/// The first rows of each value of their first column, with ties of the last of them. Trailing zeros do not count for
-/// ties.
+/// The first rows of each value of the first column; with ties, also the rows that are equal to the last of them.
 fn first_of_each(rows: Vec<Vec<u8>>, count: usize, ties: bool) -> Vec<Vec<u8>> {
     let mut first = Vec::<Vec<u8>>::new();
     for group in rows.chunk_by(|a, b| a[..NUMBER] == b[..NUMBER]) {
