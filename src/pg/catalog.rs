@@ -1,4 +1,5 @@
-//! Catalog look-ups: objects by name, names of objects, and rows from the server's caches. All need a transaction.
+//! Catalog look-ups: objects by name, names of objects, and rows from the server's caches. All of them need a
+//! transaction.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -56,7 +57,8 @@ macro_rules! names {
     };
 }
 
-// Names for people to read; functions are shown with their arguments. An object that is gone is shown by its oid.
+// Names for people to read. A function's name includes its arguments. An object that no longer exists is shown by its
+// oid.
 names! {
     relation_name => get_rel_name,
     type_name => format_type_be,
@@ -70,7 +72,7 @@ pub fn type_with_modifier(oid: pg_sys::Oid, modifier: i32) -> String {
     unsafe { text(pg_sys::format_type_with_typemod(oid, modifier)) }.unwrap_or_default()
 }
 
-/// The name of a column, quoted as SQL needs it.
+/// The name of a column, quoted for SQL where needed.
 pub fn column_name(relid: pg_sys::Oid, attnum: i16) -> String {
     // SAFETY: a C string comes back, or null where there is no such column.
     unsafe {
@@ -79,7 +81,7 @@ pub fn column_name(relid: pg_sys::Oid, attnum: i16) -> String {
     }
 }
 
-/// A name, quoted as SQL needs it.
+/// A name, quoted for SQL where needed.
 pub fn quoted_name(name: &str) -> String {
     CString::new(name).map_or_else(|_| name.to_owned(), |name| quoted_text(&name))
 }
@@ -109,7 +111,8 @@ pub fn is_written_in_sql(function: pg_sys::Oid) -> bool {
     cached([function.into()], |row: &pg_sys::FormData_pg_proc| row.prolang.to_u32() == SQL).unwrap_or(true)
 }
 
-/// The collations of a FROM function's columns, including dropped ones. `None`: the function does not determine them.
+/// The collations of the columns that a function in FROM returns, including dropped columns; `None` if the function
+/// does not determine its columns.
 ///
 /// # Safety
 ///
@@ -132,19 +135,19 @@ pub unsafe fn collations_of_rows(call: *mut pg_sys::Node) -> Option<Vec<pg_sys::
     }
 }
 
-/// Whether an operator is the equality of a family's order.
+/// Whether an operator is the equality operator of a B-tree operator family.
 pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     // SAFETY: a catalog look-up; 0 for an operator that does not belong to the family.
     unsafe { pg_sys::get_op_opfamily_strategy(operator, family) == pg_sys::BTEqualStrategyNumber as i32 }
 }
 
-/// A name for people to read: names are in the database's encoding, which need not be UTF-8.
+/// A name as text for people to read. The name is in the database's encoding, which need not be UTF-8.
 pub fn text_of(name: &pg_sys::NameData) -> String {
     let bytes: Vec<u8> = name.data.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A name, quoted as SQL needs it.
+/// A name, quoted for SQL where needed.
 pub fn quoted(name: &pg_sys::NameData) -> String {
     quoted_name(&text_of(name))
 }
@@ -218,12 +221,12 @@ unsafe impl Cached for pg_sys::FormData_pg_index {
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::INDEXRELID;
 }
 
-/// Looks at a relation's row; `None`: there is no such relation.
+/// Calls `look` with a relation's row of pg_class; `None` if the relation does not exist.
 pub fn class<T>(relid: pg_sys::Oid, look: impl FnOnce(&pg_sys::FormData_pg_class) -> T) -> Option<T> {
     cached([relid.into()], look)
 }
 
-/// Looks at the row of a relation's attribute.
+/// Calls `look` with the row of a relation's attribute.
 pub fn attribute<T>(
     relid: pg_sys::Oid,
     attnum: i16,
@@ -232,12 +235,12 @@ pub fn attribute<T>(
     cached([relid.into(), attnum.into()], look)
 }
 
-/// Looks at a schema's row.
+/// Calls `look` with a schema's row.
 pub fn namespace<T>(schema: pg_sys::Oid, look: impl FnOnce(&pg_sys::FormData_pg_namespace) -> T) -> Option<T> {
     cached([schema.into()], look)
 }
 
-/// Looks at an index's row.
+/// Calls `look` with an index's row.
 pub fn index<T>(index: pg_sys::Oid, look: impl FnOnce(&pg_sys::FormData_pg_index) -> T) -> Option<T> {
     cached([index.into()], look)
 }
@@ -257,8 +260,8 @@ fn cached<T, F: Cached>(keys: F::Keys, look: impl FnOnce(&F) -> T) -> Option<T> 
     }
 }
 
-/// Columns of an object's catalog row, copied, by their numbers; `None` for a null. The result is `None` if there is no
-/// such object.
+/// Copies of some columns of an object's catalog row, by their numbers; `None` for a null column. The whole result is
+/// `None` if the object does not exist.
 ///
 /// # Safety
 ///
@@ -285,7 +288,7 @@ pub(super) unsafe fn columns<const N: usize>(
     }
 }
 
-/// The function behind an operator.
+/// The function that implements an operator.
 pub fn function_of_operator(operator: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: a catalog look-up.
     unsafe { pg_sys::get_opcode(operator) }
@@ -297,25 +300,25 @@ pub fn negator(operator: pg_sys::Oid) -> pg_sys::Oid {
     unsafe { pg_sys::get_negator(operator) }
 }
 
-/// The type of arrays of this type's values.
+/// The array type whose elements have this type.
 pub fn array_type(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: a catalog look-up.
     Some(unsafe { pg_sys::get_array_type(element) }).filter(|array| *array != pg_sys::InvalidOid)
 }
 
-/// The type of an array's elements.
+/// The type of the elements of an array type.
 pub fn element_type(array: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: a catalog look-up.
     Some(unsafe { pg_sys::get_element_type(array) }).filter(|element| *element != pg_sys::InvalidOid)
 }
 
-/// The operator that decides which values of a type are equal; an invalid oid if there is none.
+/// The operator that decides whether values of a type are equal; an invalid oid if the type has none.
 pub fn equality(ty: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: an entry of the cache of types, which stays there.
     unsafe { (*pg_sys::lookup_type_cache(ty, pg_sys::TYPECACHE_EQ_OPR as i32)).eq_opr }
 }
 
-/// Whether equal texts of a collation have equal bytes.
+/// Whether texts that are equal under a collation always have equal bytes.
 pub fn is_deterministic(collation: pg_sys::Oid) -> bool {
     // SAFETY: a catalog look-up.
     collation != pg_sys::InvalidOid && unsafe { pg_sys::get_collation_isdeterministic(collation) }

@@ -1,15 +1,15 @@
-//! Changes of the catalog, which empty what a backend remembers of it.
+//! Tells a backend's caches about changes of the catalog.
 
 use std::cell::Cell;
 use std::ptr;
 
 use pgrx::prelude::*;
 
-/// A cache of facts from the catalog, by the functions that empty it.
+/// A cache of facts from the catalog: the functions that remove entries which may have changed.
 pub(super) struct Cache {
-    /// Forgets a relation that has changed; without an oid, all of them.
+    /// Removes the entry of a changed relation; with an invalid oid, the entries of all relations.
     pub(super) relation: fn(pg_sys::Oid),
-    /// Forgets all operators.
+    /// Removes the entries of all operators.
     pub(super) operators: fn(),
 }
 
@@ -25,7 +25,7 @@ unsafe impl Sync for Changes {}
 
 static CHANGES: Changes = Changes { count: Cell::new(0), caches: Cell::new([None; MOST]) };
 
-/// The number of changes so far. From the first call on, changes empty this cache.
+/// The number of changes so far. From the first call with a cache on, changes remove entries from that cache.
 pub(super) fn count(cache: &'static Cache) -> u64 {
     let mut caches = CHANGES.caches.get();
     if !caches.iter().flatten().any(|known| ptr::eq(*known, cache)) {
@@ -44,7 +44,7 @@ pub(super) fn count(cache: &'static Cache) -> u64 {
     CHANGES.count.get()
 }
 
-/// A relation has changed; without an oid, all of them.
+/// Called when a relation has changed; with an invalid oid, any relation may have changed.
 unsafe extern "C-unwind" fn relation(_argument: pg_sys::Datum, relid: pg_sys::Oid) {
     CHANGES.count.set(CHANGES.count.get() + 1);
     CHANGES.caches.get().iter().flatten().for_each(|cache| (cache.relation)(relid));

@@ -1,4 +1,4 @@
-//! Plan nodes below one of our scan nodes: starting them, reading their rows, ending them.
+//! Plan nodes below one of our scan nodes: starts them, reads their rows, and ends them.
 
 use std::ptr;
 
@@ -13,14 +13,14 @@ use super::tree::Ref;
 /// A plan node below one of ours.
 pub struct Child {
     state: *mut pg_sys::PlanState,
-    /// The statement that has this node at its top, if it is a statement of its own; otherwise null.
+    /// The statement of which this node is the top, if the child is a statement of its own; otherwise null.
     statement: *mut pg_sys::QueryDesc,
-    /// Removes columns that only the child's own nodes need from its rows; null if there are none.
+    /// The filter that removes columns which only the child's own nodes need; null if there are none.
     junk_filter: *mut pg_sys::JunkFilter,
 }
 
 impl<'a> Place<'a> {
-    /// Starts one of the plans below. EXPLAIN then shows this plan, and not the others.
+    /// Starts one of the plans below the scan node. EXPLAIN then shows only this plan.
     pub fn start(self, number: usize, flags: Flags) -> Child {
         let plan: *mut pg_sys::Plan = self.plans().nth(number).expect("a plan of this number").as_ptr();
         let estate = self.scan().ps.state;
@@ -34,19 +34,19 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Makes EXPLAIN show none of the plans below.
+    /// Makes EXPLAIN show none of the plans below the scan node.
     pub(super) fn show_no_plans(self) {
         // SAFETY: by the promise of `new`.
         unsafe { (*self.state()).custom_ps = ptr::null_mut() };
     }
 
-    /// Sets which parts the executor compiles (JIT) in plans that are started later, as `jitFlags` of a statement.
+    /// Sets the JIT flags (`jitFlags` of a statement) for plans that are started later.
     pub fn compile_from_now_on(self, flags: i32) {
         // SAFETY: the state of a running query.
         unsafe { (*self.scan().ps.state).es_jit_flags = flags };
     }
 
-    /// From now on, removes the columns that only the child's own nodes need from its rows.
+    /// From now on, removes from the child's rows the columns that only the child's own nodes need.
     pub fn without_junk(self, child: &mut Child) {
         let estate = self.scan().ps.state;
         // SAFETY: a started node of this query, which has its plan.
@@ -72,12 +72,13 @@ impl Child {
         Child { state: unsafe { (*statement).planstate }, statement, junk_filter: ptr::null_mut() }
     }
 
-    /// Calls the hooks of a run for a node that was started while its query ran: they could not see it before.
+    /// Calls the hooks of a run for a child that was started while its query ran, because those hooks could not see it
+    /// before.
     ///
     /// # Safety
     ///
-    /// A node of the query of this place, which is being run. The callers up to the executor own nothing that would
-    /// have to be dropped: an error jumps over them.
+    /// The child belongs to the query of this place, which is being run. No caller up to the executor owns anything
+    /// that must be dropped, because an error jumps over them.
     pub unsafe fn run_hooks(&self, place: Place<'_>) {
         let estate = place.scan().ps.state;
         // SAFETY: by the caller's promise, a part of the running query, which has all that a statement of its own would
@@ -102,12 +103,12 @@ impl Child {
         }
     }
 
-    /// The statement that has this node at its top, if it is a statement of its own.
+    /// The statement of which this node is the top, if the child is a statement of its own.
     pub(super) fn statement(&self) -> Option<*mut pg_sys::QueryDesc> {
         (!self.statement.is_null()).then_some(self.statement)
     }
 
-    /// This node and the chain of left children below it: each with its kind and its own left child.
+    /// This node and the chain of left children below it. Each comes with its kind and its own left child.
     pub(super) fn chain(
         &self,
     ) -> impl Iterator<Item = (*mut pg_sys::PlanState, pg_sys::NodeTag, *mut pg_sys::PlanState)> {
@@ -118,11 +119,12 @@ impl Child {
         std::iter::successors(look(self.state), move |&(_, _, below)| look(below))
     }
 
-    /// The next row. The call avoids pgrx's wrapper, which costs more than the call itself.
+    /// The next row. The call avoids pgrx's guard, which costs more than the call itself.
     ///
     /// # Safety
     ///
-    /// No frame between here and the executor owns anything that must be dropped, since an error jumps over them.
+    /// No frame between here and the executor owns anything that must be dropped, because an error jumps over these
+    /// frames.
     #[inline]
     pub unsafe fn next<'a>(&self, _place: Place<'a>) -> Slot<'a> {
         // SAFETY: a started node; the filter is for its rows.
@@ -143,7 +145,8 @@ impl Child {
         unsafe { pg_sys::ExecReScan(self.state) };
     }
 
-    /// Says that no more rows are wanted. For plans of its own statement, the executor does so itself.
+    /// Tells the child that no more rows are wanted. The executor does this itself for plans that belong to its
+    /// statement.
     pub fn shut_down(&self) {
         if let Some(statement) = self.statement() {
             // SAFETY: a started statement. It entered parallel mode for itself, in the same run of the statement around
@@ -173,12 +176,13 @@ impl Child {
         }
     }
 
-    /// The kinds of all nodes of the chain except the last one.
+    /// The kinds of all nodes of the chain, without the last node.
     pub fn kinds_above_last(&self) -> impl Iterator<Item = pg_sys::NodeTag> {
         self.chain().take_while(|(_, _, below)| !below.is_null()).map(|(_, kind, _)| kind)
     }
 
-    /// Whether the child is a single node without children, so that its rows pass through unchanged.
+    /// Whether the child is a single node without children and without a filter, so that its rows pass through
+    /// unchanged.
     pub fn is_last(&self) -> bool {
         self.junk_filter.is_null() && self.chain().count() == 1
     }

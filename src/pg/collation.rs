@@ -1,19 +1,19 @@
-//! Locales of the C library that collations stand for. The functions need a transaction.
+//! The locales of the C library that collations use. The functions need a transaction.
 
 use pgrx::prelude::*;
 
 use super::catalog;
 use super::session;
 
-/// The names of a collation's locales.
+/// The names of the C library's locales that a collation uses.
 pub struct LibcLocale {
     /// The locale that orders text (`LC_COLLATE`).
     pub order: String,
-    /// The locale that gives letters an upper and a lower case (`LC_CTYPE`).
+    /// The locale that determines the upper and lower case of letters (`LC_CTYPE`).
     pub letters: String,
 }
 
-/// The C library's locale of a collation; `None` if another provider implements it.
+/// The locales of a collation of the C library; `None` if another provider implements the collation.
 pub fn libc_locale(collation: pg_sys::Oid) -> Option<LibcLocale> {
     use pg_sys::SysCacheIdentifier::{COLLOID, DATABASEOID};
     let (cache, row, columns) = match collation {

@@ -53,14 +53,14 @@ pub(super) unsafe fn database_of_block(reader: *mut pg_sys::XLogReaderState) -> 
     }
 }
 
-/// Creates a temporary replication slot in this database, which ends with its process.
+/// Creates a temporary replication slot in this database. The server drops it when this process ends.
 pub fn create_temporary_slot(name: &CStr) {
     use pg_sys::ReplicationSlotPersistency::RS_TEMPORARY;
     // SAFETY: a C string, which is copied; an error has its message.
     unsafe {
         #[cfg(feature = "pg15")]
         pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false);
-        // The slot is neither two-phase nor a failover slot, nor synchronized to a standby.
+        // The slot is neither two-phase nor a failover slot, and is not synchronized to a standby.
         #[cfg(not(feature = "pg15"))]
         pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false, false, false);
     }
@@ -103,8 +103,8 @@ fn owns(class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
     }
 }
 
-/// A new tree: the expression with columns of joins replaced by their base columns. On 18, columns of the grouping are
-/// replaced, too.
+/// Copies the tree, with each column of a join replaced by the column of its input. From PostgreSQL 18 on, columns of
+/// the grouping are replaced, too.
 ///
 /// # Safety
 ///
@@ -124,7 +124,7 @@ pub unsafe fn flatten_join_columns(query: *mut pg_sys::Query, node: *mut pg_sys:
     }
 }
 
-/// Whether text in this collation is ordered by its bytes.
+/// Whether texts with this collation are ordered by their bytes.
 pub fn ordered_by_bytes(collation: pg_sys::Oid) -> bool {
     // SAFETY: a catalog look-up.
     unsafe {
@@ -145,7 +145,7 @@ pub fn without_grouping(query: &mut pg_sys::Query) {
     query.groupDistinct = false;
 }
 
-/// Says that a query's range table has no entry for the keys of its groups.
+/// Marks that a query's range table has no entry for the keys of its groups.
 pub fn without_group_entry(query: &mut pg_sys::Query) {
     #[cfg(feature = "pg18")]
     {
@@ -155,8 +155,8 @@ pub fn without_group_entry(query: &mut pg_sys::Query) {
     let _ = query;
 }
 
-/// Writes a logical message that belongs to no transaction, and so takes no transaction id. Returns the end of its
-/// record in the WAL, which is not flushed.
+/// Writes a logical message outside any transaction, so that it takes no transaction id. Returns the end of its record
+/// in the WAL, which is not flushed yet.
 pub fn log_message(prefix: &CStr, message: &[u8]) -> pg_sys::XLogRecPtr {
     let (prefix, start, size) = (prefix.as_ptr(), message.as_ptr().cast(), message.len());
     // SAFETY: prefix and message are valid for the call.
@@ -170,14 +170,15 @@ pub fn log_message(prefix: &CStr, message: &[u8]) -> pg_sys::XLogRecPtr {
     }
 }
 
-/// The server's status entry of a backend, or null. The number, from 1, is the place in the list that this process read
+/// The server's status entry of a backend, or null. The number counts from 1, in the list that this process has read
 /// last.
 #[cfg(feature = "pg15")]
 pub(super) use pg_sys::pgstat_fetch_stat_local_beentry as backend_status;
 #[cfg(not(feature = "pg15"))]
 pub(super) use pg_sys::pgstat_get_local_beentry_by_index as backend_status;
 
-/// The resource owner for a set of events that lives as long as the process. Without an owner, nothing releases it.
+/// The resource owner for a set of events that lives as long as the process. It is null, because an owner would release
+/// the set earlier.
 #[cfg(feature = "pg15")]
 pub(super) fn no_owner() -> pg_sys::MemoryContext {
     variable!(TopMemoryContext)
@@ -187,7 +188,7 @@ pub(super) fn no_owner() -> pg_sys::ResourceOwner {
     std::ptr::null_mut()
 }
 
-/// The place of this process in the server's list of processes.
+/// The index of this process in the server's list of processes.
 pub fn own_process_number() -> i32 {
     // SAFETY: plain variables of a process that is in that list.
     unsafe {
@@ -198,7 +199,7 @@ pub fn own_process_number() -> i32 {
     }
 }
 
-/// The strategy number for "not equal" in an operator's meanings; the other numbers are B-tree's strategies.
+/// The strategy number of "not equal" in [`MeaningOfOperator`]. All other numbers are those of B-tree.
 pub const NOT_EQUAL: u32 = 6;
 
 /// The operator families that contain an operator: a list of [`MeaningOfOperator`].
@@ -212,7 +213,7 @@ pub type MeaningOfOperator = pg_sys::OpBtreeInterpretation;
 #[cfg(feature = "pg18")]
 pub type MeaningOfOperator = pg_sys::OpIndexInterpretation;
 
-/// The strategy number of a meaning: one of B-tree's, or [`NOT_EQUAL`].
+/// The strategy number of a meaning: a strategy of B-tree, or [`NOT_EQUAL`].
 pub fn strategy(meaning: &MeaningOfOperator) -> u32 {
     #[cfg(not(feature = "pg18"))]
     return meaning.strategy as u32;
@@ -220,7 +221,8 @@ pub fn strategy(meaning: &MeaningOfOperator) -> u32 {
     return meaning.cmptype;
 }
 
-/// The first attribute of a tuple descriptor: in its array or, since 18, behind the compact array.
+/// The first attribute of a tuple descriptor. It stands in the attributes' array or, from PostgreSQL 18 on, behind the
+/// array of compact attributes.
 pub(super) fn first_attribute(descriptor: &pg_sys::TupleDescData) -> *const pg_sys::FormData_pg_attribute {
     #[cfg(not(feature = "pg18"))]
     return descriptor.attrs.as_ptr();
@@ -238,7 +240,7 @@ pub(super) unsafe fn primary_key_index(relation: pg_sys::Relation) -> pg_sys::Oi
     unsafe {
         #[cfg(not(feature = "pg18"))]
         return pg_sys::RelationGetPrimaryKeyIndex(relation);
-        // A deferrable key does not count: it may be violated until the transaction ends.
+        // The key does not count if it is deferrable, because then it may be violated until the transaction ends.
         #[cfg(feature = "pg18")]
         return pg_sys::RelationGetPrimaryKeyIndex(relation, false);
     }
@@ -250,7 +252,7 @@ pub(super) use pg_sys::pqsignal as handle_signal;
 #[cfg(feature = "pg18")]
 pub(super) use pg_sys::pqsignal_be as handle_signal;
 
-/// Ends the process with all its cleanup.
+/// Ends the process and runs its exit callbacks.
 pub fn end_process(code: i32) -> ! {
     // SAFETY: does not return.
     unsafe { pg_sys::proc_exit(code) };
@@ -258,8 +260,8 @@ pub fn end_process(code: i32) -> ! {
     unreachable!("proc_exit does not return")
 }
 
-/// A relation by its number, from 1, in the range table of a running statement. The executor holds it open until the
-/// statement ends.
+/// Opens the relation with this number (from 1) in the range table of a running statement. The executor holds it open
+/// until the statement ends.
 ///
 /// # Safety
 ///
@@ -269,13 +271,14 @@ pub unsafe fn range_table_relation(estate: *mut pg_sys::EState, number: pg_sys::
     unsafe {
         #[cfg(not(feature = "pg18"))]
         return pg_sys::ExecGetRangeTableRelation(estate, number);
-        // The relation is not the target of a change.
+        // `false`: the relation is not the target of a change.
         #[cfg(feature = "pg18")]
         return pg_sys::ExecGetRangeTableRelation(estate, number, false);
     }
 }
 
-/// The tree of `query` with the columns of its subquery `entry`, number `index`, replaced by their expressions.
+/// The tree of `query`, with the columns of its subquery `entry`, which has the number `index`, replaced by their
+/// expressions.
 ///
 /// # Safety
 ///
@@ -292,13 +295,13 @@ pub unsafe fn replace_columns(
     unsafe {
         #[cfg(not(feature = "pg18"))]
         return pg_sys::ReplaceVarsFromTargetList(query.cast(), index, 0, entry, targets, REPORT, 0, none).cast();
-        // The entry is not the target of a change.
+        // 0: no entry is the target of a change.
         #[cfg(feature = "pg18")]
         return pg_sys::ReplaceVarsFromTargetList(query.cast(), index, 0, entry, targets, 0, REPORT, 0, none).cast();
     }
 }
 
-/// Appends the range table of another query, with the permissions that have to be checked for it.
+/// Appends the range table of another query, together with the permissions that must be checked for its entries.
 ///
 /// # Safety
 ///
@@ -313,8 +316,8 @@ pub unsafe fn append_range_table(query: &mut pg_sys::Query, other: &pg_sys::Quer
     }
 }
 
-/// Removes the permission checks of an entry that was copied from `original` into `query`. The user under whom a view
-/// reads the entry stays.
+/// Removes the permission checks of an entry that was copied from `original` into `query`. It keeps the user with whose
+/// rights a view reads the entry.
 ///
 /// # Safety
 ///
@@ -338,7 +341,8 @@ pub unsafe fn without_checks(query: &mut pg_sys::Query, original: &pg_sys::Query
     }
 }
 
-/// Gives an entry the permissions of another entry of `query`. From 16 on, they stand in a list of the query.
+/// Copies to the entry `own` the permissions that another entry of `query` needs. From PostgreSQL 16 on, they stand in
+/// a separate list.
 ///
 /// # Safety
 ///
@@ -369,13 +373,13 @@ pub unsafe fn with_permissions_of(
     }
 }
 
-/// Whether the current user has the permissions that these entries ask for.
+/// Whether the current user has the permissions that these entries need.
 ///
 /// # Safety
 ///
 /// The entries are relations with their permissions, as [`with_permissions_of`] makes them.
 pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys::List) -> bool {
-    /// Switches hooks of other extensions off: they expect that a permission check means a statement is being started.
+    /// Removes other extensions' hooks for a moment, because they take a permission check for the start of a statement.
     struct Unwatched(pg_sys::ExecutorCheckPerms_hook_type);
     impl Drop for Unwatched {
         fn drop(&mut self) {
@@ -395,11 +399,11 @@ pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys
     }
 }
 
-/// Removes all permission checks of a finished statement. The function owns nothing, so errors may jump over it.
+/// Removes all permission checks of a finished statement. Errors may jump over this function, because it owns nothing.
 ///
 /// # Safety
 ///
-/// A finished statement that the caller owns.
+/// The statement is finished, and the caller owns it.
 pub(super) unsafe fn without_rights(statement: *mut pg_sys::PlannedStmt) {
     // SAFETY: by the caller's promise; the range table is a part of the statement, and so are its entries.
     unsafe {
@@ -419,7 +423,7 @@ pub(super) unsafe fn without_rights(statement: *mut pg_sys::PlannedStmt) {
     }
 }
 
-/// Sets the permissions that the entries of a statement ask for.
+/// Sets the list of permissions that the entries of a statement need.
 pub fn set_permissions(statement: &mut pg_sys::PlannedStmt, permissions: *mut pg_sys::List) {
     #[cfg(feature = "pg15")]
     let _ = (statement, permissions);
@@ -429,11 +433,11 @@ pub fn set_permissions(statement: &mut pg_sys::PlannedStmt, permissions: *mut pg
     }
 }
 
-/// Says that a statement always reads its entry `number`, from 1, even if pruning at its start finds it superfluous.
+/// Marks the entry `number` (from 1) as always read, even if pruning at the start of the statement would remove it.
 ///
 /// # Safety
 ///
-/// A finished statement that the caller owns.
+/// The statement is finished, and the caller owns it.
 pub unsafe fn is_always_read(statement: &mut pg_sys::PlannedStmt, number: usize) {
     #[cfg(not(feature = "pg18"))]
     let _ = (statement, number);
@@ -460,13 +464,13 @@ pub unsafe fn run_statement(statement: *mut pg_sys::QueryDesc) {
     }
 }
 
-/// Calls the hooks of a run for a statement whose rows are asked of its nodes. Some libraries prepare their nodes
-/// there. The executor itself runs nothing.
+/// Calls the `ExecutorRun` hooks for a statement whose nodes are asked for rows directly. Some libraries prepare their
+/// nodes in these hooks. The executor itself runs nothing here.
 ///
 /// # Safety
 ///
-/// A started statement that may be run. Nobody up to the executor owns what would have to be dropped: an error of a
-/// hook's jumps over them.
+/// The statement was started and may be run. No caller up to the executor owns anything that must be dropped, because
+/// an error of a hook jumps over them.
 pub(super) unsafe fn run_hooks_alone(statement: &mut pg_sys::QueryDesc) {
     // SAFETY: by the caller's promise; the receiver is a constant one that takes nothing.
     unsafe {
@@ -481,7 +485,7 @@ pub(super) unsafe fn run_hooks_alone(statement: &mut pg_sys::QueryDesc) {
     }
 }
 
-/// The meaning of a time zone's name.
+/// The kind of time zone that a name stands for.
 pub(super) enum ZoneName {
     /// An abbreviation for a fixed offset from UTC, in seconds; east is positive.
     Offset(i32),
@@ -491,7 +495,7 @@ pub(super) enum ZoneName {
     None,
 }
 
-/// The meaning of a name. Abbreviations come first, as in `AT TIME ZONE`.
+/// Looks up a name. Abbreviations have precedence, as in `AT TIME ZONE`.
 pub(super) fn zone_named(name: &CStr) -> ZoneName {
     let (mut east, mut zone) = (0, std::ptr::null_mut());
     // SAFETY: C strings, and variables of ours that are filled.

@@ -1,9 +1,9 @@
-//! Logical decoding: a process's slot and context, PostgreSQL's callbacks as methods of a Rust value, and reading WAL
-//! without blocking.
+//! Logical decoding: the slot and the context of a process. PostgreSQL's callbacks become methods of a Rust value, and
+//! WAL is read without blocking.
 //!
-//! The slot is temporary: when the process ends, nothing is held back any longer. The slot names the plugin pgoutput,
-//! which `output_plugin_libraries` allows by default. pgoutput itself is never called, because our callbacks replace
-//! its own, and no library of ours is loaded as a plugin.
+//! The slot is temporary, so that it holds nothing back once the process has ended. It names pgoutput as its plugin,
+//! because `output_plugin_libraries` allows pgoutput by default. pgoutput itself is never called, because our callbacks
+//! replace its own. No library of ours is loaded as a plugin.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -18,36 +18,37 @@ use super::record::{About, LongRecord, Record};
 use super::relation::{Historic, OpenRelation};
 use super::{compat, session, snapshot, symbols, transaction};
 
-/// The return value of `XLogPageReadCB` that means: no more WAL for now.
+/// The return value of `XLogPageReadCB` for "no more WAL for now".
 const WOULD_BLOCK: c_int = pg_sys::XLogPageReadResult::XLREAD_WOULDBLOCK;
-/// Id of relation cache messages.
+/// The id of messages that invalidate the relation cache.
 const RELCACHE_MESSAGE: i8 = pg_sys::SHAREDINVALRELCACHE_ID as i8;
 
-/// A follower of the stream of committed transactions: PostgreSQL calls it in commit order, one transaction at a
-/// time.
+/// A follower of the stream of committed transactions. Decoding calls it for one transaction after the other, in the
+/// order of their commits.
 pub trait Follow: 'static {
-    // -- in the order of the WAL, before a record is decoded; `xid` may be a subtransaction's -------------------------
+    // -- called in the order of the WAL, before a record is decoded; `xid` may be a subtransaction's
+    // ----------------------
 
     /// The length of the longest record that decoding may read into memory.
     fn longest_record(&self) -> u64;
     /// Called for a part of a long value, which the WAL holds before the row of that value. Returns whether decoding
-    /// may receive the part, and so keep it until the row comes.
+    /// may receive the part and keep it until the row comes.
     fn chunk(&mut self, xid: u32, value: u32, bytes: usize) -> bool;
-    /// Whether [`rows`](Self::rows) has to be called for this transaction.
+    /// Whether [`rows`](Self::rows) must be called for this transaction.
     fn awaits_row(&self, xid: u32) -> bool;
-    /// Called for rows as they were logged at `lsn`. Decoding receives them as this method leaves them.
+    /// Called for rows as they were logged at `lsn`. The method may change them before decoding receives them.
     fn rows(&mut self, xid: u32, lsn: u64, rows: &mut [u8], last: bool);
-    /// Called when all transactions before this one have ended.
+    /// Called when all transactions older than `xid` have ended.
     fn oldest_running(&mut self, xid: u32);
 
-    // -- in the order of commits --------------------------------------------------------------------------------------
+    // -- called in the order of commits -------------------------------------------------------------------------------
 
     /// Called when a transaction begins; its id is 64 bits wide.
     fn begin(&mut self, xid: u64);
     fn change(&mut self, change: Change<'_>);
     fn truncate(&mut self, relid: pg_sys::Oid);
     fn commit(&mut self, commit: Commit, catalog: Historic<'_>);
-    /// Called for a message that belongs to no transaction. To act on it, use `with_catalog`.
+    /// Called for a message outside any transaction. `Message::with_catalog` gives access to the catalog.
     fn message(&mut self, message: Message<'_>);
 }
 
@@ -64,22 +65,24 @@ pub enum Action {
 pub struct Change<'a> {
     /// The relation, as it was defined when the row was changed.
     pub relation: &'a OpenRelation,
-    /// Whether the transaction changes the catalog, too. If it does not, the relation has its definition from before.
+    /// Whether the transaction changes the catalog, too. If not, the relation has its definition from before the
+    /// transaction.
     pub among_ddl: bool,
     /// The WAL position of the change.
     pub lsn: u64,
     pub action: Action,
-    /// The logged part of the row's old version.
+    /// The part of the row's old version that was logged.
     pub old: Option<Tuple<'a>>,
     pub new: Option<Tuple<'a>>,
 }
 
-/// The end of a transaction that was sent.
+/// The end of a transaction whose changes were passed on.
 pub struct Commit {
     /// The WAL position behind the commit record.
     pub lsn: u64,
     pub time: i64,
-    /// Relations of this database that the transaction's catalog changes touched; 0 among them stands for all.
+    /// The relations of this database that the transaction's catalog changes affect. An oid of 0 stands for all
+    /// relations.
     pub invalidated: Vec<u32>,
 }
 
@@ -94,8 +97,8 @@ impl Message<'_> {
         (self.prefix == prefix).then_some(self.bytes)
     }
 
-    /// Runs `work` with the catalog as of the message. Messages outside transactions come with a historic snapshot, but
-    /// reading the catalog needs a transaction, which is opened here.
+    /// Runs `work` with the catalog as of the message. Messages outside transactions come with a historic snapshot.
+    /// Reading the catalog also needs a transaction, which is opened here.
     pub fn with_catalog(&self, work: impl FnOnce(Historic<'_>)) {
         // SAFETY: within decoding's callback, where its snapshot is set; the current context is put back behind the
         // end of the transaction.
@@ -103,7 +106,7 @@ impl Message<'_> {
             in_context(pg_sys::CurrentMemoryContext, || {
                 transaction::begin();
                 work(Historic::new());
-                // Decoding ends its own transactions the same way: nothing was changed.
+                // The transaction changed nothing. Decoding also aborts its own transactions.
                 transaction::abort();
             });
         }
@@ -113,9 +116,9 @@ impl Message<'_> {
 pub struct Decoder<F> {
     context: *mut pg_sys::LogicalDecodingContext,
     follower: *mut F,
-    /// Memory for allocations that decoding itself does not free; emptied after each batch.
+    /// The memory for allocations that decoding itself does not free. It is emptied after each batch.
     memory: Scratch,
-    /// The flushed position up to which everything was read. Until the flush position moves, there is nothing to read.
+    /// The flushed position up to which everything was read. There is nothing to read until more WAL is flushed.
     exhausted: u64,
 }
 
@@ -132,12 +135,12 @@ pub enum Advance {
     CaughtUp,
     /// The time ran out first.
     More,
-    /// The next record has this many bytes: it is too long to decode, and cannot be skipped.
+    /// The next record has this many bytes. It is too long to decode, but decoding needs it, so it cannot be skipped.
     Stuck { record_bytes: u64 },
 }
 
 impl<F: Follow> Decoder<F> {
-    /// Creates slot and context, outside of any transaction; an error ends the process. The stream begins once
+    /// Creates slot and context. Called outside any transaction; an error ends the process. The stream begins once
     /// [`ready`](Self::ready) is true.
     pub fn create(slot: &CStr, follower: F) -> Decoder<F> {
         let mut routine = pg_sys::XLogReaderRoutine {
@@ -169,7 +172,7 @@ impl<F: Follow> Decoder<F> {
             (*context).streaming = false;
             (*context).twophase = false;
             (*context).output_plugin_private = follower.cast();
-            // Cache entries made so far describe the present, not the stream's position.
+            // Cache entries from before describe the present catalog, not the catalog at the stream's position.
             pg_sys::InvalidateSystemCaches();
             pg_sys::XLogBeginRead((*context).reader, (*(*context).slot).data.restart_lsn);
         }
@@ -181,7 +184,7 @@ impl<F: Follow> Decoder<F> {
         unsafe { &mut *self.follower }
     }
 
-    /// Whether the catalog can be followed: every transaction that was running when the slot was made has ended.
+    /// Whether the stream has begun: every transaction that was running when the slot was created has ended.
     pub fn ready(&self) -> bool {
         // SAFETY: the context is live.
         unsafe { pg_sys::DecodingContextReady(self.context) }
@@ -193,13 +196,13 @@ impl<F: Follow> Decoder<F> {
         unsafe { (*(*self.context).reader).EndRecPtr }
     }
 
-    /// The WAL position from which on the server keeps WAL for this slot.
+    /// The first WAL position that the server keeps for this slot.
     pub fn retained_from(&self) -> u64 {
         // SAFETY: the slot is ours, and only we change this field.
         unsafe { (*(*self.context).slot).data.restart_lsn }
     }
 
-    /// Decodes flushed WAL for about `budget`, or to the end of a transaction that takes longer.
+    /// Decodes flushed WAL for about the time `budget`. A single transaction may take longer.
     pub fn advance(&mut self, budget: Duration) -> Advance {
         let (flushed, _) = flushed();
         if flushed == self.exhausted {
@@ -211,7 +214,7 @@ impl<F: Follow> Decoder<F> {
         let batch = || {
             loop {
                 match self.read_record() {
-                    // Decoding may leave another memory context current.
+                    // Decoding may leave another memory context current, so each record gets the context anew.
                     Next::Record if self.is_wanted() => memory.run(|| self.decode_record()),
                     Next::Record => {}
                     Next::Nothing => return Advance::CaughtUp,
@@ -248,7 +251,7 @@ impl<F: Follow> Decoder<F> {
                 }
                 match LongRecord::next(reader, longest) {
                     Some(long) if !long.is_dispensable() => return Next::Stuck(long),
-                    // The end of the long record must be flushed.
+                    // The record can be skipped once its end is flushed.
                     Some(long) if long.end <= flushed().0 => pg_sys::XLogBeginRead(reader, long.end),
                     _ => return Next::Nothing,
                 }
@@ -256,7 +259,7 @@ impl<F: Follow> Decoder<F> {
         }
     }
 
-    /// Has the follower look at the record that was read. Returns whether it is to be decoded.
+    /// Shows the follower the record that was read. Returns whether the record must be decoded.
     fn is_wanted(&mut self) -> bool {
         // SAFETY: the context is live, and its reader has just read a record.
         let mut record = unsafe { Record::of((*self.context).reader) };
@@ -285,8 +288,8 @@ impl<F: Follow> Decoder<F> {
         }
     }
 
-    /// Lets the server recycle WAL and old catalog rows that decoding has passed. The mirror lives in memory only, so a
-    /// decoded position is never requested again.
+    /// Lets the server remove WAL and old catalog rows that decoding has passed. They are never needed again, because
+    /// the mirror lives only in memory.
     pub fn confirm(&mut self) {
         let position = self.position();
         // SAFETY: the slot is acquired by this process. Recomputes the slots' minima itself where they moved.
@@ -417,7 +420,7 @@ unsafe extern "C-unwind" fn message<F: Follow>(
     }
 }
 
-/// How far WAL is flushed, and its timeline: a server that accepts writes does not change its timeline.
+/// The position up to which WAL is flushed, and its timeline. A server that accepts writes stays on one timeline.
 fn flushed() -> (u64, pg_sys::TimeLineID) {
     let mut timeline = 0;
     // SAFETY: callable in any process attached to shared memory.
@@ -425,8 +428,8 @@ fn flushed() -> (u64, pg_sys::TimeLineID) {
     (flushed, timeline)
 }
 
-/// Reads a page of WAL as far as it is flushed, and never waits for more: gates, positions and messages to the engine
-/// must go on while a record is only half flushed. Of a record that is too long, only the beginning is read.
+/// Reads a page of WAL if it is flushed, and never waits for more. So gates, positions and messages can go on to the
+/// engine while a record is only half flushed. Pages behind the longest allowed record are not read.
 #[pg_guard]
 unsafe extern "C-unwind" fn read_page<F: Follow>(
     reader: *mut pg_sys::XLogReaderState,

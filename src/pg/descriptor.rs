@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 
 use super::compat;
 
-/// The description of a relation's tuples.
+/// The description of the columns of a relation's tuples.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Descriptor<'a> {
     pointer: pg_sys::TupleDesc,
@@ -58,7 +58,7 @@ impl<'a> Tuple<'a> {
         self.pointer
     }
 
-    /// The first column, whose type is one of the oid types; `None` for a null.
+    /// The value of the first column, whose type must be one of the oid types; `None` for a null.
     pub fn first_oid(self) -> Option<pg_sys::Oid> {
         assert!(!self.descriptor.attributes().is_empty(), "a tuple of columns");
         let mut null = false;

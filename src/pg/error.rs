@@ -1,4 +1,4 @@
-//! Errors as PostgreSQL's users know them: SQLSTATE, message, detail, hint.
+//! Errors with the parts that PostgreSQL's users know: SQLSTATE, message, detail, hint.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;

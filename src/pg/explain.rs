@@ -1,4 +1,4 @@
-//! Output of a node in EXPLAIN.
+//! Writes a node's properties into the output of EXPLAIN.
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use super::make;
 use super::session;
 use super::tree::Node;
 
-/// The state of EXPLAIN when it comes to a node.
+/// The state of EXPLAIN when it has reached a node.
 pub struct Explain<'a> {
     state: *mut pg_sys::ExplainState,
     plan: *mut pg_sys::Plan,
@@ -63,7 +63,7 @@ impl Explain<'_> {
         }
     }
 
-    /// Groups properties under a name.
+    /// Shows properties as a group with a name.
     pub fn group(&self, label: &CStr, inner: impl FnOnce()) {
         self.line("", &format!("{}:", label.to_string_lossy()));
         self.indent(1);
@@ -71,7 +71,7 @@ impl Explain<'_> {
         self.indent(-1);
     }
 
-    /// Shows a node of the engine's plan; `heading` is used in the text format.
+    /// Shows a node of the engine's plan. Only the text format shows `heading`.
     pub fn node(&self, heading: &str, inner: impl FnOnce()) {
         self.line("->  ", heading);
         self.indent(3);
@@ -84,7 +84,7 @@ impl Explain<'_> {
         self.grouped(Some(c"Plans"), false, inner);
     }
 
-    /// Opens a group, fills it, and closes it. The text format shows the content only.
+    /// Opens a group, fills it, and closes it. In the text format, only the content appears.
     fn grouped(&self, label: Option<&CStr>, labeled: bool, inner: impl FnOnce()) {
         let kind = label.unwrap_or(c"Plan").as_ptr();
         let label = label.map_or(std::ptr::null(), CStr::as_ptr);
@@ -166,7 +166,7 @@ impl Explain<'_> {
         // SAFETY: by the promise of `new`, and a started statement; the state of the outer statement is restored.
         unsafe {
             let around = *self.state;
-            // The settings of the statement around it are the same, and are shown there.
+            // The settings of this statement are those of the statement around it, which shows them.
             (*self.state).settings = false;
             pg_sys::ExplainPrintPlan(self.state, statement);
             if self.options().costs {
@@ -183,8 +183,8 @@ impl Explain<'_> {
     }
 }
 
-/// A text as C string. Names are in the database's encoding, which need not be UTF-8: characters that it may not have
-/// are not shown.
+/// A text as a C string. Its characters must exist in the database's encoding, which need not be UTF-8, so others are
+/// replaced by question marks.
 fn readable(text: &str) -> CString {
     let known = |c: char| if c != '\0' && (c.is_ascii() || session::is_utf8()) { c } else { '?' };
     CString::new(text.chars().map(known).collect::<String>()).unwrap_or_default()

@@ -1,7 +1,7 @@
-//! Hooks of the server, which other extensions may use too.
+//! Hooks of the server, which other extensions may use, too.
 
-/// Installs a function of ours before the hook that is set, and keeps that one. To be called while the library is
-/// preloaded.
+/// Installs our function as a hook, and stores the previous hook, which our function calls. To be called while the
+/// library is preloaded.
 macro_rules! install {
     ($hook:ident, $previous:ident, $ours:expr) => {
         // SAFETY: on the one thread, before anybody calls the hook.

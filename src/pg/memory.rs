@@ -1,4 +1,4 @@
-//! Memory contexts: running code in one, and tying Rust values to one.
+//! Memory contexts: runs code in a context, and ties Rust values to one.
 
 use std::ffi::{CStr, c_void};
 
@@ -19,7 +19,7 @@ pub(super) unsafe fn in_context<R>(context: pg_sys::MemoryContext, f: impl FnOnc
     }
 }
 
-/// Ties a Rust value to a memory context: it is dropped when the context goes.
+/// Ties a Rust value to a memory context: the value is dropped when the context is deleted or reset.
 ///
 /// # Safety
 ///
@@ -42,7 +42,7 @@ pub(super) unsafe fn own<T>(context: pg_sys::MemoryContext, value: Box<T>) -> *m
     }
 }
 
-/// Runs `f` when the statement ends. An error does not prevent it, because the statement's memory is freed in any case.
+/// Runs `f` when the statement ends, even after an error, because the statement's memory is freed in any case.
 pub fn when_statement_ends(f: impl FnOnce() + 'static) {
     struct Last<F: FnOnce()>(Option<F>);
     impl<F: FnOnce()> Drop for Last<F> {
@@ -56,13 +56,14 @@ pub fn when_statement_ends(f: impl FnOnce() + 'static) {
     unsafe {
         let portal = pg_sys::PortalContext;
         let around = if portal.is_null() { pg_sys::CurrentMemoryContext } else { portal };
-        // After an error, the portal stays until the session's next command, but the contexts below it do not.
+        // After an error, the portal's context stays until the session's next command, but contexts below it are
+        // deleted at once.
         let context = Scratch::below(around, c"pg_anker statement").0;
         own(context, Box::new(Last(Some(f))));
     }
 }
 
-/// A memory context of our own, for values that live from one row or batch to the next.
+/// A memory context of our own, for values that live only until the next row or batch.
 #[derive(Clone, Copy)]
 pub struct Scratch(pg_sys::MemoryContext);
 
@@ -73,7 +74,7 @@ impl Scratch {
         unsafe { Scratch::below(pg_sys::TopMemoryContext, name) }
     }
 
-    /// A context that lives as long as the current one, or until it is deleted. It must not be used afterwards.
+    /// A context that lives as long as the current one, or until it is deleted. It must not be used after that.
     pub(super) fn within_current(name: &'static CStr) -> Scratch {
         // SAFETY: there is always a current context.
         unsafe { Scratch::below(pg_sys::CurrentMemoryContext, name) }
@@ -100,13 +101,13 @@ impl Scratch {
         unsafe { pg_sys::MemoryContextDelete(self.0) };
     }
 
-    /// Runs `f` with this as the current context.
+    /// Runs `f` with this context as the current one.
     pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: alive as long as the process, or as it is used.
         unsafe { in_context(self.0, f) }
     }
 
-    /// Runs `f` with this as the current context, and then empties it.
+    /// Runs `f` with this context as the current one, and then empties the context.
     ///
     /// # Safety
     ///

@@ -1,25 +1,26 @@
-//! The ground floor: PostgreSQL's own things in small safe types. It knows nothing of the rooms above it. Among our
-//! crates it knows only three: the plan's types and literals, the change stream's values, and the wire format.
+//! The ground floor: PostgreSQL's own things, wrapped in small safe types. It knows nothing of the rooms above it. It
+//! knows three of our crates: the plan's types and literals, the change stream's values, and the wire format.
 //!
 //! - `session`, `catalog`, `collation`: this process, and facts from the catalog
-//! - `attempt`: calls that may raise an error, which is then a reason for the heap
-//! - `transaction`, `snapshot`, `wal`: transactions, the rows that they see, positions
+//! - `attempt`: calls that may raise an error, which then becomes a reason to use the heap
+//! - `transaction`, `snapshot`, `wal`: transactions, snapshots, and positions in the WAL
 //! - `relation`, `primary_key`, `descriptor`, `rows`, `rights`: tables, their rows, and who may read them
-//! - `types`, `tuple`: values of all types, in and out; rows for the change stream
+//! - `types`, `tuple`: conversion of values of all types, and of rows for the change stream
 //! - `zone`: time zones and intervals
 //! - `tree`, `walk`, `make`, `tag`: nodes of parser and planner
-//! - `statement`, `planning`: statements of ours, and plans by way of all hooks
+//! - `statement`, `planning`: statements of our own, and plans made through all planner hooks
 //! - `place`, `child`, `scan_node`, `explain`, `tuple_store`: custom scans
 //! - `delivery`, `run`: rows on their way to the client
 //! - `decoding`, `record`: following the WAL
 //! - `process`, `wait`: background workers, and sleeping in them
 //! - `memory`, `error`, `hooks`, `utility`: memory contexts, errors with code and hint, hooks
-//! - `changes`: changes of the catalog, which empty what is remembered
+//! - `changes`: tells caches about changes of the catalog
 //! - `compat`: differences between PostgreSQL's versions
-//! - `symbols`: functions of the server that pgrx does not offer as they are needed; `plain`: its variables
+//! - `symbols`: functions of the server that pgrx offers not at all or in an unsuitable form; `plain`: variables
 //!
-//! Functions here that are not `unsafe` are sound for every caller on the main thread of a server process, in a
-//! transaction where that is stated. The server's errors come as panics of pgrx, unless documented otherwise.
+//! Functions here that are not `unsafe` are sound for every caller on the main thread of a server process. Some say
+//! that they need a transaction. An error of the server becomes a panic of pgrx, unless the function documents
+//! otherwise.
 
 pub mod attempt;
 pub mod catalog;

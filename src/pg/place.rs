@@ -1,6 +1,6 @@
-//! A scan node's place in its query: the planner's message to it, its expressions, its slot.
+//! A scan node's place in its query: gives access to the planner's message to the node, its expressions and its slot.
 //!
-//! Everything that a node gets from its [`Place`] belongs to the same query, and must not be used in another.
+//! Everything that a node gets from its [`Place`] belongs to that query, and must not be used in another query.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -28,7 +28,7 @@ impl Flags {
         self.has(pg_sys::EXEC_FLAG_EXPLAIN_ONLY)
     }
 
-    /// Whether the rows may be read again from the first one.
+    /// Whether rows that were returned may be requested again, from the first one on.
     pub fn rewind(self) -> bool {
         self.has(pg_sys::EXEC_FLAG_REWIND)
     }
@@ -42,14 +42,14 @@ impl Flags {
     }
 }
 
-/// A node's surroundings: its plan and its query.
+/// The surroundings of a scan node: its plan and its query.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     state: *mut pg_sys::CustomScanState,
     query: PhantomData<&'a ()>,
 }
 
-/// A row on its way up; an empty slot, or none, means the end.
+/// A row that a node returns. An empty slot or a null pointer means that there are no more rows.
 pub struct Slot<'a>(*mut pg_sys::TupleTableSlot, PhantomData<&'a ()>);
 
 impl<'a> Slot<'a> {
@@ -95,7 +95,7 @@ impl<'a> Place<'a> {
         unsafe { Ref::new(self.scan().ps.plan.cast()) }
     }
 
-    /// The relations and other rows that the query reads, as its plan lists them.
+    /// The range table of the query: the relations and other sources of rows that it reads.
     fn range_table(self) -> List<'a, pg_sys::RangeTblEntry> {
         // SAFETY: stays as it is while the query runs.
         unsafe { List::new(self.estate().es_range_table) }
@@ -106,7 +106,7 @@ impl<'a> Place<'a> {
         self.plan().custom_private().iter()
     }
 
-    /// The plans below it.
+    /// The plans below the node.
     pub(super) fn plans(self) -> impl ExactSizeIterator<Item = Node<'a>> {
         self.plan().custom_plans().iter()
     }
@@ -115,7 +115,7 @@ impl<'a> Place<'a> {
         self.plans().len()
     }
 
-    /// The expressions that it evaluates itself.
+    /// The expressions that the node evaluates itself.
     pub fn expressions(self) -> impl ExactSizeIterator<Item = Node<'a>> {
         self.plan().custom_exprs().iter()
     }
@@ -131,12 +131,13 @@ impl<'a> Place<'a> {
         self.estate().es_instrument != 0
     }
 
-    /// Whether rows are being checked again after a concurrent update.
+    /// Whether the query is reading rows again after a concurrent update (EvalPlanQual).
     pub fn rechecks_rows(self) -> bool {
         !self.estate().es_epq_active.is_null()
     }
 
-    /// A relation of the query. The executor opens it once, and closes it when the query ends, after an error too.
+    /// Opens a relation of the query. The executor opens it only once, and closes it when the query ends, even after an
+    /// error.
     pub fn relation(self, relid: pg_sys::Oid) -> Option<ManuallyDrop<OpenRelation>> {
         let is_it = |e: Ref<'_, pg_sys::RangeTblEntry>| e.rtekind == pg_sys::RTEKind::RTE_RELATION && e.relid == relid;
         let position = self.range_table().iter().position(is_it)?;
@@ -157,8 +158,8 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Holds all relations of the query open until it ends, as a plan that reads them would. DDL of this session cannot
-    /// change them before.
+    /// Holds all relations of the query open until it ends, as a plan that reads them would. So DDL of this session
+    /// cannot change them before the end.
     pub fn hold_all_relations(self) {
         let is_held = |entry: &Ref<'_, pg_sys::RangeTblEntry>| {
             entry.rtekind == pg_sys::RTEKind::RTE_RELATION && entry.relkind as u8 != pg_sys::RELKIND_VIEW
@@ -175,7 +176,7 @@ impl<'a> Place<'a> {
         self.expressions().map(|expr| Expression(init(expr))).collect()
     }
 
-    /// The value of an expression of this node. A value that is passed by reference lives until the node's next row.
+    /// The value of an expression of this node. A value that is passed by reference is valid until the node's next row.
     pub fn value(self, expression: &Expression) -> Result<Option<pg_sys::Datum>, String> {
         let context = self.scan().ps.ps_ExprContext;
         let mut is_null = false;
@@ -190,8 +191,8 @@ impl<'a> Place<'a> {
         Ok((!is_null).then_some(datum))
     }
 
-    /// Puts a row into the node's own slot. `fill` writes the values and null flags, and returns false if there is no
-    /// row.
+    /// Stores a row in the node's own slot. `fill` writes the values and the null flags, and returns false if there is
+    /// no row.
     ///
     /// # Safety
     ///
@@ -218,13 +219,13 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Counts rows that the executor has not seen.
+    /// Adds rows to the executor's count that were sent past the executor.
     pub(super) fn count_rows(self, rows: u64) {
         // SAFETY: the state of a running query.
         unsafe { (*self.scan().ps.state).es_processed += rows };
     }
 
-    /// Whether the node returns the rows of its slot as they are, without further conditions or projection.
+    /// Whether the node returns the rows of its slot unchanged, without further conditions or a projection.
     pub fn is_bare(self) -> bool {
         let state = &self.scan().ps;
         state.qual.is_null() && state.ps_ProjInfo.is_null()

@@ -9,7 +9,7 @@ macro_rules! variable {
 }
 pub(super) use variable;
 
-/// Defines functions that call a function of the server whose arguments cannot be wrong.
+/// Defines functions that call a function of the server. The server's function must accept any arguments.
 macro_rules! calls {
     ($($(#[$doc:meta])* $name:ident => $function:ident() $(-> $answer:ty)?;)*) => {
         $($(#[$doc])* pub fn $name() $(-> $answer)? {

@@ -1,9 +1,9 @@
-//! Planning by way of all hooks: for the heap alone, and to learn where the rows of a table are.
+//! Plans a query through all planner hooks: for the heap alone, or to learn where the rows of a table are.
 //!
-//! Another library may keep the rows of a table elsewhere than in its heap: Citus those of distributed tables,
-//! TimescaleDB those of compressed chunks. A mirror of the heap lacks them. Such a library has PostgreSQL plan
-//! something else than a scan of the table. So the plan of a bare query tells where the rows are, whichever library it
-//! is.
+//! Another library may keep rows of a table outside its heap: Citus does so for distributed tables, TimescaleDB for
+//! compressed chunks. A mirror of the heap lacks these rows. Such a library makes PostgreSQL plan something other than
+//! a scan of the table. So the plan of a simple query on the table tells where its rows are, whichever library is
+//! loaded.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -20,41 +20,41 @@ use super::relation::OpenRelation;
 use super::symbols::{self, Planner};
 use super::tree::Ref;
 
-/// A planning option beside the server's own: the query is to be planned for the heap. Neither the server nor other
-/// extensions use this bit, and they pass on the options that they get.
+/// A bit in the planner's options, beside the server's own: the query must be planned for the heap. Neither the server
+/// nor other extensions use this bit, and they pass the options on unchanged.
 const FOR_HEAP: i32 = 1 << 30;
 
 static mut PREVIOUS: pg_sys::planner_hook_type = None;
 static mut OURS: Option<Planner> = None;
 
 thread_local! {
-    /// The relations that PostgreSQL reads from their heaps. A change of a relation takes it out.
+    /// The relations whose rows PostgreSQL reads from the heap. A change of a relation removes it from the set.
     static FROM_HEAP: RefCell<HashSet<u32>> = RefCell::default();
 }
 
-/// Puts our planner before the one that is there. While the library is preloaded.
+/// Installs our planner before the one that is set. To be called while the library is preloaded.
 pub fn install(ours: Planner) {
     hooks::install!(planner_hook, PREVIOUS, ours);
     // SAFETY: on the one thread, before anybody reads it.
     unsafe { OURS = Some(ours) };
 }
 
-/// PostgreSQL's planner, or the hook that was there before ours.
+/// The planner hook that was set before ours or, without one, PostgreSQL's planner.
 pub fn previous() -> Planner {
     // SAFETY: written when the library was loaded.
     unsafe { PREVIOUS }.unwrap_or(symbols::standard_planner)
 }
 
-/// The options of a query that [`for_heap`] plans, without its own; `None`: it is another one's.
+/// The options of a query that [`for_heap`] plans, without our own bit; `None` for any other query.
 pub fn options_for_heap(options: i32) -> Option<i32> {
     (options & FOR_HEAP != 0).then_some(options & !FOR_HEAP)
 }
 
-/// Plans a query for the heap alone. It calls every planner hook except ours.
+/// Plans a query for the heap alone. It calls all planner hooks. Ours then only calls the previous one.
 ///
 /// # Safety
 ///
-/// As for PostgreSQL's planner. An error jumps over all frames up to the caller's.
+/// As for PostgreSQL's planner. An error jumps over all frames up to that of the caller.
 pub unsafe extern "C-unwind" fn for_heap(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -65,7 +65,8 @@ pub unsafe extern "C-unwind" fn for_heap(
     unsafe { pg_sys::planner_hook.unwrap_or(symbols::standard_planner)(query, source, options | FOR_HEAP, params) }
 }
 
-/// Plans a query that was made from a part of another one. Extensions that count queries count the other one.
+/// Plans a query that was made from a part of another query. It gets no query id, so that extensions which count
+/// queries count only the other query.
 ///
 /// # Safety
 ///
@@ -83,7 +84,8 @@ pub unsafe extern "C-unwind" fn part(
     }
 }
 
-/// Why the heap of a table, which is locked, may lack rows of it: another library reads it in a way of its own.
+/// The reason why the heap of a locked table may lack rows of the table: another library reads the table in its own
+/// way. `None` if it does not.
 pub fn read_elsewhere(table: &OpenRelation) -> Option<String> {
     let relid = table.oid();
     if !others_plan() || FROM_HEAP.with_borrow(|known| known.contains(&relid.to_u32())) {
@@ -99,7 +101,7 @@ pub fn read_elsewhere(table: &OpenRelation) -> Option<String> {
 
 static CACHE: Cache = Cache { relation: forget, operators: || {} };
 
-/// Forgets a relation that has changed; without an oid, all of them.
+/// Removes a changed relation from the set; with an invalid oid, removes all relations.
 fn forget(relid: pg_sys::Oid) {
     FROM_HEAP.with_borrow_mut(|known| match relid {
         pg_sys::InvalidOid => known.clear(),
@@ -107,7 +109,7 @@ fn forget(relid: pg_sys::Oid) {
     });
 }
 
-/// Whether any other library has a part in planning.
+/// Whether another library takes part in planning.
 fn others_plan() -> bool {
     let place = |planner: Option<Planner>| planner.map(|planner| planner as usize);
     // SAFETY: hooks are set while libraries are loaded.
@@ -125,12 +127,13 @@ fn other_reader(table: &OpenRelation) -> Option<String> {
         let (top, mut entries) = (statement.planTree(), statement.rtable().iter());
         match top.type_ {
             pg_sys::NodeTag::T_SeqScan | pg_sys::NodeTag::T_IndexScan | pg_sys::NodeTag::T_IndexOnlyScan => {
-                // Each of them begins with it.
+                // Each of these plan nodes begins with a `Scan`.
                 let number = (*top.as_ptr::<pg_sys::Scan>()).scanrelid as usize;
                 let is_it = entries.nth(number - 1).is_some_and(|entry| entry.relid == table.oid());
                 (!is_it).then(|| "another extension reads another table in its place".into())
             }
-            // TimescaleDB knows that the table which its chunks inherit from has none.
+            // For a hypertable, TimescaleDB plans no scan of the parent table, because it knows that the parent has no
+            // rows.
             pg_sys::NodeTag::T_Result if top.lefttree.is_null() && table.has_no_pages() => None,
             pg_sys::NodeTag::T_CustomScan => {
                 let methods = (*top.as_ptr::<pg_sys::CustomScan>()).methods;
@@ -142,8 +145,8 @@ fn other_reader(table: &OpenRelation) -> Option<String> {
     }
 }
 
-/// `SELECT true FROM table`, rewritten; of a table that others inherit from, FROM ONLY. TimescaleDB leaves compressed
-/// rows out of ONLY a chunk.
+/// Makes the query `SELECT true FROM table`, or FROM ONLY if other tables inherit from it. It is already rewritten. A
+/// chunk is not read with ONLY, because TimescaleDB then leaves out the compressed rows.
 fn rows_of(table: &OpenRelation) -> *mut pg_sys::Query {
     let names = make::strings(table.attributes().iter().map(|attribute| text_of(&attribute.attname)));
     let entry = make::placed(pg_sys::RangeTblEntry {

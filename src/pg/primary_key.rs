@@ -1,4 +1,4 @@
-//! Primary keys, cached by each backend so that a look at one costs next to nothing.
+//! Primary keys. Each backend caches them, so that looking one up costs almost nothing.
 
 use std::cell::Cell;
 
@@ -8,12 +8,13 @@ use super::catalog;
 use super::changes::{self, Cache};
 use super::relation::{KeyColumn, OpenRelation};
 
-/// A key with more columns is not cached: the table then counts as one without a key.
+/// The greatest number of columns in a cached key. A table with a longer key counts as a table without a key.
 const MAX_COLUMNS: usize = 16;
-/// The number of cache entries. Tables whose oids agree in their last bits replace each other.
+/// The number of cache entries. Tables whose oids are equal modulo this number replace each other.
 const SLOTS: usize = 64;
 
-/// The primary key of one table. It has no columns if the table has no key, or none that identifies its rows.
+/// The primary key of one table. It has no columns if the table has no primary key, or if the key does not identify all
+/// its rows.
 #[derive(Clone, Copy)]
 pub struct PrimaryKey {
     relid: pg_sys::Oid,
@@ -21,7 +22,7 @@ pub struct PrimaryKey {
     columns: [KeyColumn; MAX_COLUMNS],
 }
 
-/// An operator, and whether it is an equality of the family's order.
+/// An operator and an operator family, and whether the operator is the family's equality operator.
 #[derive(Clone, Copy)]
 struct Equality {
     operator: pg_sys::Oid,
@@ -33,7 +34,7 @@ const NO_COLUMN: KeyColumn = KeyColumn { number: 0, family: pg_sys::InvalidOid }
 const NO_KEY: PrimaryKey = PrimaryKey { relid: pg_sys::InvalidOid, length: 0, columns: [NO_COLUMN; MAX_COLUMNS] };
 const NO_EQUALITY: Equality = Equality { operator: pg_sys::InvalidOid, family: pg_sys::InvalidOid, is_one: false };
 
-/// The cache. Changes of the catalog empty it.
+/// The caches of keys and of equality operators. Changes of the catalog remove entries.
 struct Remembered {
     keys: [Cell<PrimaryKey>; SLOTS],
     equalities: [Cell<Equality>; SLOTS],
@@ -46,7 +47,7 @@ static REMEMBERED: Remembered =
     Remembered { keys: [const { Cell::new(NO_KEY) }; SLOTS], equalities: [const { Cell::new(NO_EQUALITY) }; SLOTS] };
 
 impl PrimaryKey {
-    /// The primary key of a table that is locked.
+    /// The primary key of a table, which must be locked.
     pub fn of(relid: pg_sys::Oid) -> PrimaryKey {
         let slot = &REMEMBERED.keys[relid.to_u32() as usize % SLOTS];
         let known = slot.get();
@@ -71,7 +72,7 @@ impl PrimaryKey {
     }
 }
 
-/// Whether an operator is the equality of a family's order.
+/// Whether an operator is the equality operator of a B-tree operator family.
 pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     let slot = &REMEMBERED.equalities[(operator.to_u32() ^ family.to_u32()) as usize % SLOTS];
     let known = slot.get();
@@ -88,7 +89,7 @@ pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
 
 static CACHE: Cache = Cache { relation: forget, operators: forget_equalities };
 
-/// Forgets the key of a relation; without an oid, all keys.
+/// Removes the key of a changed relation from the cache; with an invalid oid, removes all keys.
 fn forget(relid: pg_sys::Oid) {
     match relid {
         pg_sys::InvalidOid => REMEMBERED.keys.iter().for_each(|slot| slot.set(NO_KEY)),

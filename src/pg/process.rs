@@ -1,4 +1,4 @@
-//! Background workers of ours: how they are described, started, watched and told to stop.
+//! Our background workers: how they are described, started, watched and stopped.
 
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 
 use super::{compat, symbols, wait};
 
-/// The program of a dynamic worker, by the name of an exported function of this library.
+/// The main function of a dynamic worker, which this library exports, and the worker's kind.
 #[derive(Clone, Copy)]
 pub struct Program {
     pub function: &'static CStr,
@@ -24,7 +24,7 @@ pub const CAPTURE: Program = Program { function: c"anker_capture_main", kind: c"
 pub const LOADER: Program = Program { function: c"anker_loader_main", kind: c"pg_anker loader" };
 pub const LIST_READER: Program = Program { function: c"anker_list_reader_main", kind: c"pg_anker list reader" };
 
-/// Bytes that a worker gets with its start.
+/// Additional data that a worker gets when it is started.
 pub type Extra = [u8; 128];
 
 /// A dynamic worker that was started.
@@ -33,11 +33,11 @@ pub struct Worker {
 }
 
 thread_local! {
-    /// The workers that this process has started and still knows.
+    /// The workers that this process has started and not dropped.
     static STARTED: RefCell<Vec<*mut pg_sys::BackgroundWorkerHandle>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Tells all workers that this process has started to stop.
+/// Tells all workers that this process has started to end.
 pub fn terminate_started() {
     // SAFETY: handles of workers that were not dropped.
     STARTED.with_borrow(|all| all.iter().for_each(|&handle| unsafe { pg_sys::TerminateBackgroundWorker(handle) }));
@@ -57,7 +57,7 @@ impl Worker {
             let mut handle = ptr::null_mut();
             let started = pg_sys::RegisterDynamicBackgroundWorker(&mut worker, &mut handle);
             pg_sys::MemoryContextSwitchTo(outer);
-            // The value exists only if a worker was started, because dropping it frees the handle.
+            // A `Worker` exists only if the worker was started, because dropping it frees the handle.
             if !started {
                 return None;
             }
@@ -94,8 +94,8 @@ pub fn terminate(pid: i32) {
     unsafe { libc::kill(pid, libc::SIGTERM) };
 }
 
-/// Sets the latch of a process, by its place in the server's list; an empty place is skipped. If the process is gone
-/// and its place is taken, another process wakes up for nothing, which is harmless.
+/// Sets the latch of the process with this index in the server's list; an unused entry is skipped. If another process
+/// has taken the entry meanwhile, it wakes up for nothing, which is harmless.
 pub fn wake(number: i32) {
     // SAFETY: the list lives as long as the server, and its latches are meant to be set from anywhere.
     unsafe {
@@ -112,8 +112,8 @@ pub fn is_alive(pid: i32) -> bool {
     !unsafe { pg_sys::BackendPidGetProc(pid) }.is_null()
 }
 
-/// Registers the launcher, the one worker that the server itself starts and restarts. To be called from `_PG_init`
-/// only.
+/// Registers the launcher, the only worker that the server itself starts and restarts. To be called only from
+/// `_PG_init`.
 pub fn register_launcher() {
     let mut worker = describe(LAUNCHER, pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished);
     worker.bgw_restart_time = 5;
@@ -138,9 +138,10 @@ fn copy(target: &mut [std::ffi::c_char], text: &CStr) {
     }
 }
 
-/// Prepares a worker process; the first call of its main function.
+/// Prepares a worker process. Every worker's main function calls it first.
 ///
-/// SIGTERM is handled as in an ordinary backend: by `die`, so that waits inside the server (for a lock, say) end too.
+/// SIGTERM is handled by `die`, as in an ordinary backend, so that it also ends waits inside the server, for example
+/// for a lock.
 pub fn begin() {
     // SAFETY: the server's own handlers, installed before signals are unblocked.
     unsafe {
@@ -150,8 +151,8 @@ pub fn begin() {
     }
 }
 
-/// Runs `work` when the process ends, unless it is killed. Work that is registered later runs earlier. The process
-/// still has its place in the server's list meanwhile.
+/// Runs `work` when the process exits, unless it is killed. Work that was registered later runs earlier. While it runs,
+/// the process is still in the server's list.
 pub fn at_exit<F: FnOnce() + 'static>(work: F) {
     #[pg_guard]
     unsafe extern "C-unwind" fn run<F: FnOnce()>(_code: std::ffi::c_int, work: pg_sys::Datum) {
@@ -168,7 +169,7 @@ pub fn at_exit<F: FnOnce() + 'static>(work: F) {
 pub fn connect(database: pg_sys::Oid) {
     // SAFETY: once, in a fresh worker; names and values are strings of C.
     unsafe {
-        // Timeouts in the configuration, or set for the database, are meant for clients, and must not end a worker.
+        // Timeouts in the configuration, or set for the database, are meant for clients. They must not end a worker.
         for timeout in TIMEOUTS.iter().map(|name| name.as_ptr()) {
             let (missing_ok, restricted) = (true, false);
             if !pg_sys::GetConfigOption(timeout, missing_ok, restricted).is_null() {
@@ -180,12 +181,12 @@ pub fn connect(database: pg_sys::Oid) {
     };
 }
 
-/// The last of them exists from PostgreSQL 17 on.
+/// The timeouts of statements, locks and transactions. The last one exists only from PostgreSQL 17 on.
 const TIMEOUTS: [&CStr; 4] =
     [c"statement_timeout", c"lock_timeout", c"idle_in_transaction_session_timeout", c"transaction_timeout"];
 
-/// Runs a worker's work. If it fails, `tell` gets the error's message before the error ends the process. The views can
-/// then show it, too, and not only the server's log.
+/// Runs a worker's work. If it fails, `tell` gets the error's message before the error ends the process. So the views
+/// can show the message, which otherwise only the server's log has.
 pub fn telling_errors<T>(
     work: impl FnOnce() -> T + UnwindSafe,
     tell: impl Fn(&str) + UnwindSafe + RefUnwindSafe + Copy,
@@ -206,14 +207,14 @@ pub fn my_extra() -> Extra {
     unsafe { (*pg_sys::MyBgworkerEntry).bgw_extra.map(|b| b as u8) }
 }
 
-/// Sleeps until the latch is set or the time is over; serves interrupts.
+/// Sleeps until the latch is set or the time is over. Serves interrupts.
 pub fn sleep(milliseconds: i64) {
     wait::wait(Duration::from_millis(milliseconds as u64), None);
     pgrx::check_for_interrupts!();
 }
 
-/// Returns freed memory to the system. The allocator would keep it, so that a process that has decoded one large
-/// transaction would stay large.
+/// Returns freed memory to the system. The allocator would keep it, and a process that has decoded one large
+/// transaction would never shrink.
 pub fn return_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: a call without preconditions.
@@ -222,7 +223,7 @@ pub fn return_free_memory() {
     }
 }
 
-/// Reads changed settings. To be called from a main loop only, never while the server is decoding for us.
+/// Reads changed settings. To be called only from a main loop, never while the server is decoding for us.
 pub fn reload_settings() {
     // SAFETY: plain variables of this process, on its main thread.
     unsafe {
@@ -233,7 +234,7 @@ pub fn reload_settings() {
     }
 }
 
-/// Visits the server's status of each backend.
+/// Calls `visit` with the server's status of each backend.
 pub fn for_each_backend(mut visit: impl FnMut(&pg_sys::LocalPgBackendStatus)) {
     // SAFETY: this process's copy of the list is made anew, and read before anything else can replace it.
     unsafe {

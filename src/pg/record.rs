@@ -1,4 +1,4 @@
-//! WAL records, as far as they are examined before decoding gets them.
+//! WAL records, as far as they are examined before they are decoded.
 
 use pgrx::pg_sys::RmgrIds::{RM_HEAP_ID, RM_HEAP2_ID, RM_STANDBY_ID, RM_XACT_ID, RM_XLOG_ID};
 use pgrx::prelude::*;
@@ -28,8 +28,8 @@ pub(super) struct Record<'a> {
 pub(super) enum About {
     /// A part of a long value that lies in a TOAST table.
     Chunk,
-    /// Rows of a table that an insert or an update has written. Chunks behind a record with `last` belong to later
-    /// rows.
+    /// Rows of a table that an insert or an update has written. If `last` is set, chunks that follow in the WAL belong
+    /// to later rows.
     Rows {
         last: bool,
     },
@@ -60,7 +60,7 @@ impl Record<'_> {
         let info = self.record.header.xl_info & !(pg_sys::XLR_INFO_MASK as u8);
         match (self.record.header.xl_rmid.into(), info & OPERATIONS) {
             (RM_HEAP_ID, INSERT) => {
-                // The flags stand behind an offset of two bytes.
+                // The flags follow an offset of two bytes.
                 let flags = self.data().get(2).copied().unwrap_or(0);
                 match flags & (ON_TOAST_RELATION | CONTAINS_NEW_TUPLE) {
                     CONTAINS_NEW_TUPLE => About::Rows { last: true },
@@ -78,11 +78,13 @@ impl Record<'_> {
         }
     }
 
-    /// The id of the long value that a chunk belongs to, if the chunk is in this database.
+    /// The id of the long value to which a chunk belongs; `None` if the chunk is in another database.
     pub(super) fn chunk_of(&mut self, database: pg_sys::Oid) -> Option<u32> {
-        /// The fixed part of a row's header. The null bits follow it, and are the first bytes of a row that are logged.
+        /// The length of the fixed part of a row's header in a table. The WAL holds a row only from behind this part,
+        /// beginning with the null bits.
         const FIXED_HEAD: usize = 23;
-        /// The part of that header that is logged: two words of flags, and the offset of the values.
+        /// The length of the header that the WAL holds instead of the fixed part: two words of flags, and the offset of
+        /// the values.
         const LOGGED_HEAD: usize = 5;
         // SAFETY: the record is of an insert, and so names the block that it wrote to.
         if unsafe { compat::database_of_block(self.reader) } != database {
@@ -94,7 +96,7 @@ impl Record<'_> {
         Some(u32::from_ne_bytes(id.try_into().ok()?))
     }
 
-    /// The logged rows, each with its header.
+    /// The logged rows, each with its logged header.
     pub(super) fn rows(&mut self) -> &mut [u8] {
         let mut length = 0;
         // SAFETY: the reader has a record. Its data lie in the reader's own memory, which nobody else reads meanwhile.
@@ -120,7 +122,7 @@ impl Record<'_> {
     }
 }
 
-/// A record that is too long to be read.
+/// A record that is too long to be decoded.
 pub(super) struct LongRecord {
     pub(super) bytes: u64,
     /// The position at which the next record begins.
@@ -129,8 +131,8 @@ pub(super) struct LongRecord {
 }
 
 impl LongRecord {
-    /// The next record, if it is longer than `longest` bytes and that much of it has been read; `longest` is several
-    /// pages.
+    /// The record that is being read, if it is longer than `longest` bytes and that many bytes have been read.
+    /// `longest` must be several pages.
     ///
     /// # Safety
     ///
@@ -154,13 +156,13 @@ impl LongRecord {
         }
     }
 
-    /// Whether decoding ignores such records, for example of an index, or messages of others.
+    /// Whether decoding ignores records of this kind, for example of an index, or messages of other extensions.
     pub(super) fn is_dispensable(&self) -> bool {
         !matches!(self.manager.into(), RM_XLOG_ID | RM_XACT_ID | RM_STANDBY_ID | RM_HEAP_ID | RM_HEAP2_ID)
     }
 }
 
-/// The position at which a record of this length ends, with the headers of pages and segments between.
+/// The position at which a record of this length ends. The headers of pages and segments lie between its bytes.
 fn end_of_record(start: u64, bytes: u64, segment: u64) -> u64 {
     let (mut at, mut rest) = (start, bytes);
     loop {

@@ -1,4 +1,4 @@
-//! Relations: opened, examined, and closed when the value is dropped.
+//! Relations, which are opened, examined, and closed when the value is dropped.
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -12,13 +12,13 @@ use super::descriptor::Descriptor;
 use super::tree::{List, Node, Ref};
 use super::{compat, make, session, symbols};
 
-/// Locks on relations, named by the actions that they allow. They are taken in a transaction, whose end releases them.
+/// Locks on relations, named after the actions that they allow. They need a transaction, and its end releases them.
 #[derive(Clone, Copy)]
 pub enum Lock {
     None,
     Read,
     Write,
-    /// Rows can be read and written meanwhile, but no table can become a child of the relation.
+    /// Allows to read and to change rows. No table can become a child of the relation meanwhile.
     Children,
 }
 
@@ -33,7 +33,7 @@ impl Lock {
     }
 }
 
-/// The number of rows that the planner expects of a relation; the relation is locked.
+/// The number of rows that the planner expects in a relation, which must be locked.
 pub fn expected_rows(relid: pg_sys::Oid) -> f64 {
     OpenRelation::try_locked(relid).map_or(0.0, |relation| relation.expected_rows())
 }
@@ -44,7 +44,7 @@ pub fn lock(relid: pg_sys::Oid, lock: Lock) {
     unsafe { pg_sys::LockRelationOid(relid, lock.mode()) };
 }
 
-/// Locks a relation if that is possible without waiting, and returns whether it did.
+/// Locks a relation if that is possible without waiting. Returns whether it is locked.
 pub fn try_lock(relid: pg_sys::Oid, lock: Lock) -> bool {
     // SAFETY: in a transaction.
     unsafe { pg_sys::ConditionalLockRelationOid(relid, lock.mode()) }
@@ -56,7 +56,7 @@ pub fn unlock(relid: pg_sys::Oid, lock: Lock) {
     unsafe { pg_sys::UnlockRelationOid(relid, lock.mode()) };
 }
 
-/// Proof that catalog look-ups see the catalog as of the stream's position.
+/// A proof that catalog look-ups see the catalog as of the stream's position.
 #[derive(Clone, Copy)]
 pub struct Historic<'a>(PhantomData<&'a ()>);
 
@@ -69,8 +69,8 @@ impl Historic<'_> {
     }
 }
 
-/// Whether a process waits for a lock on the relation. LockHasWaiters cannot tell: an AccessShareLock taken by the fast
-/// path has no entry in the lock table.
+/// Whether a process waits for a lock on the relation. LockHasWaiters cannot tell this for an AccessShareLock that was
+/// taken by the fast path, because that lock is not in the lock table.
 pub fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
     let database = session::database().to_u32();
     // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read
@@ -93,16 +93,16 @@ pub fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
 #[derive(Clone, Copy)]
 pub struct KeyColumn {
     pub number: i16,
-    /// The operator family that orders the column in the key.
+    /// The operator family that orders this column of the key.
     pub family: pg_sys::Oid,
 }
 
-/// An open relation. A lock that was taken here stays until the transaction ends, which is PostgreSQL's rule for
-/// tables.
+/// An open relation. Dropping it closes the relation, but keeps a lock until the transaction ends, as is PostgreSQL's
+/// rule for tables.
 pub struct OpenRelation(pg_sys::Relation);
 
 impl OpenRelation {
-    /// Locks and opens a relation. A relation that does not exist is an error.
+    /// Locks and opens a relation. Raises an error if the relation does not exist.
     fn open(relid: pg_sys::Oid, lock: Lock) -> OpenRelation {
         // SAFETY: in a transaction.
         OpenRelation(unsafe { pg_sys::relation_open(relid, lock.mode()) })
@@ -113,7 +113,7 @@ impl OpenRelation {
         OpenRelation::open(relid, Lock::None)
     }
 
-    /// Opens a relation, locked against being altered or dropped.
+    /// Opens a relation, and locks it so that it can neither be altered nor dropped.
     pub fn lock(relid: pg_sys::Oid) -> OpenRelation {
         OpenRelation::open(relid, Lock::Read)
     }
@@ -124,8 +124,8 @@ impl OpenRelation {
         OpenRelation::unless_null(unsafe { pg_sys::try_relation_open(relid, Lock::None.mode()) })
     }
 
-    /// Looks at a relation without waiting, and without leaving a lock behind. `None` if a lock of another process
-    /// prevents that, or if the relation does not exist (any more).
+    /// Calls `look` with a relation, without waiting, and keeps no lock. `None` if another process's lock prevents
+    /// that, or if the relation does not exist (any more).
     pub fn glance<T>(relid: pg_sys::Oid, look: impl FnOnce(&OpenRelation) -> T) -> Option<T> {
         if !try_lock(relid, Lock::Read) {
             return None;
@@ -135,19 +135,19 @@ impl OpenRelation {
         seen
     }
 
-    /// Opens a relation as the catalog was at a position of the WAL. It needs no lock, because present changes do not
-    /// matter there.
+    /// Opens a relation with its definition at a position of the WAL. No lock is needed, because present changes do not
+    /// affect that definition.
     pub fn historic(relid: pg_sys::Oid, _catalog: Historic<'_>) -> Option<OpenRelation> {
         // SAFETY: by the promise of the catalog.
         OpenRelation::unless_null(unsafe { pg_sys::RelationIdGetRelation(relid) })
     }
 
     fn unless_null(relation: pg_sys::Relation) -> Option<OpenRelation> {
-        // The value exists only if there is a relation, because dropping it closes the relation.
+        // An `OpenRelation` exists only if there is a relation, because dropping it closes the relation.
         if relation.is_null() { None } else { Some(OpenRelation(relation)) }
     }
 
-    /// A relation that somebody else has opened, and closes after the borrower has finished.
+    /// A relation that the caller does not own. Whoever opened it closes it later.
     ///
     /// # Safety
     ///
@@ -184,14 +184,14 @@ impl OpenRelation {
         text_of(&self.class().relname)
     }
 
-    /// The name with its schema, quoted as SQL needs it.
+    /// The name with its schema, quoted for SQL where needed.
     pub fn qualified_name(&self) -> String {
         let class = self.class();
         let schema = catalog::namespace(class.relnamespace, |schema| catalog::quoted(&schema.nspname));
         format!("{}.{}", schema.unwrap_or_default(), catalog::quoted(&class.relname))
     }
 
-    /// The name of a column, quoted as SQL needs it.
+    /// The name of a column, quoted for SQL where needed.
     pub fn quoted_column(&self, attnum: i16) -> String {
         catalog::quoted(&self.attributes()[attnum as usize - 1].attname)
     }
@@ -200,7 +200,7 @@ impl OpenRelation {
         self.class().relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
     }
 
-    /// The number of this relation's column that has the same name as a column of another relation.
+    /// The number of the column of this relation that has the same name as `column` of another relation.
     pub fn column_named_as(&self, column: &pg_sys::FormData_pg_attribute) -> Option<i16> {
         let named = |a: &&pg_sys::FormData_pg_attribute| !a.attisdropped && a.attname.data == column.attname.data;
         self.attributes().iter().find(named).map(|a| a.attnum)
@@ -223,7 +223,7 @@ impl OpenRelation {
         unsafe { pg_sys::RelationGetReplicaIndex(self.0) }
     }
 
-    /// The number of rows that the planner expects of the relation, which is not empty.
+    /// The number of rows that the planner expects in the relation, which is not empty.
     fn expected_rows(&self) -> f64 {
         let (mut pages, mut rows, mut all_visible) = (0, 0.0, 0.0);
         // SAFETY: the relation is open; without a place for them, widths of columns are not computed.
@@ -234,14 +234,14 @@ impl OpenRelation {
         rows
     }
 
-    /// Whether its file is empty.
+    /// Whether the relation's file is empty.
     pub(super) fn has_no_pages(&self) -> bool {
         // SAFETY: the relation is open.
         unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.0, pg_sys::ForkNumber::MAIN_FORKNUM) == 0 }
     }
 
-    /// The columns of the primary key. They are empty without a key. They are empty, too, if tables inherit from this
-    /// one, because the key does not cover the children's rows.
+    /// The columns of the primary key; empty without a key. They are also empty if other tables inherit from this
+    /// table, because the key does not cover the children's rows.
     pub(super) fn primary_key(&self) -> Vec<KeyColumn> {
         if self.class().relhassubclass && !self.is_partitioned() {
             return Vec::new();
@@ -262,7 +262,7 @@ impl OpenRelation {
 
     /// The attribute numbers of the replica identity index in ascending order; empty without such an index.
     ///
-    /// RelationGetIdentityKeyBitmap returns them too, but may be called under a historic snapshot only.
+    /// RelationGetIdentityKeyBitmap returns the same numbers, but may be called only under a historic snapshot.
     pub fn identity_attributes(&self) -> Vec<i16> {
         let key_columns = |row: &pg_sys::FormData_pg_index| {
             // SAFETY: the vector has at least that many elements.
@@ -276,7 +276,7 @@ impl OpenRelation {
 
 impl Drop for OpenRelation {
     fn drop(&mut self) {
-        // While an error unwinds, the end of the transaction closes the relation.
+        // While an error unwinds, the relation is left to the end of the transaction.
         if !std::thread::panicking() {
             // SAFETY: opened by one of the functions above, and closed once.
             unsafe { pg_sys::RelationClose(self.0) };
@@ -284,16 +284,16 @@ impl Drop for OpenRelation {
     }
 }
 
-/// Makes PostgreSQL plan queries on the relation anew, once the transaction has ended.
+/// Makes PostgreSQL plan cached queries on the relation again, once the transaction has ended.
 pub fn make_plans_anew(relid: pg_sys::Oid) {
-    // An unknown relation would raise an error.
+    // A relation that does not exist would raise an error.
     if catalog::class(relid, |_| ()).is_some() {
         // SAFETY: in a transaction, whose end sends the message.
         unsafe { pg_sys::CacheInvalidateRelcacheByRelid(relid) };
     }
 }
 
-/// Whether tables inherit from this relation, which is locked.
+/// Whether tables inherit from this relation, which must be locked.
 pub fn has_children(relation: pg_sys::Oid) -> bool {
     // SAFETY: catalog look-ups. The flag that the first one reads may be left over from children that are gone.
     unsafe {
@@ -304,9 +304,9 @@ pub fn has_children(relation: pg_sys::Oid) -> bool {
     }
 }
 
-/// The relation, which is locked, and all that inherit from it, locked in the same way. Partitioned tables are left
-/// out, because they have no rows of their own. Temporary tables of other sessions are left out, because no query of
-/// this session reads their rows.
+/// The relation, which must be locked, and all relations that inherit from it, locked with `lock`. Partitioned tables
+/// are left out, because they have no rows of their own. Temporary tables of other sessions are left out, because no
+/// query of this session reads their rows.
 pub fn family(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     let has_rows = |class: &pg_sys::FormData_pg_class| {
         let is_temporary = class.relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP;
@@ -326,23 +326,23 @@ fn inheritors(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// Like [`family`], with locks for reading but without waiting. The error is the relation that another process has
+/// Like [`family`], with locks for reading, but without waiting. The error is a relation that another process has
 /// locked.
 pub fn family_at_hand(relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, pg_sys::Oid> {
     let all = inheritors(relation, Lock::None);
     if let Some(locked) = all.iter().find(|&&relid| !try_lock(relid, Lock::Read)) {
         return Err(*locked);
     }
-    // A child may have been detached or dropped before it was locked, and then is no child any more.
+    // A child may have been detached or dropped before it was locked. Then it is no child any more.
     match inheritors(relation, Lock::None) == all {
         true => Ok(family(relation, Lock::None)),
         false => Err(relation),
     }
 }
 
-/// Locks a relation and all that inherit from it, so that they get no new children until the transaction ends.
+/// Locks a relation and all relations that inherit from it, so that none gets new children until the transaction ends.
 pub fn lock_children(whole: pg_sys::Oid) {
-    // A partition that has rows of its own never has children.
+    // A partition that is not itself partitioned can have no children.
     let may_have_some = |class: &pg_sys::FormData_pg_class| {
         class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE || !class.relispartition
     };
@@ -350,7 +350,7 @@ pub fn lock_children(whole: pg_sys::Oid) {
     loop {
         let all = inheritors(whole, Lock::None).into_iter();
         let parents = all.filter(|relid| catalog::class(*relid, may_have_some) == Some(true));
-        // Children that came while this process waited for other locks.
+        // The relations that were not locked yet: some may have become children while this process waited for locks.
         let new: Vec<pg_sys::Oid> = parents.filter(|relid| locked.insert(relid.to_u32())).collect();
         if new.is_empty() {
             return;
@@ -359,7 +359,7 @@ pub fn lock_children(whole: pg_sys::Oid) {
     }
 }
 
-/// All relations that a relation inherits from, directly or indirectly, as the catalog is now.
+/// All relations from which a relation inherits, directly or indirectly, according to the present catalog.
 pub fn ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     let mut found = parents(relation);
     let mut seen = 0;
@@ -375,7 +375,7 @@ pub fn ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
 }
 
 fn parents(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
-    // pg_inherits: a row has the child first, then the parent.
+    // The columns of pg_inherits: the child comes first, then the parent.
     const INHERITS: u32 = 2611;
     const BY_CHILD: u32 = 2680;
     const CHILD: i16 = 1;
@@ -402,7 +402,7 @@ fn parents(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     parents
 }
 
-/// The relation with a name, if it exists. Needs a transaction.
+/// The oid of the relation that a statement names, if it exists. Needs a transaction.
 pub fn named(name: Ref<'_, pg_sys::RangeVar>) -> Option<pg_sys::Oid> {
     let (lock, missing_ok) = (Lock::None.mode(), pg_sys::RVROption::RVR_MISSING_OK);
     // SAFETY: a name in a statement.

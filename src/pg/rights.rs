@@ -1,8 +1,8 @@
-//! Read permissions of the current user.
+//! The current user's permissions to read.
 
 use pgrx::prelude::*;
 
-/// The columns of an existing table that the current user may read in every row: the user has the privilege, and no row
+/// Whether the current user may read a column of an existing table in every row: the user has the privilege, and no row
 /// security is active. Needs a transaction.
 pub fn readable_columns(relid: pg_sys::Oid) -> impl Fn(i16) -> bool {
     use pg_sys::AclResult::ACLCHECK_OK;
@@ -19,7 +19,8 @@ pub fn readable_columns(relid: pg_sys::Oid) -> impl Fn(i16) -> bool {
     move |attnum| !has_security && (may_read_all || may_read(attnum))
 }
 
-/// Whether the current user may see everybody's statistics, by membership in `pg_read_all_stats` (as `pg_monitor` has).
+/// Whether the current user may see the statistics of all users, as a member of `pg_read_all_stats` (`pg_monitor` is
+/// one).
 pub fn may_read_all_statistics() -> bool {
     // SAFETY: catalog look-ups.
     unsafe { pg_sys::has_privs_of_role(pg_sys::GetUserId(), pg_sys::ROLE_PG_READ_ALL_STATS.into()) }

@@ -1,4 +1,4 @@
-//! Reading the rows of a table, and deleting one.
+//! Reads the rows of a table, and deletes a row.
 
 use std::ptr;
 
@@ -40,7 +40,7 @@ impl<'a> Rows<'a> {
 
 impl Drop for Rows<'_> {
     fn drop(&mut self) {
-        // While an error unwinds, the end of the transaction closes the scan.
+        // While an error unwinds, the scan is left to the end of the transaction.
         if !std::thread::panicking() {
             // SAFETY: begun by `active`, and ended once.
             unsafe {
@@ -56,8 +56,8 @@ fn check_kind(relation: &OpenRelation) {
     assert!(relation.class().relkind as u8 == pg_sys::RELKIND_RELATION, "an ordinary table");
 }
 
-/// Visits the rows that are visible now, until `visit` says to stop. With `first`, only rows whose first column, an oid
-/// of some kind, has that value.
+/// Visits the rows that are visible now, until `visit` returns false. With `first`, visits only rows with this value in
+/// the first column, whose type must be one of the oid types.
 pub fn visit_latest(relation: &OpenRelation, first: Option<pg_sys::Oid>, mut visit: impl FnMut(Tuple<'_>) -> bool) {
     check_kind(relation);
     let is_oid = |a: &pg_sys::FormData_pg_attribute| matches!(a.atttypid, pg_sys::OIDOID | pg_sys::REGCLASSOID);
@@ -85,7 +85,7 @@ pub fn visit_latest(relation: &OpenRelation, first: Option<pg_sys::Oid>, mut vis
     }
 }
 
-/// Deletes a visible row of a relation that is locked for writing, unless another transaction is about to delete it. No
+/// Deletes a visible row of a relation that is locked for writing, unless another transaction is deleting it. No
 /// trigger fires.
 pub fn delete(relation: &OpenRelation, row: Tuple<'_>) {
     let mut failure = pg_sys::TM_FailureData::default();
@@ -97,7 +97,8 @@ pub fn delete(relation: &OpenRelation, row: Tuple<'_>) {
     }
 }
 
-/// Visits the rows of pg_database. Shared catalogs, too, must be read under a snapshot that holds the horizon back.
+/// Visits the rows of pg_database under a snapshot, because even rows of shared catalogs might otherwise be removed
+/// meanwhile.
 pub fn for_each_database(mut visit: impl FnMut(&pg_sys::FormData_pg_database)) {
     snapshot::with_active(|| {
         let relation = OpenRelation::lock(pg_sys::DatabaseRelationId);

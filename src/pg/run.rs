@@ -1,8 +1,8 @@
-//! The executor's run of a query whose topmost node is ours: the node learns of it, and its rows may go straight to the
-//! client.
+//! The executor's run of a query whose topmost node is ours. The node is told of the run, and its rows may go straight
+//! to the client.
 //!
-//! Errors of the server jump over the frames here. The frames own nothing: everything belongs to a memory context of
-//! the run.
+//! Errors of the server jump over the frames here. The frames own nothing, because everything belongs to a memory
+//! context of the run.
 
 use pgrx::prelude::*;
 
@@ -16,7 +16,7 @@ pub fn deliver_rows_of<N: ScanNode>() {
     hooks::install!(ExecutorRun_hook, PREVIOUS, run::<N>);
 }
 
-/// The executor's hook, through which every query of the server comes.
+/// The executor's hook, which every query of the server calls.
 unsafe extern "C-unwind" fn run<N: ScanNode>(
     query: *mut pg_sys::QueryDesc,
     direction: pg_sys::ScanDirection::Type,
@@ -29,7 +29,7 @@ unsafe extern "C-unwind" fn run<N: ScanNode>(
         let all = count == 0 && direction == pg_sys::ScanDirection::ForwardScanDirection;
         let is_ours = scan_node::is_of::<N>((*query).planstate);
         if is_ours {
-            // The caller's `once` is not used: PostgreSQL itself ignores it in later versions.
+            // `once` is ignored, as PostgreSQL itself ignores it in later versions.
             scan_node::value_of::<N>((*query).planstate).run(all && !(*query).already_executed);
         }
         let delivered = if is_ours { delivery::Run::begin(query) } else { None };

@@ -1,8 +1,8 @@
-//! Custom scan nodes: the executor's callbacks and structures on one side, a Rust value on the other.
+//! Custom scan nodes: turns the executor's callbacks and structures into methods of a Rust value.
 //!
-//! The value is made when the executor starts. The query's memory context owns it, because a node's end is not called
-//! after an error. Everything that the value gets from its [`Place`] belongs to the same query, and must not be used in
-//! another.
+//! The value is made when the executor starts. The query's memory context owns it, because the executor does not call a
+//! node's end after an error. Everything that the value gets from its [`Place`] belongs to the same query, and must not
+//! be used in another query.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -18,19 +18,19 @@ use super::symbols;
 
 pub trait ScanNode: Sized + 'static {
     const NAME: &'static CStr;
-    /// Whether the node makes rows itself, and the executor applies the plan's conditions and target list to them.
-    /// Otherwise the node passes on rows of other nodes, in their own slots.
+    /// Whether the node makes rows itself, so that the executor must apply the plan's conditions and target list to
+    /// them. Otherwise the node passes on the rows of other nodes, in their own slots.
     const FILTERED: bool;
 
     fn methods() -> &'static Methods<Self>;
 
     fn begin(place: Place<'_>, flags: Flags) -> Self;
-    /// The next row. It is called for each row, and so avoids guards that it does not need.
+    /// The next row. It is called for each row, so it avoids guards that it does not need.
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a>;
-    /// Called before rows are requested, only for a statement's topmost node. `all` says that all rows are requested,
-    /// for the first time.
+    /// Called before rows are requested, but only for a statement's topmost node. `all` says that the run starts with
+    /// the first row and wants all rows.
     fn run(&mut self, all: bool);
-    /// Called when rows may go past the executor to this delivery from now on, or, without one, no longer.
+    /// Called when rows may be sent to the client past the executor from now on, by this delivery. `None` ends that.
     fn deliver(&mut self, to: Option<Delivery>);
     fn rescan(&mut self);
     /// Called when no more rows are wanted, so that other processes may stop.
@@ -47,7 +47,7 @@ struct State<N> {
     node: *mut N,
 }
 
-/// PostgreSQL's tables of functions for a kind of node.
+/// PostgreSQL's tables of functions for one kind of node.
 pub struct Methods<N> {
     scan: pg_sys::CustomScanMethods,
     executor: pg_sys::CustomExecMethods,
@@ -149,7 +149,7 @@ unsafe extern "C-unwind" fn access<N: ScanNode>(scan: *mut pg_sys::ScanState) ->
     node.next(place).pointer()
 }
 
-/// Rows are never checked again after a concurrent update: such queries run on the heap.
+/// Never checks rows again after a concurrent update, because such queries run on the heap.
 #[pg_guard]
 unsafe extern "C-unwind" fn recheck(_scan: *mut pg_sys::ScanState, _slot: *mut pg_sys::TupleTableSlot) -> bool {
     true
@@ -215,7 +215,7 @@ pub(super) unsafe fn value_of<'a, N: ScanNode>(state: *mut pg_sys::PlanState) ->
 }
 
 impl Child {
-    /// The last node of the chain, if it is of this kind.
+    /// The last node of the chain, if it is of the kind `N`.
     pub fn last<N: ScanNode>(&self) -> Option<Below<N>> {
         let (last, ..) = self.chain().last()?;
         // SAFETY: a started node.
@@ -223,7 +223,7 @@ impl Child {
     }
 }
 
-/// A node of this kind somewhere below another node.
+/// A node of the kind `N` somewhere below another node.
 pub struct Below<N>(*mut pg_sys::CustomScanState, PhantomData<fn() -> N>);
 
 impl<N: ScanNode> Below<N> {

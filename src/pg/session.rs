@@ -1,4 +1,4 @@
-//! This process as the server sees it: its database, its user, its settings. All functions must run on the main thread.
+//! This process as the server sees it: its database, user and settings. All functions must run on the main thread.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -17,23 +17,24 @@ calls! {
     in_transaction_block => IsTransactionBlock() -> bool;
     /// Whether the server is a standby, or has not finished its recovery.
     in_recovery => RecoveryInProgress() -> bool;
-    /// Makes all prepared statements of the session be planned anew at their next execution.
+    /// Makes all prepared statements of the session be planned again at their next execution.
     plan_anew => ResetPlanCache();
     /// Whether the query runs within a parallel query.
     in_parallel_mode => IsInParallelMode() -> bool;
     /// Whether the current user is a superuser. In a transaction.
     is_superuser => superuser() -> bool;
-    /// The user who has connected. Neither `SET ROLE` nor a function of another owner changes it.
+    /// The user who has connected. Neither `SET ROLE` nor a function that runs as its owner changes this user.
     user => GetSessionUserId() -> pg_sys::Oid;
-    /// Counts one more open file that the server does not manage itself; false if that is too many.
+    /// Counts one more open file that the server does not manage itself. Returns false, without counting it, if that
+    /// would be too many.
     count_open_file => AcquireExternalFD() -> bool;
     /// Counts one open file less.
     count_closed_file => ReleaseExternalFD();
     /// Microseconds since the server's epoch.
     now => GetCurrentTimestamp() -> i64;
-    /// The time at which the client sent the running statement, on the same clock.
+    /// The time at which the client sent the running statement, in microseconds since the server's epoch.
     statement_start => GetCurrentStatementStartTimestamp() -> i64;
-    /// The encoding of the database; fixed for the life of a connected process.
+    /// The encoding of the database, which does not change while the process is connected.
     encoding => GetDatabaseEncoding() -> i32;
 }
 
@@ -63,14 +64,14 @@ pub fn is_preloading() -> bool {
     variable!(process_shared_preload_libraries_in_progress)
 }
 
-/// Whether CREATE or ALTER EXTENSION runs a script. A script of pg_upgrade, which restores existing objects, does not
-/// count.
+/// Whether CREATE or ALTER EXTENSION is running a script. It does not count under pg_upgrade, which restores existing
+/// objects.
 pub fn is_creating_extension() -> bool {
     variable!(creating_extension) && !variable!(IsBinaryUpgrade)
 }
 
-/// Whether the transaction is serializable and must be watched for conflicts. A read-only one with a safe snapshot need
-/// not be watched, because no dangerous writer runs beside it.
+/// Whether the transaction is serializable and must be watched for conflicts. A read-only transaction with a safe
+/// snapshot need not be watched, because no concurrent writer can make it inconsistent.
 pub fn must_be_serialized() -> bool {
     variable!(XactIsoLevel) == pg_sys::XACT_SERIALIZABLE as i32 && !symbols::ShareSerializableXact().is_null()
 }
@@ -82,14 +83,15 @@ pub fn is_explaining() -> bool {
     unsafe { portal.as_ref() }.is_some_and(|portal| portal.commandTag == pg_sys::CommandTag::CMDTAG_EXPLAIN)
 }
 
-/// Whether the process has a connection to a client. A parallel worker, for example, writes to another process of the
-/// server instead.
+/// Whether the process is connected to a client. A parallel worker, for example, is not: it sends its rows to another
+/// process of the server.
 pub fn has_client_of_its_own() -> bool {
     !variable!(MyProcPort).is_null() && variable!(MyBackendType) == pg_sys::BackendType::B_BACKEND
 }
 
 /// Whether the rows of the query that is being planned go to the client, as far as can be told. They do if the client
-/// has sent the query itself, or executes or explains it. Rows for functions and other commands go elsewhere.
+/// has sent the query itself, or executes or explains it. The rows of queries in functions and in other commands do
+/// not.
 pub fn plans_for_client() -> bool {
     if variable!(whereToSendOutput) != pg_sys::CommandDest::DestRemote {
         return false;

@@ -1,5 +1,5 @@
-//! The wire format of a column's values. It is chosen by the type's own output function, so that domains, and types
-//! that share a function, need no case of their own.
+//! The wire format of a column's values. The type's own output function determines it. So domains, and types that share
+//! an output function, need no case of their own.
 
 use std::ffi::CStr;
 use std::slice::from_raw_parts;
@@ -13,13 +13,13 @@ use crate::pg::symbols;
 
 pub struct Column {
     form: Form,
-    /// PostgreSQL's output function, for values that this code cannot write itself.
+    /// PostgreSQL's output function, for values that this module does not write itself.
     function: pg_sys::FmgrInfo,
 }
 
 #[derive(Clone, Copy)]
 enum Form {
-    /// The bytes of a text or a byte string, written as PostgreSQL's function would write them.
+    /// Bytes of a text or a byte string, as PostgreSQL's output function returns them.
     Text,
     Binary,
     // Forms of the text format.
@@ -33,12 +33,13 @@ enum Form {
     Timestamp,
     TimestampTz,
     Uuid,
-    /// Characters up to a zero byte, which ends a text for PostgreSQL's functions; `''::"char"::char(1)` holds one.
+    /// Characters up to a zero byte. PostgreSQL's functions end a text there, and `''::"char"::char(1)` contains such a
+    /// byte.
     Characters,
-    // Forms of both formats: bytes as they are.
+    // Forms of both formats: the bytes are sent unchanged.
     Varlena,
     Name,
-    // Forms of the binary format: the most significant byte first.
+    // Forms of the binary format: the most significant byte comes first.
     Byte,
     Two,
     Four,
@@ -85,7 +86,7 @@ fn binary_form(function: u32, same_encoding: bool) -> Form {
 }
 
 impl Column {
-    /// Chooses the form of a column. Raises PostgreSQL's error for a type without the needed function.
+    /// Chooses the form of a column. Raises PostgreSQL's error if the type lacks the needed output function.
     ///
     /// # Safety
     ///
@@ -222,7 +223,7 @@ impl Column {
     }
 }
 
-/// The bytes of a varlena behind its length, and whether they had to be detoasted.
+/// The content of a varlena, without its length, and whether the value had to be detoasted.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! A row as the wire protocol wants it: the number of columns, then the length and the bytes of each.
+//! A row in the wire protocol: the number of columns, and then the length and the bytes of each column.
 
 use std::ffi::{c_char, c_int};
 
@@ -6,10 +6,10 @@ use pgrx::prelude::*;
 
 use crate::pg::{session, symbols};
 
-/// A message under construction. It lies in PostgreSQL's memory, and so do its bytes.
+/// A message under construction. The message itself and its bytes lie in PostgreSQL's memory.
 pub struct Message {
     string: pg_sys::StringInfoData,
-    /// How many bytes of the string's buffer have ever been written.
+    /// The number of bytes of the string's buffer that have ever been written.
     known: usize,
     /// Whether rows may wait in PostgreSQL's output buffer. `kept` counts the bytes that wait there.
     keeps: bool,
@@ -18,8 +18,8 @@ pub struct Message {
 
 const KIND: c_char = b'D' as c_char;
 const NULL: i32 = -1;
-/// Rows are sent in portions of this size. PostgreSQL's own buffer of 8 kB means a system call every few rows, and each
-/// call wakes the client.
+/// Rows are sent in portions of this size. PostgreSQL's own buffer of 8 kB would mean a system call every few rows, and
+/// each call wakes the client.
 const SENT_AT_ONCE: usize = 64 << 10;
 
 impl Message {
@@ -37,7 +37,7 @@ impl Message {
         }
     }
 
-    /// Room for `more` bytes at the end. PostgreSQL raises an error if there is too little memory.
+    /// Space for `more` bytes at the end. PostgreSQL raises an error if there is no memory for it.
     #[inline]
     fn room(&mut self, more: usize) -> &mut [u8] {
         let used = self.string.len as usize;
@@ -90,7 +90,7 @@ impl Message {
         self.string.len += 4 + N as i32;
     }
 
-    /// Appends a value of at most `most` bytes; `write` writes it, and returns its length.
+    /// Appends a value of at most `most` bytes. `write` writes the value, and returns its length.
     #[inline]
     pub fn put_written(&mut self, most: usize, write: impl FnOnce(&mut [u8]) -> usize) {
         let (length, room) = self.room(4 + most).split_at_mut(4);
@@ -127,7 +127,7 @@ impl Message {
         // SAFETY: a backend has methods to talk to its client; the loss of a client is noticed elsewhere.
         unsafe {
             let client = &*symbols::PqCommMethods;
-            // PostgreSQL never shrinks this buffer again.
+            // Long messages are not kept in PostgreSQL's buffer, because it never shrinks again.
             if !self.keeps || length >= SENT_AT_ONCE {
                 (client.put_message)(KIND, self.string.data, length);
                 return;

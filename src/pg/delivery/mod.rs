@@ -1,12 +1,12 @@
-//! Delivery: sending rows to the client, for plans whose topmost node is ours.
+//! Delivery: sends rows to the client, for plans whose topmost node is ours.
 //!
-//! PostgreSQL's own receiver calls a function for each value, which allocates its result: for a long result, that is
-//! most of a backend's work. The receiver here replaces it while such a plan runs (`run`). It writes values of most
-//! types into the message itself, as their functions would ([`form`]). All other values go through PostgreSQL's own
-//! functions as before; so do values under settings that change how values look.
+//! PostgreSQL's own receiver calls a function for each value, and each call allocates its result. For a long result,
+//! this is most of a backend's work. Our receiver replaces PostgreSQL's while such a plan runs (`run`). It writes
+//! values of most types into the message itself, exactly as their functions would ([`form`]). It calls PostgreSQL's
+//! functions for all other values, and under settings that change how values look.
 //!
-//! Errors of the server jump over the frames here. The frames own nothing: everything belongs to a memory context of
-//! the run.
+//! Errors of the server jump over the frames here. The frames own nothing, because everything belongs to a memory
+//! context of the run.
 
 mod form;
 mod message;
@@ -22,7 +22,7 @@ use self::offsets::Offsets;
 use super::place::Place;
 use super::{compat, symbols};
 
-/// A run of a query whose rows go to the client through our receiver.
+/// The run of a query whose rows go to the client through our receiver.
 pub(super) struct Run {
     query: *mut pg_sys::QueryDesc,
     ours: *mut Receiver,
@@ -30,7 +30,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Replaces PostgreSQL's receiver by ours; `None` if the rows do not go to the client.
+    /// Replaces PostgreSQL's receiver with ours; `None` if the rows do not go to the client.
     ///
     /// # Safety
     ///
@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// The delivery that the topmost node uses until the run ends.
+    /// The delivery that the topmost node may use until the run ends.
     pub(super) fn delivery(&self) -> Delivery {
         Delivery { receiver: self.ours, query: PhantomData }
     }
@@ -63,21 +63,21 @@ impl Run {
     }
 }
 
-/// A way for a node to send rows past the executor. It exists while all rows of a query are wanted, and no node above
-/// counts them.
+/// A way for a node to send rows to the client past the executor. It exists only while the run wants all rows of the
+/// query, and no EXPLAIN counts them.
 pub struct Delivery {
     receiver: *mut Receiver,
     query: PhantomData<*const ()>,
 }
 
 impl Delivery {
-    /// Sends rows past the node's own slot, and returns their number. No rows go this way before
+    /// Sends rows to the client without storing them in the node's slot. Must not be called before
     /// [`has_begun`](Self::has_begun).
     ///
     /// # Safety
     ///
-    /// `rows` are the values of the node's columns, or null. The callers up to the executor own nothing that would
-    /// have to be dropped: an error jumps over them.
+    /// `rows` are the values of the node's columns, or null. No caller up to the executor owns anything that must be
+    /// dropped, because an error jumps over them.
     pub unsafe fn send<R>(&mut self, place: Place<'_>, rows: impl ExactSizeIterator<Item = R>)
     where
         R: Iterator<Item = (usize, bool)>,
@@ -92,14 +92,14 @@ impl Delivery {
         place.count_rows(sent);
     }
 
-    /// Whether a row was sent before, so that the forms of the columns are known.
+    /// Whether a row was sent through the executor before, so that the forms of the columns are known.
     pub fn has_begun(&self) -> bool {
         // SAFETY: as above.
         unsafe { !(*self.receiver).descriptor.is_null() }
     }
 }
 
-/// Whether PostgreSQL's receiver for the client gets the rows, in the formats of the portal that is being run.
+/// Whether the rows go to PostgreSQL's receiver for the client, in formats of the running portal that are known here.
 unsafe fn goes_to_client(query: *const pg_sys::QueryDesc) -> bool {
     use pg_sys::CommandDest;
     // SAFETY: a started query has a receiver; a portal is null or alive.
@@ -113,7 +113,7 @@ unsafe fn goes_to_client(query: *const pg_sys::QueryDesc) -> bool {
     }
 }
 
-/// Whether the client asks for text and binary formats only: PostgreSQL raises an error for any other.
+/// Whether the client asks only for the text and binary formats. PostgreSQL raises an error for any other format.
 unsafe fn has_known_formats(portal: pg_sys::Portal) -> bool {
     // SAFETY: a portal that is being run; it has a format for each of its columns, or none.
     unsafe {
@@ -124,18 +124,18 @@ unsafe fn has_known_formats(portal: pg_sys::Portal) -> bool {
     }
 }
 
-/// Our receiver, in the place of PostgreSQL's.
+/// Our receiver, which takes the place of PostgreSQL's.
 #[repr(C)]
 struct Receiver {
     head: pg_sys::DestReceiver,
     theirs: *mut pg_sys::DestReceiver,
-    /// Formats of the columns; null: all are text.
+    /// The formats of the columns; null if all columns are sent as text.
     formats: *const i16,
-    /// Memory for the whole run, and memory that is emptied after each row.
+    /// The memory for the whole run, and below it the memory that is emptied after each row.
     context: pg_sys::MemoryContext,
     scratch: pg_sys::MemoryContext,
-    /// The descriptor that the columns were prepared for. The field beside it holds the client's encoding at that time,
-    /// which a query may change while it runs.
+    /// The descriptor for which the columns were prepared. `encoding` is the client's encoding at that time, because a
+    /// query may change the encoding while it runs.
     descriptor: pg_sys::TupleDesc,
     encoding: i32,
     columns: *mut Column,
@@ -167,7 +167,7 @@ impl Receiver {
         }
     }
 
-    /// Makes room for the columns, and chooses how each is written. PostgreSQL, too, does so with the first row.
+    /// Allocates the columns, and chooses the form of each. PostgreSQL's receiver also does this with the first row.
     unsafe fn prepare(&mut self, descriptor: pg_sys::TupleDesc) {
         // SAFETY: of the rows to come.
         unsafe {
@@ -180,7 +180,7 @@ impl Receiver {
         }
     }
 
-    /// Chooses how the columns are written, for the encoding that the client has now.
+    /// Chooses the forms of the columns, for the client's present encoding.
     unsafe fn choose_forms(&mut self) {
         // SAFETY: there is room for as many columns, and with as many formats, as the descriptor has.
         unsafe {
@@ -249,7 +249,7 @@ unsafe extern "C-unwind" fn shut_down(receiver: *mut pg_sys::DestReceiver) {
     }
 }
 
-/// Sends a row.
+/// Sends a row to the client.
 #[pg_guard]
 unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver: *mut pg_sys::DestReceiver) -> bool {
     // SAFETY: called by the executor with ours and a row; an error jumps over this frame, which owns nothing.

@@ -1,4 +1,4 @@
-//! The offset of the session's time zone from UTC.
+//! The offset of the session's time zone from UTC at a given time.
 
 use std::ptr::null;
 
@@ -6,10 +6,10 @@ use pgrx::prelude::*;
 
 use crate::pg::symbols;
 
-/// The offset in one stretch of time, which holds most of a result's timestamps.
+/// The offset in one period without a change of the clocks. Most timestamps of a result lie in one period.
 pub struct Offsets {
     zone: *const pg_sys::pg_tz,
-    /// The stretch, in seconds from 1970 on; its end is exclusive.
+    /// The bounds of the period, in seconds since 1970; the upper one is exclusive.
     from: i64,
     to: i64,
     east: i32,
@@ -25,7 +25,7 @@ impl Default for Offsets {
 const TO_2000: i64 = 946_684_800;
 
 impl Offsets {
-    /// The offset in seconds, at a time in microseconds from 2000 on.
+    /// The offset in seconds at a time that is given in microseconds since 2000.
     #[inline]
     pub fn at(&mut self, micros: i64) -> Option<i32> {
         let seconds = micros.div_euclid(1_000_000) + TO_2000;
@@ -63,7 +63,7 @@ impl Offsets {
                 0 => i64::MAX,
                 _ => seconds + 1,
             };
-            // Timestamps of one stretch may come in any order, so the stretch grows downwards, too.
+            // Timestamps of one period may come in any order, so the lower bound may also decrease.
             let from = if std::ptr::eq(zone, self.zone) && to == self.to { self.from.min(seconds) } else { seconds };
             *self = Offsets { zone, from, to, east };
             Some(east)
