@@ -1,4 +1,4 @@
-//! AND, OR and XOR of truth values and of the bits of integers. A partial result is a value like any other.
+//! AND, OR and XOR of truth values and of the bits of integers. Partial results are combined like values.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Fold for Bits {
     }
 }
 
-/// The neutral element.
+/// The neutral element of the operation.
 fn neutral(of: BitAgg) -> i64 {
     match of {
         BitAgg::BoolAnd | BitAgg::And => -1,

@@ -1,8 +1,8 @@
 //! Minimum and maximum in PostgreSQL's order of values: -0 = 0, NaN is the greatest float, and texts and bytes are
 //! ordered by their bytes.
 //!
-//! The result keeps the bits of the value, so that the minimum of -0 alone is -0. A partial result is a value like any
-//! other.
+//! The result keeps the bits of the value, so that the minimum of -0 alone is -0. Partial results are compared like
+//! values.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -53,7 +53,7 @@ pub trait Fold: Send + Sync + 'static {
     /// Adds rows to the states of their groups.
     fn add(&self, states: &mut Self::States, values: &[ArrayRef], rows: Rows<'_>) -> Result<()>;
 
-    /// Adds partial states. For many aggregates, these are values like any other.
+    /// Adds partial states. Many aggregates add them like values.
     fn merge(&self, states: &mut Self::States, columns: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
         self.add(states, columns, rows)
     }

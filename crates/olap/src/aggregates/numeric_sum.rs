@@ -1,5 +1,5 @@
-//! The sum of numerics is exact in any order, and has as many digits as the addend with most digits. A partial sum is
-//! added like a single value.
+//! The sum of numerics. It is exact in any order, and has as many decimal places as the addend with most of them. A
+//! partial sum is added like a single value.
 
 use std::sync::Arc;
 

@@ -171,7 +171,7 @@ fn add_all<T: Summand>(sums: &mut Sums, values: &PrimitiveArray<T>) -> Result<()
     Ok(())
 }
 
-/// Up to this number of groups, sums and counts are computed in lanes.
+/// Up to this number of groups, each has several sums or counts, called lanes, to which its rows are added in turn.
 pub const FEW_GROUPS: usize = 16;
 pub const LANES: usize = 4;
 

@@ -197,7 +197,7 @@ impl KeyRows {
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
     row: Row<'a>,
-    /// The orders of the texts in the key that a locale orders.
+    /// The order of each text in the key that a locale orders.
     texts: Option<&'a Arc<[TextOrder]>>,
 }
 

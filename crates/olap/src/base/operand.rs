@@ -51,8 +51,8 @@ macro_rules! for_number {
 }
 pub(crate) use for_number;
 
-/// Runs `$body` with `$T` as the Arrow type of an array of numbers, each of some bytes. Does nothing for booleans,
-/// texts and bytes.
+/// Runs `$body` with `$T` as the Arrow type of an array of integers, floats or decimals. Does nothing for any other
+/// array.
 macro_rules! for_slots {
     ($data_type:expr, $T:ident => $body:expr) => {
         $crate::base::operand::for_types!(

@@ -1,4 +1,4 @@
-//! Visits of the expressions in an operator.
+//! Visits the expressions of an operator.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use datafusion_common::error::Result;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_physical_expr::PhysicalExpr;
 
-/// Applies `f` to one expression after the other, until it says that it has seen enough.
+/// Applies `f` to one expression after the other, until `f` returns that it needs no more.
 pub fn visit_each<'a>(
     expressions: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>,
     f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,

@@ -78,8 +78,8 @@ impl Builder<'_> {
     }
 
     /// Builds a join of two relations of which only the first partners of each row are needed. The join may return more
-    /// partners. `keys` are read from the relation whose rows have partners. Returns `None` if the block is no join of
-    /// this kind.
+    /// partners. `keys` read only the relation for whose rows partners are looked up. Returns `None` if the block is no
+    /// join of this kind.
     pub fn nearest(
         &self,
         rel: &Rel,

@@ -1,5 +1,5 @@
-//! Joins by comparisons other than equality. In examples, a value lies between two others, a value comes before
-//! another, or two periods overlap.
+//! Joins by comparisons other than equality. Examples: a value lies between two others, a value comes before another,
+//! two periods overlap.
 //!
 //! The build side is sorted by one of the compared values, so that the partners of a row are adjacent, or nearly so
 //! ([`crate::operators::join`]). The join then evaluates all conditions for the rows that it has found.

@@ -78,8 +78,8 @@ impl Builder<'_> {
         Ok(Stage { plan, columns })
     }
 
-    /// Builds the input as a join that returns only the first partners of each group's row, where that is possible. An
-    /// example: for each row of one table, the row before it in another table.
+    /// If each group consists of a row's partners, builds the input as a join that returns only the first partners of
+    /// each row. An example: for each row of one table, the row before it in another table.
     fn nearest_of_groups(
         &self,
         input: &Rel,

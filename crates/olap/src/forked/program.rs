@@ -31,7 +31,7 @@ pub struct Program {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// A column, by its place in [`Program::columns`].
+    /// A column, by its position in [`Program::columns`].
     Column(usize),
     Constant(Option<i128>),
     /// A multiplication by a power of ten; a result outside of the range is an error.

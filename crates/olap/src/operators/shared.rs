@@ -40,7 +40,7 @@ const READ_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct SharedRows {
     plan: Arc<dyn ExecutionPlan>,
-    /// The places of the read columns in the plan's output.
+    /// The positions of the read columns in the plan's output.
     places: Vec<usize>,
     partitions: Mutex<Vec<Kept>>,
 }
@@ -64,7 +64,7 @@ impl Partition {
 }
 
 impl SharedRows {
-    /// `places` are those of the read columns in the plan's output.
+    /// `places` are the positions of the read columns in the plan's output.
     pub fn new(plan: Arc<dyn ExecutionPlan>, places: Vec<usize>) -> SharedRows {
         SharedRows { plan, places, partitions: Mutex::default() }
     }

@@ -104,7 +104,7 @@ impl DisplayAs for Unfolded {
 /// The state of the stream.
 struct State {
     input: SendableRecordBatchStream,
-    /// The input batch that is being returned, as far as it is left.
+    /// The input batch whose rows are being returned.
     expansion: Option<Expansion>,
     lists: Lists,
 }
@@ -125,7 +125,7 @@ impl State {
     }
 }
 
-/// A batch of the input, and the place in it from which the next output row comes.
+/// A batch of the input, and the row in it from which the next output row comes.
 struct Expansion {
     batch: RecordBatch,
     arguments: Vec<ArrayRef>,

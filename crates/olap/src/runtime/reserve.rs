@@ -14,7 +14,8 @@ impl Runtime {
     /// Reserves `bytes`, or fails as a query does that gets no memory.
     pub fn reserve(&self, bytes: usize) -> Result<Reservation, Failure> {
         let reservation = MemoryConsumer::new("result").register(&self.environment.memory_pool);
-        // The pool adds without a check, and no limit is near half of the numbers.
+        // The pool adds numbers without a check for overflow. Half of the greatest number cannot overflow, and exceeds
+        // every limit.
         reservation.try_grow(bytes.min(usize::MAX / 2)).map_err(|e| error::failure(&e))?;
         Ok(Reservation(reservation))
     }

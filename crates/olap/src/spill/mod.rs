@@ -1,7 +1,7 @@
 //! Rows on disk, for operators that can work with less memory than their rows need.
 //!
 //! ```text
-//!   Room    how much memory an operator may have: it asks before it takes more, and puts rows on disk if it gets none
+//!   Room    how much memory an operator has: it asks its room for more, and puts rows on disk if it gets none
 //!   Sink    takes batches, Stored keeps them and gives them back, in the same order, once
 //!   Disk    the pages that hold the batches of all queries; they vanish with the process
 //! ```

@@ -97,7 +97,7 @@ pub fn rows(batches: &[RecordBatch]) -> Vec<Vec<u8>> {
     all
 }
 
-/// The rows as bytes. Equal values have equal bytes, even if they show different trailing zeros.
+/// The rows as bytes. Equal values have equal bytes: -0 becomes 0.
 pub fn rows_in_order(batches: &[RecordBatch]) -> Vec<Vec<u8>> {
     let Some(first) = batches.first() else { return vec![] };
     let field = |array: &ArrayRef| SortField::new(array.data_type().clone());

@@ -67,7 +67,7 @@ impl Order {
         }
     }
 
-    /// The row at this place of the order, from 0, and the row at the next place, if there is one.
+    /// The row at this position of the order, from 0, and the row at the next position, if there is one.
     pub fn at(&self, rows: &mut [u32], place: usize) -> (u32, Option<u32>) {
         match self {
             Order::Arrival => (rows[place], rows.get(place + 1).copied()),

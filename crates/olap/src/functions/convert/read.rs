@@ -132,7 +132,7 @@ fn uuid(text: &str) -> Option<i128> {
 }
 
 struct Moment {
-    /// Days since 2000-01-01; the next field holds the microseconds within the day.
+    /// Days since 2000-01-01. `time` holds the microseconds within the day.
     day: i64,
     time: i64,
     /// The offset from UTC in seconds, if the text has one.

@@ -120,7 +120,7 @@ fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<
     map::<Float64Type, Float64Type>(args, rows, checked, FailureKind::Undefined)
 }
 
-/// PostgreSQL's constant for a degree.
+/// PostgreSQL's constant for one degree in radians.
 #[allow(clippy::excessive_precision, clippy::approx_constant)]
 const RADIANS: f64 = 0.0174532925199432957692;
 

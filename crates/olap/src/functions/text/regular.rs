@@ -75,7 +75,7 @@ enum Place {
     Fork(u32, u32),
     /// A character of this set leads to the next place.
     Character(u32),
-    /// At the start of the text, it leads to the next place. `End` does so at the end of the text.
+    /// At the start of the text, this place leads to the next one. `End` does so at the end of the text.
     Start,
     End,
     Match,
@@ -167,7 +167,7 @@ impl Automaton {
         automaton
     }
 
-    /// Appends an expression, which leads to the place behind it.
+    /// Appends the places of an expression. They lead to the place that is appended next.
     fn compile(&mut self, regular: &Regular, any_case: bool) {
         match regular {
             Regular::Empty => {}

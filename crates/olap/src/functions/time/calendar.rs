@@ -107,7 +107,8 @@ impl Times {
             return Err(QueryError(FailureKind::InfiniteDecimal).into());
         }
         if let (Times::Timestamps(timestamps), Field::Epoch) = (self, field) {
-            // If a value exceeds 64 bits, PostgreSQL divides in another way, and rounds.
+            // If a value exceeds 64 bits, PostgreSQL divides in another way, and rounds. Such a value is left to
+            // PostgreSQL.
             let valid = |row| finite.as_ref().is_none_or(|finite| finite.is_valid(row));
             if (0..self.len()).any(|row| valid(row) && timestamps.value(row) >= i64::MAX - FROM_UNIX * DAY) {
                 return Err(QueryError(FailureKind::DecimalTooWide).into());
@@ -249,7 +250,7 @@ fn counted(year: i64, years: i64) -> i64 {
     if year > 0 { (year + years - 1) / years } else { -((years - year) / years) }
 }
 
-/// The year as it is shown: -1 comes before 1.
+/// The year as it is shown: the year before 1 is -1.
 fn without_zero(year: i64) -> i64 {
     if year > 0 { year } else { year - 1 }
 }

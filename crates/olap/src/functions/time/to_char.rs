@@ -67,7 +67,7 @@ pub fn apply(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
 
 /// The parts of a point in time for which a pattern may ask.
 struct Moment {
-    /// Days since 2000-01-01; the next field holds the microseconds within the day.
+    /// Days since 2000-01-01. `time` holds the microseconds within the day.
     day: i64,
     time: i64,
     /// The year; 0 is the one before 1.

@@ -83,7 +83,7 @@ pub async fn apart(
     let budget = share(&mut rooms, &parts)?;
     let parts = divided(shape, parts, budget, &mut room, &account).await?;
     drop(room);
-    // The memory of a probe batch, which matters if a single row is large.
+    // The memory beside the build side, for batches of the probe side. It matters if a single row is large.
     let beside = parts.iter().map(|part| beside(shape, part, budget)).max().unwrap_or(0);
     for room in &mut rooms {
         room.resize(budget + beside)?;

@@ -14,10 +14,10 @@ use crate::base::compact::lean;
 /// The columns of one side in order: first kept columns of the input, then keys that are not among these, then ranks.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The places of the kept columns in the input.
+    /// The positions of the kept columns in the input.
     kept: Vec<usize>,
     computed: Vec<Arc<dyn PhysicalExpr>>,
-    /// The places of the keys in the layout.
+    /// The positions of the keys in the layout.
     keys: Vec<usize>,
     /// The number of ranks.
     ranks: usize,
@@ -25,7 +25,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `read` are the places in the input, each once, of the columns that are read besides keys and ranks.
+    /// `read` are the positions in the input, each once, of the columns that are read besides keys and ranks.
     pub fn new(
         input: &Schema,
         read: Vec<usize>,
@@ -62,7 +62,7 @@ impl Layout {
         self.kept.len()
     }
 
-    /// The place of a column of the input.
+    /// The position of a column of the input in the layout.
     pub fn place_of(&self, input: usize) -> Option<usize> {
         self.kept.iter().position(|at| *at == input)
     }

@@ -24,7 +24,7 @@ pub struct Join {
     /// For an inner join: present if only the first partners of each row are needed.
     pub first: Option<First>,
     pub filter: Option<JoinFilter>,
-    /// The output columns, by their places in the inputs.
+    /// The output columns, by their positions in the inputs.
     pub output: Vec<Given>,
     /// The name of the column that tells whether there is a partner.
     pub mark: Option<String>,
@@ -66,7 +66,7 @@ impl Join {
             Given::Probe(at) => probe_layout.place_of(*at).map(Given::Probe),
             Given::Mark => Some(Given::Mark),
         };
-        // Every column here has a place, because the layouts contain all columns that are read.
+        // Every column here has a position, because the layouts contain all columns that are read.
         let places = |given: &[Given]| given.iter().filter_map(place).collect::<Vec<_>>();
         let residual = self.filter.as_ref().map(|filter| Residual {
             predicate: filter.expression().clone(),

@@ -4,7 +4,7 @@
 //! | values | rank | can different values have equal ranks? |
 //! |---|---|---|
 //! | integers, dates, points in time, decimals of one scale | the value itself | no |
-//! | floats | the place in PostgreSQL's order | no |
+//! | floats | the position in PostgreSQL's order of floats | no |
 //! | wider decimals, or decimals of two scales; intervals | the rank of the nearest float | yes |
 //! | texts, bytes, numerics of any length | the first eight bytes | yes |
 

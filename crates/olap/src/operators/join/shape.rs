@@ -64,7 +64,7 @@ pub struct First {
     pub count: usize,
 }
 
-/// The source of a column: a place in the layout of a side, or whether the row has a partner.
+/// The source of a column: a position in the layout of a side, or whether the row has a partner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Given {
     Build(usize),

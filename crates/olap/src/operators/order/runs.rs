@@ -145,7 +145,7 @@ impl Runs {
         }
     }
 
-    /// Merges the following rows that are equal to the one in this place.
+    /// Merges the following rows whose keys are equal to that of the row at `last`.
     fn merge_equal(&self, at: &mut [usize], last: (usize, usize), places: &mut Vec<(usize, usize)>) {
         let key = self.key(last);
         for (run, at) in at.iter_mut().enumerate() {
@@ -179,7 +179,7 @@ impl Runs {
 /// Returns sorted rows in batches.
 pub struct Sorted {
     runs: Runs,
-    /// The place in each run up to which rows were returned.
+    /// The position in each run up to which rows were returned.
     at: Vec<usize>,
     left: usize,
 }

@@ -166,8 +166,8 @@ impl Condition {
         let Some(distinct) = view.distinct(chunk.index, *column).map_err(exhausted)? else { return Ok(None) };
         let count = distinct.values.len();
         let values = match distinct.values.data_type() {
-            // Slots that no row has, such as the slot for null, may hold no valid bytes, which not every function can
-            // read.
+            // Slots that no row has, such as the slot of null, become null: not every function can read the bytes in
+            // them.
             DataType::BinaryView => nullif(&distinct.values, &BooleanArray::new(!&distinct.used(live), None))?,
             _ => distinct.values.clone(),
         };
@@ -183,7 +183,7 @@ impl Condition {
     }
 }
 
-/// The places of the set bits in a mask.
+/// The positions of the set bits in a mask.
 pub fn places_of(mask: &BooleanBuffer) -> Vec<u32> {
     let mut places = Vec::with_capacity(mask.count_set_bits());
     places.extend(mask.set_indices_u32());

@@ -461,7 +461,7 @@ mod tests {
         // The bounds of an integer do not apply to the float to which it is converted.
         let number = Box::new(Expr::Cast { to: Type::Float64, arg: column(2) });
         assert_eq!(wanted(&compare(CmpOp::Eq, number, float(1.0))), None);
-        // Codes do not tell ranges of floats.
+        // Ranges of floats cannot be tested by codes.
         let reading = Reading { columns: &columns, plan: &plan, params: &[] };
         assert_eq!(reading.exactly(&less), None);
     }

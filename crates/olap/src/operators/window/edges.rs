@@ -92,7 +92,8 @@ impl Column {
     }
 }
 
-/// For each row, the first row of its partition for which `passes` is false, searched from that of the row before on.
+/// For each row, the first row of its partition for which `passes` is false. The search begins where the search for the
+/// row before has ended.
 fn places(layout: &Layout, passes: impl Fn(usize, usize) -> bool) -> Vec<usize> {
     let mut places = Vec::with_capacity(layout.rows());
     for partition in layout.partitions() {

@@ -9,7 +9,8 @@ use plan::{Bound, Exclude, Frame, Unit};
 
 use crate::base::keys::{KeyRows, Keys, OwnedKey};
 
-/// For each row, the first row of its frame and the row after its end, if edges determine them.
+/// For each row, the first row of its frame and the row after its end, where an edge of a range of values determines
+/// them.
 #[derive(Default)]
 pub struct Edges {
     pub starts: Vec<usize>,

@@ -274,8 +274,8 @@ fn with_real(sum: Option<f64>, value: f64) -> Result<f64> {
     }
 }
 
-/// The state of PostgreSQL's variance of floats (Youngs and Cramer's method): their sum, and their squared differences
-/// from the mean.
+/// The state of PostgreSQL's variance of floats (Youngs and Cramer's method): the number of values, their sum, and the
+/// sum of their squared differences from the mean.
 #[derive(Clone, Copy)]
 struct Summed {
     count: f64,

@@ -212,7 +212,7 @@ const VALUE: usize = 0;
 const OTHER: usize = 1;
 const NULL: usize = 2;
 
-/// Values of the one or the other column, or null.
+/// For each row, a value of `values`, a value of `others` or null, as `places` says.
 fn chosen(values: &ArrayRef, others: &ArrayRef, places: impl Iterator<Item = (usize, usize)>) -> Result<ArrayRef> {
     let null = new_null_array(values.data_type(), 1);
     let places: Vec<(usize, usize)> = places.collect();

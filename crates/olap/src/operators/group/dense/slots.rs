@@ -75,7 +75,7 @@ struct ArgumentSlots {
     nulls: Vec<i64>,
 }
 
-/// Runs `$body` with the array as a primitive one of its integer type.
+/// Runs `$body` with `$typed` as the array of integers of its type `$T`.
 macro_rules! with_integers {
     ($array:expr, |$typed:ident: $T:ident| $body:expr) => {
         match $array.data_type() {

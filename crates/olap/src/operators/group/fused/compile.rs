@@ -15,9 +15,9 @@ use crate::operators::scan::Direct;
 pub enum State {
     /// The number of rows.
     Rows,
-    /// The number of rows that are not null, for one of `Shape::ways`.
+    /// The number of rows in which a value is not null. The index in `Shape::ways` tells where it is null.
     Count(usize),
-    /// A sum, by its number, and the one of `Shape::ways` in which it may be null.
+    /// A sum, as the number of an output. The index in `Shape::ways` tells where its values are null.
     Sum(usize, usize),
 }
 

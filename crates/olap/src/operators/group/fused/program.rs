@@ -63,7 +63,7 @@ pub struct Program {
     /// The view's columns that the program reads.
     columns: Vec<usize>,
     steps: Vec<Step>,
-    /// The outputs.
+    /// The values that are summed.
     outputs: Vec<Output>,
     /// The steps that are computed for the outputs. Several outputs may have the same base.
     bases: Vec<usize>,

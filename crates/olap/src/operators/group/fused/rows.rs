@@ -17,7 +17,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// `count` rows from place `at` on, in a list of rows or among all rows.
+    /// `count` rows from position `at` on, in a list of rows or among all rows.
     pub fn block(list: Option<&'a [u32]>, at: usize, count: usize) -> Rows<'a> {
         match list {
             None => Rows::From(at, count),

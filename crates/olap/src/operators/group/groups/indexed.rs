@@ -298,7 +298,7 @@ mod tests {
         assert!((12_000_000..32_000_000).contains(&groups.size()), "{}", groups.size());
         groups.clear_shrink(0);
         assert!(groups.is_empty() && groups.size() == empty);
-        // The memory is never much more than by hash.
+        // Pages never take much more memory than a table of hashes.
         groups.intern(&[array((0..10_000).map(|key| key << 20))], &mut Vec::new()).unwrap();
         assert!(groups.size() < FEW_BYTES, "{}", groups.size());
     }

@@ -43,7 +43,7 @@ struct Remembered<const KEYS: usize> {
     entries: Vec<[Entry<KEYS>; 2]>,
     seen: usize,
     missed: usize,
-    /// The rows of a batch that were not found; the next field holds their groups.
+    /// The rows of a batch that were not found. `found` holds their groups.
     misses: Vec<u32>,
     found: Vec<usize>,
 }
