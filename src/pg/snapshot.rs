@@ -1,11 +1,12 @@
-//! PostgreSQL's snapshots as [`protocol::Snapshot`].
+//! Converts PostgreSQL's snapshots to [`protocol::Snapshot`].
 
 use pgrx::prelude::*;
 use protocol::Snapshot;
 
 use super::plain::calls;
 
-/// Converts a snapshot. `None` for one that the rule cannot use: it is not an MVCC snapshot, or was taken in recovery.
+/// Converts a snapshot. `None` if the snapshot is not an MVCC snapshot, or was taken in recovery: no mirror can serve
+/// it.
 ///
 /// # Safety
 ///
@@ -26,14 +27,15 @@ pub unsafe fn from_pg(snapshot: pg_sys::Snapshot) -> Option<Snapshot> {
     }
 }
 
-/// The snapshot of the open transaction. It is taken now if the isolation level needs a new one for each statement.
+/// The snapshot of the open transaction. If the isolation level gives each statement its own snapshot, a new one is
+/// taken.
 pub fn of_transaction() -> Option<Snapshot> {
     // SAFETY: valid until the transaction takes another.
     unsafe { from_pg(pg_sys::GetTransactionSnapshot()) }
 }
 
 /// Runs `work` with the snapshot of the open transaction as the active one. After an error, the end of the transaction
-/// removes it.
+/// removes it from the stack of active snapshots.
 pub fn with_active<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: a fresh snapshot, which is copied.
     unsafe { pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot()) };
@@ -43,7 +45,7 @@ pub fn with_active<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Snapshots that are only looked at: nothing is read with them, and they hold no rows back from vacuum.
+/// Takes snapshots only to look at them. Nothing is read with them, so they keep no rows from being vacuumed.
 pub struct Glimpse(Box<pg_sys::SnapshotData>);
 
 impl Glimpse {
@@ -52,7 +54,7 @@ impl Glimpse {
         Glimpse(Box::new(pg_sys::SnapshotData { snapshot_type, ..Default::default() }))
     }
 
-    /// Takes a snapshot. To be called outside of transactions only.
+    /// Takes a snapshot. To be called only outside transactions.
     pub fn take(&mut self) -> Option<Snapshot> {
         // SAFETY: no transaction is open, so nobody relies on the xmin that taking a snapshot advertises.
         unsafe {
@@ -63,7 +65,7 @@ impl Glimpse {
     }
 }
 
-/// Transactions that have written their commit record, but were not yet marked as committed in the commit log.
+/// Transactions that have written their commit record, but are not yet marked as committed in the commit log.
 pub struct Committing(Vec<pg_sys::VirtualTransactionId>);
 
 impl Committing {
@@ -80,7 +82,7 @@ impl Committing {
         }
     }
 
-    /// Whether one of these transactions is still in that state.
+    /// Whether one of these transactions is still not marked as committed.
     pub fn goes_on(&mut self) -> bool {
         let (first, count) = (self.0.as_mut_ptr(), self.0.len() as i32);
         // SAFETY: `count` elements, which are only looked at.
@@ -96,19 +98,19 @@ pub fn has_committed(xid: u32) -> bool {
 }
 
 calls! {
-    /// The oldest running transaction that has an id, in any database. If there is none, the id that will be given out
-    /// next.
+    /// The oldest running transaction that has an id, in any database. If there is none, the next id that will be given
+    /// out.
     oldest_running => GetOldestActiveTransactionId() -> pg_sys::TransactionId;
     next_transaction => ReadNextFullTransactionId() -> pg_sys::FullTransactionId;
 }
 
-/// The next transaction id that will be given out, 64 bits wide.
+/// The next transaction id that will be given out, with 64 bits.
 pub fn next_full_xid() -> u64 {
     next_transaction().value
 }
 
-/// The full id of a transaction. It must not be ahead of `next`, and less than 2^32 behind it. Every id in a snapshot
-/// or in recent WAL meets this.
+/// The full id of a transaction. The transaction must be older than `next`, by less than 2^32 ids. Every id in a
+/// snapshot or in recent WAL is.
 pub fn widen(xid: pg_sys::TransactionId, next: u64) -> u64 {
     let xid = u32::from(xid) as u64;
     let same_epoch = (next & !0xffff_ffff) | xid;

@@ -1,5 +1,5 @@
-//! Running a second statement inside a running one, under its snapshot and with its parameters. It runs all at once, or
-//! row by row as a node below one of the statement's nodes.
+//! Runs a second statement inside a running one, under its snapshot and with its parameters. The second statement runs
+//! all at once, or row by row as a child of one of the running statement's nodes.
 
 use std::ptr;
 
@@ -21,18 +21,18 @@ pub type TakeRow<'a> = &'a mut dyn FnMut(&[pg_sys::Datum], &[bool]) -> bool;
 struct Receiver<'a> {
     base: pg_sys::DestReceiver,
     take: TakeRow<'a>,
-    /// Memory that is emptied after each row is taken.
+    /// The memory that is emptied after each row.
     scratch: Scratch,
 }
 
 impl<'a> Place<'a> {
-    /// The number of rows that the planner expects of a plan.
+    /// The number of rows that the planner expects from a plan.
     pub fn expected_rows(self, statement: Node<'a>) -> f64 {
         statement.cast::<pg_sys::PlannedStmt>().map_or(0.0, |plan| plan.planTree().plan_rows)
     }
 
-    /// Holds a plan's relations open until the query ends, as if the query read them itself. DDL of this session cannot
-    /// change them before. Not to be called within a subtransaction.
+    /// Holds a plan's relations open until the query ends, as if the query read them itself. So DDL of this session
+    /// cannot change them before the end. Not to be called within a subtransaction.
     pub fn hold_relations(self, statement: Node<'a>) {
         let Some(plan) = statement.cast::<pg_sys::PlannedStmt>() else { return };
         plan.rtable().iter().filter(|entry| entry.rtekind == pg_sys::RTEKind::RTE_RELATION).for_each(|entry| {
@@ -40,11 +40,11 @@ impl<'a> Place<'a> {
         });
     }
 
-    /// Runs a plan to its end, or until no more rows are wanted.
+    /// Runs a plan to its end, or until `take` wants no more rows.
     ///
     /// # Safety
     ///
-    /// The plan is finished, its locks are held, and its rows have as many columns as `take` looks at.
+    /// The plan is finished, its locks are held, and its rows have as many columns as `take` reads.
     pub unsafe fn run(self, statement: Node<'a>, take: TakeRow<'_>) {
         let base = pg_sys::DestReceiver {
             receiveSlot: Some(receive),
@@ -75,11 +75,11 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A query that is planned only when its first row is wanted.
+/// The planner, options and user for a query that is planned only when its first row is wanted.
 #[derive(Clone, Copy)]
 pub struct Unplanned {
     planner: Planner,
-    /// The options of cursors that the planner gets.
+    /// The cursor options that the planner gets.
     options: i32,
     /// The user under whom the surrounding statement was started.
     actor: Actor,
@@ -92,13 +92,13 @@ impl Unplanned {
 }
 
 impl Place<'_> {
-    /// Plans a query and starts it. `may_be_parallel` says that all its rows will be requested, and that the node is
-    /// then shut down.
+    /// Plans a query and starts it. `may_be_parallel` says that all its rows will be requested, and that the node will
+    /// be shut down after that.
     ///
     /// # Safety
     ///
     /// `query` was rewritten, and its relations are locked. No frame between here and the executor owns anything that
-    /// must be dropped, since errors of the planner jump over them.
+    /// must be dropped, because errors of the planner jump over these frames.
     pub unsafe fn start_query(self, query: Node<'_>, how: Unplanned, flags: Flags, may_be_parallel: bool) -> Child {
         let estate = self.estate();
         let (none, params, environment) = (ptr::null_mut(), estate.es_param_list_info, estate.es_queryEnv);
@@ -107,10 +107,11 @@ impl Place<'_> {
             symbols::PushActiveSnapshot(estate.es_snapshot);
             let statement = in_context(estate.es_query_cxt, || {
                 session::acting_as(how.actor, || {
-                    // The planner changes its input, and a plan that is kept needs the query again.
+                    // The planner changes its input, and a cached plan needs the query again, so the planner gets a
+                    // copy.
                     let query = symbols::copyObjectImpl(query.as_ptr()).cast::<pg_sys::Query>();
-                    // The query is part of another one. Other extensions count that one, and its permissions were
-                    // checked for all of it.
+                    // The query is part of another query. It gets no query id, because other extensions count that
+                    // other query. Its plan checks no permissions, because those of the whole query were checked.
                     (*query).queryId = 0;
                     let plan = (how.planner)(query, estate.es_sourceText, how.options, params);
                     compat::without_rights(plan);

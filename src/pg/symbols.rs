@@ -1,6 +1,6 @@
 //! Functions of the server that pgrx's bindings lack, declare with other types, or wrap in a guard that is not wanted.
-//! Callbacks must be the server's own functions. Code that runs for every query or row owns nothing that must be
-//! dropped, so an error may jump over it.
+//! Callbacks, for example, must be the server's own functions. Code that runs for every query or row avoids the guards.
+//! It owns nothing that must be dropped, so an error may jump over it.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
@@ -23,11 +23,12 @@ pub(super) struct ClientMethods {
     _flush_if_writable: unsafe extern "C-unwind" fn() -> c_int,
     _is_send_pending: unsafe extern "C-unwind" fn() -> bool,
     pub(super) put_message: unsafe extern "C-unwind" fn(kind: c_char, content: *const c_char, length: usize) -> c_int,
-    /// Puts a message into the output buffer. It enlarges the buffer rather than send older messages first.
+    /// Puts a message into the output buffer. If the buffer is full, enlarges it instead of sending the older messages
+    /// first.
     pub(super) keep_message: unsafe extern "C-unwind" fn(kind: c_char, content: *const c_char, length: usize),
 }
 
-/// PostgreSQL's planner, or a hook of another extension in its place.
+/// The type of PostgreSQL's planner, and of an extension's hook that replaces it.
 pub type Planner = unsafe extern "C-unwind" fn(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -72,7 +73,7 @@ unsafe extern "C-unwind" {
     pub(super) fn expand_grouping_sets(sets: *mut pg_sys::List, distinct: bool, limit: c_int) -> *mut pg_sys::List;
 
     // Executing.
-    /// The transaction's state if it is serializable; null if the transaction need not be watched.
+    /// The state of a serializable transaction; null if the transaction need not be watched for conflicts.
     pub(super) safe fn ShareSerializableXact() -> *mut c_void;
     pub fn ExecScan(
         node: *mut pg_sys::ScanState,

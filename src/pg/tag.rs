@@ -1,22 +1,22 @@
-//! The types of PostgreSQL's nodes, and the tags that tell them apart.
+//! PostgreSQL's node types, and the tags that distinguish them.
 
 use pgrx::prelude::*;
 
-/// Node types.
+/// The types that begin with a node's tag.
 ///
 /// # Safety
 ///
-/// They begin with a tag.
+/// A value of the type begins with a tag.
 pub unsafe trait Headed: Copy + 'static {}
 
 // SAFETY: what all nodes of plans begin with, which begins with the tag itself.
 unsafe impl Headed for pg_sys::Plan {}
 
-/// Node types that can be told by their tag.
+/// Node types that a tag identifies.
 ///
 /// # Safety
 ///
-/// A node with this tag is one of this type, for which zeroes are valid behind the tag.
+/// A node with this tag has this type. Behind the tag, zeros are valid values.
 pub unsafe trait Tagged: Headed {
     const TAG: pg_sys::NodeTag;
 }

@@ -1,4 +1,4 @@
-//! Transactions that this process opens for itself.
+//! Transactions that this process opens on its own.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
@@ -11,15 +11,15 @@ calls! {
     /// Opens a transaction; none may be open.
     begin => StartTransactionCommand();
     commit => CommitTransactionCommand();
-    /// The transaction's id. It is assigned now if there was none.
+    /// The transaction's id. If it has none yet, one is assigned.
     number => GetCurrentTransactionId() -> pg_sys::TransactionId;
-    /// Makes the statement's changes visible to its further steps.
+    /// Makes the changes that this statement has made so far visible to its next steps.
     see_own_changes => CommandCounterIncrement();
     /// Rolls back the transaction, if there is one, and releases everything that it still holds.
     abort => AbortCurrentTransaction();
 }
 
-/// Like [`begin`], with one snapshot for the whole transaction.
+/// Like [`begin`], but the whole transaction uses one snapshot.
 pub fn begin_repeatable_read() {
     begin();
     // SAFETY: a plain variable; no snapshot was taken yet.
@@ -40,7 +40,8 @@ pub fn run<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs `work` in a subtransaction. If it raises an error, `failed` turns the error into a result, or raises it again.
+/// Runs `work` in a subtransaction. If `work` raises an error, `failed` turns the error into a result, or raises it
+/// again.
 pub fn attempt<T>(
     work: impl FnOnce() -> T + UnwindSafe,
     failed: impl Fn(CaughtError) -> T + UnwindSafe + RefUnwindSafe,

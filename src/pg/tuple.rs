@@ -1,8 +1,8 @@
-//! Encoding heap tuples as rows of the change stream.
+//! Encodes heap tuples as rows of the change stream.
 //!
-//! Each tuple is deformed once, then each mirrored column goes straight from its datum into the output. The capture
-//! worker encodes tuples of the reorder buffer; loaders encode tuples of the heap. An on-disk TOAST pointer means "this
-//! column did not change" for the worker, and "fetch the value" for a loader.
+//! Each tuple is deformed once, and then each mirrored column goes straight from its datum into the output. The capture
+//! worker encodes tuples of the reorder buffer, loaders those of the heap. A TOAST pointer to disk means "this column
+//! did not change" for the capture worker, and "fetch the value" for a loader.
 
 use pgrx::prelude::*;
 use plan::{Identity, TableLayout, Type};
@@ -19,17 +19,17 @@ struct Column {
     codec: Codec,
 }
 
-/// Encodes the tuples of one relation as rows, according to one layout.
+/// Encodes the tuples of one relation as rows with a given layout.
 pub struct RowEncoder {
     columns: Vec<Column>,
-    /// The positions of the key's columns in `columns`.
+    /// The indexes in `columns` of the key's columns.
     key: Vec<u16>,
     full: bool,
     new: Arrays,
     old: Arrays,
 }
 
-/// An encoder together with a descriptor whose tuples it can read.
+/// An encoder, with a descriptor whose tuples match its layout.
 pub struct Fitting<'e> {
     encoder: &'e mut RowEncoder,
     descriptor: Descriptor<'e>,
@@ -37,7 +37,7 @@ pub struct Fitting<'e> {
 }
 
 impl RowEncoder {
-    /// An encoder of a layout. `descriptor` belongs to the relation that the layout was made from.
+    /// An encoder for a layout. `descriptor` belongs to the relation for which the layout was made.
     pub fn new(layout: &TableLayout, descriptor: Descriptor<'_>) -> RowEncoder {
         let attributes = descriptor.attributes();
         let columns = layout.columns.iter().map(|c| {
@@ -54,14 +54,15 @@ impl RowEncoder {
         RowEncoder { columns: columns.collect(), key, full, new: Arrays::default(), old: Arrays::default() }
     }
 
-    /// Whether the layout identifies rows by these columns (in the order of their numbers), or, if `full`, as a whole.
+    /// Whether the layout identifies rows by these columns (in ascending order of their numbers) or, if `full`, by all
+    /// columns.
     pub fn identifies_by(&self, full: bool, columns: &[i16]) -> bool {
         let key = self.key.iter().map(|&position| self.columns[position as usize].attnum);
         full == self.full && (full || columns.iter().copied().eq(key))
     }
 
-    /// An encoder that refuses rows of more than `most_bytes`. `None` if tuples with this descriptor do not match the
-    /// layout. That happens to the later rows of a transaction that alters the table.
+    /// Prepares the encoder for tuples with this descriptor, and limits rows to `most_bytes`. `None` if the descriptor
+    /// does not match the layout. That happens if a transaction alters the table and then changes more of its rows.
     pub fn fitting<'e>(&'e mut self, descriptor: Descriptor<'e>, most_bytes: usize) -> Option<Fitting<'e>> {
         let attributes = descriptor.attributes();
         let fits = self.columns.iter().all(|c| {
@@ -87,8 +88,8 @@ impl Fitting<'_> {
         columns.iter().try_for_each(|column| out.put(column.ty, &column.value(row, on_disk, out.left())))
     }
 
-    /// Appends the new row of an update. Columns of the old tuple (the identity's, or all) supply values that the
-    /// update did not touch.
+    /// Appends the new row of an update. Values that the update did not touch come from the old tuple, which has the
+    /// columns of the identity, or all columns.
     pub fn updated_row(&mut self, old: Option<Tuple<'_>>, new: Tuple<'_>, out: &mut Vec<u8>) -> Result<(), TooWide> {
         let Some(old) = old else {
             return self.row(new, OnDisk::Unchanged, out);
@@ -108,7 +109,7 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// Appends a key: the identity's columns, or all columns.
+    /// Appends the key of a tuple: the identity's columns, or all columns.
     pub fn key(&mut self, tuple: Tuple<'_>, out: &mut Vec<u8>) -> Result<(), TooWide> {
         let RowEncoder { columns, key, old, .. } = &mut *self.encoder;
         let row = old.deform(tuple, self.descriptor);
@@ -121,7 +122,7 @@ impl Fitting<'_> {
     }
 }
 
-/// The output of a row, and its greatest length.
+/// The output of a row, with the limit of its length.
 struct Room<'a> {
     out: &'a mut Vec<u8>,
     end: usize,
@@ -137,9 +138,9 @@ impl Room<'_> {
         self.end.saturating_sub(self.out.len())
     }
 
-    /// Appends a value, which stays where it was read: moving it costs more than reading it. If memory for a long value
-    /// is missing, PostgreSQL raises an error: a failed allocation in Rust would end the process by a signal, and with
-    /// it the server.
+    /// Appends a value. It is passed by reference, because moving it costs more than reading it. If there is no memory
+    /// for a long value, PostgreSQL raises an error. A failed allocation in Rust would end this process by a signal,
+    /// and with it the server.
     fn put(&mut self, ty: Type, value: &Result<Value<'_>, TooWide>) -> Result<(), TooWide> {
         let value = value.as_ref().map_err(|_| TooWide)?;
         if let Value::Text(bytes) = value {
@@ -153,14 +154,14 @@ impl Room<'_> {
     }
 }
 
-/// Memory for the values of a tuple.
+/// The memory into which tuples are deformed.
 #[derive(Default)]
 struct Arrays {
     values: Vec<pg_sys::Datum>,
     nulls: Vec<bool>,
 }
 
-/// The values of a tuple that matches the encoder's columns.
+/// The values of a deformed tuple. The tuple matches the encoder's columns.
 #[derive(Clone, Copy)]
 struct Deformed<'a> {
     values: &'a [pg_sys::Datum],
@@ -168,7 +169,7 @@ struct Deformed<'a> {
 }
 
 impl Arrays {
-    /// Deforms a tuple; `descriptor` is the one that the columns match.
+    /// Deforms a tuple, whose descriptor must be `descriptor`.
     fn deform<'a>(&'a mut self, tuple: Tuple<'a>, descriptor: Descriptor<'_>) -> Deformed<'a> {
         assert!(tuple.descriptor() == descriptor, "a tuple of another descriptor");
         let natts = descriptor.attributes().len();
@@ -184,8 +185,8 @@ impl Arrays {
 }
 
 impl Column {
-    /// A value of a row. It lives as long as the tuple or, if it had to be decompressed, as the current memory context.
-    /// A value of more than `most_bytes` is not decompressed.
+    /// A column's value in a row. It lives as long as the tuple or, if it had to be decompressed, as the current memory
+    /// context. A value of more than `most_bytes` is not decompressed, but refused.
     fn value<'a>(&self, row: Deformed<'a>, on_disk: OnDisk, most_bytes: usize) -> Result<Value<'a>, TooWide> {
         let at = self.attnum as usize - 1;
         if row.nulls[at] {
@@ -196,7 +197,7 @@ impl Column {
     }
 }
 
-/// Makes room for `bytes` bytes and a little more.
+/// Reserves memory for `bytes` bytes and a little more. Raises an error if there is none.
 pub fn make_room(out: &mut Vec<u8>, bytes: usize) {
     const A_LITTLE_MORE: usize = 64;
     if out.try_reserve(bytes + A_LITTLE_MORE).is_err() {

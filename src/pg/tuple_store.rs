@@ -1,4 +1,4 @@
-//! Rows that are kept for later, on disk when they exceed `work_mem`.
+//! Rows that are kept to be read later, on disk if they exceed `work_mem`.
 
 use pgrx::prelude::*;
 
@@ -6,7 +6,7 @@ use super::memory::in_context;
 use super::place::Place;
 use super::session;
 
-/// A store of rows. It lives in the query's memory, so that one that is not ended is freed with the query.
+/// A store of rows. It lives in the query's memory, so a store that was not ended is freed with the query.
 pub struct TupleStore {
     store: *mut pg_sys::Tuplestorestate,
     /// The slot of the row that was read last.
@@ -32,7 +32,7 @@ impl TupleStore {
     ///
     /// # Safety
     ///
-    /// The values have the types of the store's columns, and there are as many.
+    /// There is a value for each of the store's columns, and it has the column's type.
     pub unsafe fn push(&mut self, values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
         // SAFETY: by the caller's promise.
         unsafe {

@@ -1,4 +1,4 @@
-//! Utility statements: actions before and after those that matter to us.
+//! Utility statements: runs actions of ours before and after some of them.
 
 use std::ffi::c_char;
 use std::ptr::null;
@@ -8,14 +8,14 @@ use pgrx::prelude::*;
 use super::tree::{Node, Ref};
 use super::{hooks, symbols};
 
-/// An action on a statement; it has a guard of its own.
+/// An action on a statement. It has its own guard.
 pub type Look = unsafe extern "C-unwind" fn(*mut pg_sys::Node);
 
-/// Actions before and after some statements.
+/// Actions before and after the statements that `concerns` selects.
 pub struct Watcher {
     pub concerns: fn(Node<'_>) -> bool,
     pub before: Option<Look>,
-    /// Runs after the statement. If the statement has ended the transaction, only its kind may be examined.
+    /// Runs after the statement. If the statement has ended the transaction, only the statement's kind may be examined.
     pub behind: Option<Look>,
 }
 
@@ -37,9 +37,9 @@ pub fn watch(watcher: &'static Watcher) {
     }
 }
 
-/// The hook through which every utility statement of the server comes, with its errors. pgrx's guards would rebuild
-/// errors without position, context and names, so the statement runs outside of any guard. An error jumps over this
-/// frame, which owns nothing.
+/// The hook that the server calls for every utility statement. pgrx's guards would lose the position, context and names
+/// of an error. So the statement runs outside any guard. An error jumps over this frame, because the frame owns
+/// nothing.
 unsafe extern "C-unwind" fn hook(
     statement: *mut pg_sys::PlannedStmt,
     query: *const c_char,

@@ -1,4 +1,4 @@
-//! Sleeping until there is work: the latch is set, the engine has sent something, or the time has run out.
+//! Sleeps until there is work: the latch is set, the engine has sent something, or the time has run out.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 
 use super::compat;
 
-/// A set of events to wait for. It is made once, because the capture worker sleeps hundreds of times a second.
+/// A set of events to wait for. It is made only once, because the capture worker sleeps hundreds of times a second.
 pub struct WaitSet {
     set: *mut pg_sys::WaitEventSet,
 }
@@ -39,15 +39,16 @@ impl WaitSet {
     }
 }
 
-/// Sleeps until the latch is set, the time runs out, or a socket has one of the events. Returns whether it was the
-/// latch. Interrupts are not served.
+/// Sleeps until the latch is set, the time runs out, or one of the events happens at the socket. Returns whether the
+/// latch was set. Does not serve interrupts.
 pub fn wait(time: Duration, socket: Option<(BorrowedFd<'_>, u32)>) -> bool {
     let (descriptor, events) = match socket {
         Some((socket, events)) => (socket.as_raw_fd(), events),
         None => (pg_sys::PGINVALID_SOCKET, 0),
     };
     let events = events | pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-    // The time is rounded up: a remainder of less than a millisecond must not become a busy loop.
+    // The time is rounded up, because less than a millisecond would otherwise become no sleep at all, and the caller's
+    // loop would be busy.
     let milliseconds = time.as_micros().div_ceil(1000).min(i32::MAX as u128);
     // SAFETY: our own latch and an open socket, on the main thread.
     unsafe {

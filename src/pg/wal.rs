@@ -8,24 +8,24 @@ use super::compat;
 use super::plain::{calls, variable};
 
 const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
-/// The length of a page's header, MAXALIGN(sizeof(XLogPageHeaderData)); below, of the long header that begins each
-/// segment.
+/// The length of a page's header, MAXALIGN(sizeof(XLogPageHeaderData)). The next constant is the length of the long
+/// header at the beginning of each segment.
 const SHORT_HEADER: u64 = size_of::<pg_sys::XLogPageHeaderData>().next_multiple_of(8) as u64;
 const LONG_HEADER: u64 = size_of::<pg_sys::XLogLongPageHeaderData>().next_multiple_of(8) as u64;
 
 pub const NOT_LOGICAL: &str = "wal_level is not \"logical\"";
 
-/// Whether the WAL holds all that decoding needs.
+/// Whether the WAL contains everything that decoding needs.
 pub fn is_logical() -> bool {
     variable!(wal_level) >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
 }
 
-/// L for a snapshot that was taken before the call. This position is already flushed. It is at or behind the commit
-/// record of every transaction that the snapshot sees.
+/// The position L for a snapshot that was taken before the call. L is flushed when this returns. It is at or behind the
+/// commit record of every transaction that the snapshot sees.
 ///
-/// A transaction's commit record is inserted before the transaction leaves the proc array, so the present insert
-/// position covers it. Decoding reads only flushed WAL, and with synchronous_commit = off a visible commit need not be
-/// flushed. The process that needs it flushed therefore flushes it here.
+/// A transaction inserts its commit record before it leaves the proc array, so the present insert position is behind
+/// that record. Decoding reads only flushed WAL. With synchronous_commit = off, a visible commit need not be flushed
+/// yet. So this process, which needs it, flushes it here.
 pub fn flushed_position() -> u64 {
     let lsn = end_of_record(insert_position(), variable!(wal_segment_size) as u64);
     flush(lsn);
@@ -39,13 +39,13 @@ fn flush(lsn: u64) {
 }
 
 calls! {
-    /// The position of the next record. Not callable in recovery.
+    /// The position at which the next record begins. Not callable in recovery.
     insert_position => GetXLogInsertRecPtr() -> pg_sys::XLogRecPtr;
 }
 
-/// The end of the last record. The insert position is the start of the next record. If the last record ended exactly at
-/// the end of a page, this is behind the next page's header. Nobody has written that header yet, and XLogFlush refuses
-/// to go there.
+/// The end of the last record. The insert position is the start of the next record. If the last record ends exactly at
+/// the end of a page, that start is behind the next page's header. Nobody has written that header yet, and XLogFlush
+/// refuses to flush it.
 fn end_of_record(insert: u64, segment_size: u64) -> u64 {
     if insert % segment_size == LONG_HEADER {
         insert - LONG_HEADER
@@ -56,7 +56,7 @@ fn end_of_record(insert: u64, segment_size: u64) -> u64 {
     }
 }
 
-/// Writes a logical message that belongs to no transaction, and makes it durable, so that decoding reaches it.
+/// Writes a logical message outside any transaction, and flushes it, so that decoding reaches it.
 pub fn write_message(prefix: &CStr, message: &[u8]) {
     flush(compat::log_message(prefix, message));
 }

@@ -1,5 +1,5 @@
-//! Walking through trees of nodes, and changing them, by PostgreSQL's walkers and mutators. Their errors become panics
-//! on the way.
+//! Reads and changes trees of nodes with PostgreSQL's walkers and mutators. On the way, errors of the server become
+//! panics.
 
 use std::ffi::c_void;
 
@@ -8,8 +8,8 @@ use pgrx::prelude::*;
 
 use super::symbols::{self, Mutator, Walker};
 
-/// Whether a walker returns true for a node or for one below it; each walk begins here. If Rust called a guarded
-/// callback directly, its error would jump over all frames up to PostgreSQL's own, even over one that wants to catch
+/// Whether a walker returns true for a node or for a node below it. Each walk begins here. If Rust called a walker
+/// directly, an error in it would jump over all frames up to PostgreSQL's own, even over a frame that wants to catch
 /// it.
 ///
 /// # Safety
@@ -40,7 +40,7 @@ pub unsafe fn walk_children(node: *mut pg_sys::Node, walker: Walker, context: *m
     unsafe { pg_guard_ffi_boundary(|| symbols::expression_tree_walker(node, walker, context)) }
 }
 
-/// Like [`walk_children`] for the parts of a query. Subqueries in FROM and behind WITH are visited as queries.
+/// Like [`walk_children`] for the parts of a query. The walker visits subqueries in FROM and in WITH as queries.
 ///
 /// # Safety
 ///
@@ -50,7 +50,7 @@ pub unsafe fn walk_query(query: *mut pg_sys::Query, walker: Walker, context: *mu
     unsafe { pg_guard_ffi_boundary(|| symbols::query_tree_walker(query, walker, context, 0)) }
 }
 
-/// Copies a node with its children mutated.
+/// Copies a node, with each child replaced by the mutator's result.
 ///
 /// # Safety
 ///
@@ -75,8 +75,8 @@ pub unsafe fn mutate_query(
     unsafe { pg_guard_ffi_boundary(|| symbols::query_tree_mutator(query, mutator, context, flags as i32)) }
 }
 
-/// The sets of keys that a query groups by, as lists of GROUP BY's numbers for the keys; null if there are more than
-/// `limit`.
+/// The sets of keys by which a query groups, as lists of the numbers that GROUP BY gives to the keys. Null if there are
+/// more than `limit` sets.
 ///
 /// # Safety
 ///
@@ -89,7 +89,7 @@ pub unsafe fn expanded_grouping_sets(query: *mut pg_sys::Query, limit: i32) -> *
     }
 }
 
-/// The functions that a query calls, behind its operators and aggregates too, each once.
+/// The functions that a query calls, including the functions of its operators and aggregates, each once.
 ///
 /// # Safety
 ///
@@ -103,7 +103,7 @@ pub unsafe fn functions_of(query: *mut pg_sys::Query) -> Vec<pg_sys::Oid> {
     found
 }
 
-/// Whether an expression calls no functions but the server's own.
+/// Whether an expression calls only functions of the server itself.
 ///
 /// # Safety
 ///
@@ -129,7 +129,8 @@ unsafe extern "C-unwind" fn visit_functions(node: *mut pg_sys::Node, context: *m
                     symbols::query_tree_walker(node.cast(), visit_functions, context, flags)
                 });
             }
-            // No permission is needed to read or write a type's text form.
+            // PostgreSQL needs no permission for a conversion by a type's input and output functions, so these do not
+            // count.
             pg_sys::NodeTag::T_CoerceViaIO => {}
             _ => _ = pg_sys::check_functions_in_node(node, Some(add_function), context),
         }

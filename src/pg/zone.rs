@@ -1,5 +1,5 @@
-//! The server's time zones, described for the engine. The description is made by asking the server for one change of
-//! the clocks after the other.
+//! Descriptions of the server's time zones for the engine. To make one, the server is asked for each change of the
+//! clocks, one after the other.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_long};
@@ -11,21 +11,21 @@ use super::compat;
 use super::plain::variable;
 
 const DAY: i64 = 86_400;
-/// 2000-01-01 in seconds since 1970-01-01, from which the server's clocks count.
+/// 2000-01-01, the server's epoch, in seconds since 1970-01-01.
 const FROM_UNIX: i64 = 10_957 * DAY;
-/// Some days before the first timestamp.
+/// A time some days before the first timestamp, in seconds since 2000.
 const START: i64 = -(2_451_545 + 3) * DAY;
-/// A cycle that begins at `EARLY` lies before all changes that follow no rule, and one that begins at `LATE` lies
-/// behind them. `LAST` begins the last cycle that holds timestamps.
+/// The beginnings of three cycles of the calendar. All irregular changes of clocks lie between the cycles that begin at
+/// `EARLY` and `LATE`. `LAST` begins the last cycle that contains timestamps.
 const EARLY: i64 = START + 15 * CYCLE;
 const LATE: i64 = START + 20 * CYCLE;
 const LAST: i64 = START + 747 * CYCLE;
-/// A limit above the number of changes that any zone's rules make in this time.
+/// The greatest number of changes that are read, more than any zone's rules make in this time.
 const MOST_CHANGES: usize = 50_000;
-/// The server keeps this many characters of an abbreviation.
+/// The number of characters that the server keeps of an abbreviation.
 const LONGEST_NAME: usize = 60;
 
-/// A time zone of the server, which keeps it for the life of the process.
+/// A time zone of the server. The server keeps it for the life of the process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ServerZone(*mut pg_sys::pg_tz);
 
@@ -35,7 +35,7 @@ pub fn of_session() -> ServerZone {
 }
 
 /// The description of the zone that `AT TIME ZONE` finds by this name. An error is a reason to run on the heap, which
-/// perhaps never needs the zone.
+/// may never need the zone.
 pub fn named(name: &str) -> Result<String, String> {
     let usual = name.is_ascii() && name.len() < LONGEST_NAME;
     let c_name = CString::new(name).ok().filter(|_| usual).ok_or("a time zone of an unusual name")?;
@@ -48,7 +48,7 @@ pub fn named(name: &str) -> Result<String, String> {
 }
 
 thread_local! {
-    /// Descriptions that were made before: zones do not change while a process lives.
+    /// Descriptions that were made before. They stay valid, because zones do not change while a process lives.
     static DESCRIBED: RefCell<Vec<(ServerZone, String)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -75,7 +75,7 @@ impl ServerZone {
         let Some((first, _)) = change else {
             return Ok(zone);
         };
-        // PostgreSQL has no history of so long ago, so the change comes from a rule that holds for all the past.
+        // PostgreSQL has no records from so early, so the change comes from a rule that holds for the whole past.
         zone.repeats_back = first <= START + CYCLE;
         if zone.repeats_back && self.cycle(START)? != self.cycle(EARLY)? {
             return Err(irregular());
@@ -94,13 +94,13 @@ impl ServerZone {
         Ok(zone)
     }
 
-    /// Whether the server's times agree with the description, around its changes and at samples between. They do not if
-    /// the server counts leap seconds, or if clocks are put forward for good.
+    /// Whether the server's local times agree with the description, around its changes and at samples between them.
+    /// They do not agree if the server counts leap seconds, or if clocks are put forward for good.
     fn agrees_with(self, zone: &Zone) -> Result<bool, String> {
         const YEAR: i64 = CYCLE / 400;
         let clock = Clock::of(zone);
         let around = zone.changes.iter().flat_map(|(at, _)| [at - 1, *at, at + 1]);
-        // The samples come twice a year for some centuries, then in strides that meet all seasons.
+        // The samples come twice a year for some centuries, and then in steps that reach all seasons.
         let recent = (-300..300).map(|half| half * YEAR / 2 + DAY / 3);
         let far = (0..1000).map(|n| START + n * (7 * YEAR + 11 * DAY) + n * 3607);
         for at in around.chain(recent).chain(far) {
@@ -112,13 +112,13 @@ impl ServerZone {
         Ok(true)
     }
 
-    /// The changes of one cycle, with times relative to its beginning.
+    /// The changes of one cycle, with times relative to the beginning of the cycle.
     fn cycle(self, begin: i64) -> Result<Vec<(i64, i32)>, String> {
         let changes = self.changes(begin, begin + CYCLE)?;
         Ok(changes.into_iter().map(|(at, offset)| (at - begin, offset)).collect())
     }
 
-    /// The changes after `begin`, up to `end`.
+    /// The changes after `begin`, up to and including `end`.
     fn changes(self, begin: i64, end: i64) -> Result<Vec<(i64, i32)>, String> {
         let (mut changes, mut at) = (Vec::new(), begin);
         while let Some(change) = self.after(at)?.1.filter(|(next, _)| *next <= end) {
@@ -131,11 +131,11 @@ impl ServerZone {
         Ok(changes)
     }
 
-    /// The offset by which local times are read, and the next change, if there is one.
+    /// The offset of local time after `at`, and the next change, if there is one.
     fn after(self, at: i64) -> Result<(i32, Option<(i64, i32)>), String> {
         match self.asked(at)? {
-            // At the last change of its table, the server does not find the changes that its rules make later. A second
-            // later it does.
+            // At the time of the last change in its table, the server does not find the later changes, which come from
+            // rules. Asked for a time one second later, it finds them.
             (offset, None) => Ok((offset, self.asked(at + 1)?.1)),
             found => Ok(found),
         }
@@ -177,7 +177,7 @@ impl ServerZone {
     }
 }
 
-/// Removes the changes that repeat the cycle before them. A cycle has `length` changes.
+/// Removes the changes at the end that only repeat the cycle before them. A cycle has `length` changes.
 fn cut_to_one_cycle(changes: &mut Vec<(i64, i32)>, length: usize) {
     let mut begin = changes.len() - length;
     let repeats = |at: usize| changes.get(at + length) == Some(&(changes[at].0 + CYCLE, changes[at].1));

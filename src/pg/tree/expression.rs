@@ -1,4 +1,4 @@
-//! Questions about expressions, and other forms of them.
+//! Questions about expressions, and functions that make other forms of them.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -9,7 +9,7 @@ use super::{List, Node, Ref, Shape};
 use crate::pg::{compat, walk};
 
 impl<'a> Node<'a> {
-    /// An operator with its operands, by whatever name.
+    /// An operator with its operands: `OpExpr`, or one of the two node types that differ from it only by name.
     pub fn operator(self) -> Option<Ref<'a, pg_sys::OpExpr>> {
         use pg_sys::NodeTag::{T_DistinctExpr, T_NullIfExpr, T_OpExpr};
         let is_operator = matches!(self.tag(), T_OpExpr | T_DistinctExpr | T_NullIfExpr);
@@ -17,13 +17,13 @@ impl<'a> Node<'a> {
         is_operator.then(|| unsafe { self.seen_as() })
     }
 
-    /// A copy, which shares nothing with it.
+    /// A copy of the expression, which shares nothing with it.
     pub fn copied(self) -> Node<'a> {
         // SAFETY: a valid node; what comes is a new tree in the planner's memory, which nobody else knows.
         unsafe { Ref::new(pg_sys::copyObjectImpl(self.as_ptr()).cast()) }
     }
 
-    /// A copy that reads one item of FROM of its own level instead of another one.
+    /// A copy that reads the item `instead` of its own level's FROM where the original reads `item`.
     pub fn copied_for(self, item: i32, instead: i32) -> Node<'a> {
         let copy = self.copied();
         // SAFETY: a copy that nobody else knows.
@@ -35,25 +35,25 @@ impl<'a> Node<'a> {
         Shape { ty: self.sql_type(), modifier: self.type_modifier(), collation: self.collation() }
     }
 
-    /// The items of FROM of its own level that it reads, as a set.
+    /// The items of its own level's FROM that the expression reads, as a set.
     fn items(self) -> *mut pg_sys::Bitmapset {
         // SAFETY: an expression of a query that is not planned yet, so that no planner state is needed.
         unsafe { pg_sys::pull_varnos(ptr::null_mut(), self.as_ptr()) }
     }
 
-    /// How many items of FROM of its own level it reads.
+    /// The number of items of its own level's FROM that the expression reads.
     pub fn count_of_items(self) -> i32 {
         // SAFETY: a new set.
         unsafe { pg_sys::bms_num_members(self.items()) }
     }
 
-    /// Whether it reads one item of FROM of its own level, this one.
+    /// Whether the expression reads `item`, and no other item of its own level's FROM.
     pub fn reads_only(self, item: i32) -> bool {
         // SAFETY: two new sets.
         unsafe { pg_sys::bms_equal(self.items(), pg_sys::bms_make_singleton(item)) }
     }
 
-    /// The columns in it, and window functions and aggregates as a whole.
+    /// The columns in the expression, and its window functions and aggregates, whose arguments are not searched.
     pub fn columns_and_calls(self) -> impl ExactSizeIterator<Item = Node<'a>> {
         let flags = pg_sys::PVC_INCLUDE_AGGREGATES | pg_sys::PVC_INCLUDE_WINDOWFUNCS | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
         // SAFETY: an expression; the list is new.
@@ -65,28 +65,28 @@ impl<'a> Node<'a> {
         Some(self.cast::<pg_sys::String>()?.sval()?.to_string_lossy().into_owned())
     }
 
-    /// The expression, without columns of joins, as the planner sees it: a new tree with constants folded, negations
-    /// pushed down, SQL functions inlined.
+    /// A simplified copy, as the planner makes it: constants are folded, negations pushed down, and SQL functions
+    /// inlined. The expression must contain no columns of joins.
     pub fn simplified(self) -> Node<'a> {
         // SAFETY: a valid expression, or a list of such; what comes is a new tree in the planner's memory, which
         // nobody changes.
         unsafe { Ref::new(pg_sys::eval_const_expressions(ptr::null_mut(), self.as_ptr())) }
     }
 
-    /// The same expression of `query`, with the columns of joins resolved: as the parser sees it when it looks for
-    /// ungrouped columns.
+    /// A copy of an expression of `query`, in which each column of a join is replaced by the column of its input. The
+    /// parser compares expressions in this form when it looks for ungrouped columns.
     pub fn flattened(self, query: Ref<'a, pg_sys::Query>) -> Node<'a> {
         // SAFETY: an expression, or a list of such; what comes is a new tree in the planner's memory.
         unsafe { Ref::new(compat::flatten_join_columns(query.as_ptr(), self.as_ptr())) }
     }
 
-    /// A condition with what is common to all branches of OR put before it.
+    /// The condition with the conditions that all branches of an OR share moved in front of the OR.
     pub fn canonical(self) -> Node<'a> {
         // SAFETY: a simplified condition; what comes is a valid one, too.
         unsafe { Ref::new(pg_sys::canonicalize_qual(self.as_ptr(), false).cast()) }
     }
 
-    /// The conditions that AND puts together; none of the constant that is true.
+    /// The conditions that AND combines; none for the constant true.
     pub fn conjuncts(self) -> impl ExactSizeIterator<Item = Node<'a>> + Clone {
         // SAFETY: an expression; the list is new, or the one that is in it.
         unsafe { List::<pg_sys::Node>::new(pg_sys::make_ands_implicit(self.as_ptr())) }.iter()
@@ -97,19 +97,19 @@ impl<'a> Node<'a> {
         unsafe { pg_sys::equal(self.as_ptr(), other.as_ptr()) }
     }
 
-    /// Whether it reads columns of a query `levels_up` levels above.
+    /// Whether the expression reads columns of the query `levels_up` levels above.
     pub fn has_columns_of(self, levels_up: usize) -> bool {
         // SAFETY: a valid expression, query, or list of such.
         unsafe { pg_sys::contain_vars_of_level(self.as_ptr(), levels_up as i32) }
     }
 
-    /// Whether it calls no functions but the server's own.
+    /// Whether the expression calls only functions of the server itself.
     pub fn calls_only_builtin(self) -> bool {
         // SAFETY: a valid expression.
         unsafe { walk::calls_only_builtin(self.as_ptr()) }
     }
 
-    /// Whether this node or one below it is what `wanted` looks for.
+    /// Whether `wanted` returns true for this node or for a node below it.
     pub fn any(self, mut wanted: fn(Node<'_>) -> bool) -> bool {
         // SAFETY: a valid expression, and the context that the walker expects.
         unsafe { walk::walk(self.as_ptr(), find, (&raw mut wanted).cast()) }
@@ -117,18 +117,19 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Ref<'a, pg_sys::Query> {
-    /// The functions that a query calls, behind its operators and aggregates too, each once.
+    /// The functions that a query calls, including the functions of its operators and aggregates, each once.
     pub fn functions(self) -> Vec<pg_sys::Oid> {
         // SAFETY: a valid query.
         unsafe { walk::functions_of(self.as_ptr()) }
     }
 
-    /// The sets of keys that a query groups by, as GROUP BY calls the keys; `None`: more than `limit`.
+    /// The sets of keys by which a query groups, as lists of the numbers that GROUP BY gives to the keys. `None` if
+    /// there are more than `limit` sets.
     pub fn expanded_grouping_sets(self, limit: i32) -> Option<Vec<Vec<u32>>> {
         // SAFETY: a valid query; null or a new list of lists of integers.
         unsafe {
             let sets = walk::expanded_grouping_sets(self.as_ptr(), limit);
-            // The set without a key is a list that PostgreSQL leaves out.
+            // PostgreSQL represents a set without keys by a null list.
             let keys = |at| List::<i32>::new(pg_sys::list_nth(sets, at).cast());
             let set = |at| keys(at).iter().map(|key| key as u32).collect();
             (!sets.is_null()).then(|| (0..pg_sys::list_length(sets)).map(set).collect())
@@ -142,7 +143,7 @@ impl<'a> Ref<'a, pg_sys::RangeTblEntry> {
         self.eref()?.aliasname()
     }
 
-    /// The names of its columns.
+    /// The names of the item's columns.
     pub fn names_of_columns(self) -> impl Iterator<Item = Node<'a>> + Clone {
         self.eref().into_iter().flat_map(|alias| alias.colnames())
     }

@@ -1,4 +1,4 @@
-//! The fields that are followed, each by a method of its name.
+//! Methods that follow a field of a node to another part of the tree. Each has the name of its field.
 
 use std::ffi::{CStr, c_char};
 
@@ -6,7 +6,7 @@ use pgrx::pg_sys::*;
 
 use super::{Element, List, Ref};
 
-/// A pointer of the tree, followed.
+/// A pointer of the tree, converted to the type of what it points to.
 trait Followed<P> {
     /// # Safety
     ///
@@ -14,7 +14,7 @@ trait Followed<P> {
     unsafe fn followed(pointer: P) -> Self;
 }
 
-/// A node where PostgreSQL never leaves it out.
+/// A node in a field that PostgreSQL never leaves null.
 impl<T, U> Followed<*mut U> for Ref<'_, T> {
     unsafe fn followed(pointer: *mut U) -> Self {
         // SAFETY: by the caller's promise.

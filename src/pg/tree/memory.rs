@@ -1,4 +1,4 @@
-//! New parts of a tree.
+//! Makes new parts of a tree.
 
 use std::marker::PhantomData;
 
@@ -12,30 +12,30 @@ use crate::pg::make;
 pub struct Memory<'a>(PhantomData<&'a ()>);
 
 impl<'a, T> Ref<'a, T> {
-    /// The memory of its tree: the current context, by the promise of [`Ref::new`].
+    /// The memory of the tree: the current context, by the promise of [`Ref::new`].
     pub fn memory(self) -> Memory<'a> {
         Memory(PhantomData)
     }
 }
 
 impl<'a> Memory<'a> {
-    /// A new node of ours, as a part of the tree.
+    /// A new node, which becomes a part of the tree.
     ///
     /// # Safety
     ///
-    /// Its pointers are null or lead to parts of the tree, or to what is new itself.
+    /// The node's pointers are null, or point to parts of the tree or to other new nodes.
     pub unsafe fn placed<T: Tagged>(self, node: T) -> Ref<'a, T> {
         // SAFETY: by the caller's promise, and that of `Ref::new`; nobody else knows the node.
         unsafe { Ref::new(make::placed(node)) }
     }
 
-    /// Column `number` of an item of FROM of the same level.
+    /// The column `number` of an item of the same level's FROM.
     pub fn column(self, item: i32, number: i16, shape: Shape) -> Ref<'a, pg_sys::Var> {
         // SAFETY: without pointers.
         unsafe { self.placed(make::column(item, number, shape)) }
     }
 
-    /// A call of a function, with a result of this type.
+    /// A call of a function whose result has the type `ty`.
     pub fn call(
         self,
         function: impl Into<pg_sys::Oid>,

@@ -1,13 +1,13 @@
 //! A safe view of the node trees that parser and planner hand around.
 //!
-//! A [`Ref`] is a node, or another part, of a tree that nobody changes meanwhile. It reads like a reference, and has a
-//! method for each field that leads on: `query.hasAggs` is a flag, `query.targetList()` a list of further nodes. That
-//! the tree is well-formed is promised once, where it comes in ([`Ref::new`]). No safe function here follows a pointer
-//! from anywhere else than a field of the tree.
+//! A [`Ref`] is a node, or another part, of a tree that nobody changes meanwhile. It reads like a reference. Each field
+//! that points to another part of the tree has a method: `query.hasAggs` is a flag, but `query.targetList()` a list of
+//! further nodes. The caller of [`Ref::new`] promises that the tree is well-formed. No safe function here follows a
+//! pointer that does not come from a field of the tree.
 //!
-//! - `fields`: the fields that are followed, and the types of what is there
-//! - `expression`: questions about expressions, and other forms of them
-//! - `memory`: new parts
+//! - `fields`: the methods that follow a field, and their types
+//! - `expression`: questions about expressions, and functions that make other forms of them
+//! - `memory`: makes new parts of a tree
 
 use std::iter::Map;
 use std::marker::PhantomData;
@@ -33,7 +33,7 @@ pub struct Ref<'a, T> {
     tree: PhantomData<&'a T>,
 }
 
-/// A node of whatever type, which its tag tells.
+/// A node of any type; its tag tells the type.
 pub type Node<'a> = Ref<'a, pg_sys::Node>;
 
 impl<T> Clone for Ref<'_, T> {
@@ -56,18 +56,18 @@ impl<'a, T> Ref<'a, T> {
     /// The root of a tree.
     ///
     /// # Safety
-    ///
-    /// The tree is well-formed: in the fields of its nodes is what PostgreSQL's headers say. It stays in place and
+    /// The tree is well-formed: each field of its nodes holds what PostgreSQL's headers say. The tree, and whatever is
+    /// made in the current memory context, stays in place and unchanged during `'a`.
     /// unchanged during `'a`, and so does what is made in the current memory context.
     pub unsafe fn new(root: *mut T) -> Ref<'a, T> {
         Ref { at: NonNull::new(root).expect("a node where the tree must have one"), tree: PhantomData }
     }
 
-    /// The same for what may be missing.
+    /// Like [`Ref::new`], but `None` for a null pointer.
     ///
     /// # Safety
     ///
-    /// Null, or as for [`Ref::new`].
+    /// `root` is null, or fulfills the conditions of [`Ref::new`].
     pub unsafe fn or_null(root: *mut T) -> Option<Ref<'a, T>> {
         // SAFETY: by the caller's promise.
         (!root.is_null()).then(|| unsafe { Ref::new(root) })
@@ -86,11 +86,11 @@ impl<'a, T> Ref<'a, T> {
         self.at == other.at
     }
 
-    /// The same place, as another type.
+    /// The same node, as another type.
     ///
     /// # Safety
     ///
-    /// There is one of this type.
+    /// The node really has this type.
     unsafe fn seen_as<U>(self) -> Ref<'a, U> {
         Ref { at: self.at.cast(), tree: PhantomData }
     }
@@ -104,7 +104,7 @@ impl<'a, T: Headed> Ref<'a, T> {
 }
 
 impl Ref<'_, pg_sys::Plan> {
-    /// How many values of the rows around it a plan reads.
+    /// The number of values that a plan reads from the rows of plans around it.
     pub fn count_of_params(self) -> i32 {
         // SAFETY: null or a set.
         unsafe { pg_sys::bms_num_members(self.extParam) }
@@ -121,7 +121,7 @@ impl<'a> Node<'a> {
         (self.tag() == T::TAG).then(|| unsafe { self.seen_as() })
     }
 
-    /// The elements of a list of nodes that are of one type; another node has none.
+    /// The elements of a list of nodes that have the type `T`. A node that is no list has none.
     pub fn elements_of<T: Tagged>(self) -> impl Iterator<Item = Ref<'a, T>> + Clone {
         let list = if self.tag() == pg_sys::NodeTag::T_List { self.as_ptr() } else { ptr::null_mut() };
         // SAFETY: null or a list of nodes, as its tag says.
@@ -129,7 +129,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A list in a tree. It is empty where the tree has none.
+/// A list in a tree. A missing list counts as an empty one.
 pub struct List<'a, T> {
     list: *mut pg_sys::List,
     tree: PhantomData<&'a T>,
@@ -143,13 +143,13 @@ impl<T> Clone for List<'_, T> {
 
 impl<T> Copy for List<'_, T> {}
 
-/// A type of elements.
+/// The type of a list's elements.
 pub trait Element: 'static {
     type Item<'a>;
 
     /// # Safety
     ///
-    /// A cell of a list of such elements, in a tree as for [`Ref::new`].
+    /// The cell belongs to a list of elements of this type, in a tree that fulfills the conditions of [`Ref::new`].
     unsafe fn of_cell<'a>(cell: &'a pg_sys::ListCell) -> Self::Item<'a>;
 }
 
@@ -171,7 +171,7 @@ impl<T: Tagged> Element for T {
     }
 }
 
-/// A plan, or none where it is not needed any more.
+/// The elements are plans; null for a plan that is no longer needed.
 impl Element for pg_sys::Plan {
     type Item<'a> = Option<Ref<'a, pg_sys::Plan>>;
 
@@ -181,7 +181,7 @@ impl Element for pg_sys::Plan {
     }
 }
 
-/// A list of lists of nodes, of which those without elements are left out.
+/// The elements are lists of nodes.
 impl Element for pg_sys::List {
     type Item<'a> = List<'a, pg_sys::Node>;
 
@@ -214,7 +214,7 @@ type Elements<'a, T> = Map<slice::Iter<'a, pg_sys::ListCell>, fn(&'a pg_sys::Lis
 impl<'a, T: Element> List<'a, T> {
     /// # Safety
     ///
-    /// Null, or a list of such elements in a tree as for [`Ref::new`].
+    /// `list` is null, or a list of elements of this type, in a tree that fulfills the conditions of [`Ref::new`].
     pub unsafe fn new(list: *mut pg_sys::List) -> List<'a, T> {
         List { list, tree: PhantomData }
     }
@@ -241,7 +241,7 @@ impl<'a, T: Element> List<'a, T> {
         self.list
     }
 
-    /// The list as a node; `None`: there is none.
+    /// The list as a node; `None` if there is no list.
     pub fn node(self) -> Option<Node<'a>> {
         // SAFETY: null or a list, which is a node.
         unsafe { Ref::or_null(self.list.cast()) }
@@ -257,7 +257,7 @@ impl<'a, T: Element> IntoIterator for List<'a, T> {
     }
 }
 
-/// All conditions at once; `None`: there are none.
+/// The conjunction of the conditions; `None` if there are no conditions.
 pub fn all_of<'a>(conditions: impl IntoIterator<Item = Node<'a>>) -> Option<Node<'a>> {
     let mut conditions = conditions.into_iter().map(Node::as_ptr::<pg_sys::Node>).peekable();
     conditions.peek()?;

@@ -1,12 +1,12 @@
-//! PostgreSQL's types as the engine sees them, and the conversion of values in both directions.
+//! PostgreSQL's types as the engine knows them, and the conversion of values in both directions.
 //!
 //! | file | job |
 //! |---|---|
 //! | `read` | datums to values: columns of tuples, constants, parameters |
 //! | `write` | columns of the engine's result to datums |
-//! | `shown` | values as PostgreSQL shows them |
+//! | `shown` | values as PostgreSQL prints them |
 //!
-//! All three use [`plan::Stored`], which says for each type how PostgreSQL stores its values.
+//! All three use [`plan::Stored`], which tells how PostgreSQL stores the values of each type.
 
 mod read;
 mod shown;
@@ -25,10 +25,11 @@ pub use self::read::{Codec, OnDisk, TooWide, literal, numeric, unknown};
 pub use self::shown::{number_text, shown};
 pub use self::write::{Arena, Datums, Unwritten, is_pointed_to, kept, padded, plain};
 
-/// The number of digits behind the point that a numeric parameter may have; 20 remain before the point.
+/// The number of digits behind the point that a numeric parameter may have. That leaves 20 digits before the point.
 pub const PARAMETER_SCALE: u8 = 18;
 
-/// The operator families of the default B-tree operator classes (pg_opfamily.dat); PostgreSQL's headers name only some.
+/// The operator families of the default B-tree operator classes (pg_opfamily.dat). PostgreSQL's headers name only some
+/// of them.
 pub mod family {
     pub const BOOL: u32 = 424;
     pub const BPCHAR: u32 = 426;
@@ -46,18 +47,18 @@ pub mod family {
     pub const UUID: u32 = 2968;
 }
 
-// pgrx gives the type Oid to every constant with "oid" in its name, these functions among them.
+// pgrx gives the type Oid to every constant with "oid" in its name, and so also to the oids of these functions.
 const MIN_OID: u32 = pg_sys::F_MIN_OID.to_u32();
 const MAX_OID: u32 = pg_sys::F_MAX_OID.to_u32();
 
 /// An SQL type that the engine computes with.
 struct SqlType {
     oid: pg_sys::Oid,
-    /// The type in which values travel. For numeric, the scale depends on the value.
+    /// The engine's type for the values. For numeric, the scale depends on the value.
     ty: Type,
-    /// The operator family of the values' order.
+    /// The operator family that orders the values.
     family: u32,
-    /// The functions min() and max() of the type, if there are any.
+    /// The functions min() and max() for the type, if it has them.
     extremes: Option<[u32; 2]>,
 }
 
@@ -92,7 +93,7 @@ const TYPES: &[SqlType] = &[
     row(pg_sys::BYTEAOID, Type::Bytes, family::BYTEA, None),
 ];
 
-/// The operator family of the order of a type's values. Enums have one, too; for other types it is not known.
+/// The operator family that orders the values of a type; `None` if it is not known.
 pub fn family_of(ty: Type) -> Option<u32> {
     let is_it = |row: &&SqlType| row.ty == ty || row.ty.kind() == Kind::Decimal && ty.kind() == Kind::Decimal;
     match ty {
@@ -101,7 +102,7 @@ pub fn family_of(ty: Type) -> Option<u32> {
     }
 }
 
-/// Whether a type that the engine computes with is ordered by this family.
+/// Whether the operator family orders a type that the engine computes with.
 pub fn has_family(family: u32) -> bool {
     family == family::ENUM || TYPES.iter().any(|row| row.family == family)
 }
@@ -115,7 +116,8 @@ pub fn extreme(function: u32) -> Option<Extreme> {
     Some(if is_min { Extreme::Min } else { Extreme::Max })
 }
 
-/// The type in which values of an SQL type travel. For numeric, the scale depends on the value.
+/// The engine's type for values of an SQL type; `None` if the engine does not compute with it. For numeric, the scale
+/// depends on the value.
 pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
     if let Some(row) = TYPES.iter().find(|row| row.oid == sql_type) {
         return Some(row.ty);
@@ -127,12 +129,13 @@ pub fn type_of(sql_type: pg_sys::Oid) -> Option<Type> {
     }
 }
 
-/// Like [`type_of`]. Values of other types travel unchanged if they contain their own length.
+/// Like [`type_of`], but also allows other SQL types whose values contain their own length. The engine keeps those
+/// unchanged.
 pub fn type_or_kept(sql_type: pg_sys::Oid) -> Option<Type> {
     type_of(sql_type).or_else(|| (Form::of_type(sql_type)? == Form::Varlena).then_some(Type::Opaque))
 }
 
-/// Whether equal values of a type that the engine only keeps have equal bytes.
+/// Whether equal values of a type that the engine only keeps always have equal bytes.
 pub fn has_one_image(sql_type: pg_sys::Oid) -> bool {
     matches!(
         without_domain(sql_type, -1).0,
@@ -153,7 +156,7 @@ fn kind(sql_type: pg_sys::Oid) -> u8 {
     unsafe { pg_sys::get_typtype(sql_type) as u8 }
 }
 
-/// The type under a domain, and its modifier; other types are returned as they are.
+/// The type on which a domain is based, and its modifier. A type that is no domain is returned unchanged.
 pub fn without_domain(sql_type: pg_sys::Oid, modifier: i32) -> (pg_sys::Oid, i32) {
     if kind(sql_type) != pg_sys::TYPTYPE_DOMAIN {
         return (sql_type, modifier);
@@ -168,14 +171,14 @@ pub fn without_domain(sql_type: pg_sys::Oid, modifier: i32) -> (pg_sys::Oid, i32
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
     Varlena,
-    /// Values behind a pointer, with this many bytes.
+    /// The values have this many bytes, and the datum points to them.
     Fixed(usize),
-    /// Values within the datum, with this many bytes.
+    /// The values have this many bytes, and lie in the datum itself.
     Inline(usize),
 }
 
 impl Form {
-    /// The form of a type; `None` for values that end with a zero byte, which no table holds.
+    /// The form of a type; `None` for C strings, because no table holds them.
     pub fn of(length: i16, by_value: bool) -> Option<Form> {
         match (length, by_value) {
             (-1, _) => Some(Form::Varlena),
@@ -193,7 +196,7 @@ impl Form {
     }
 }
 
-/// The element type of an array type; `None` if it is no array, or if the engine cannot make such arrays.
+/// The element type of an array type; `None` if the type is no array, or if the engine cannot make arrays of it.
 pub fn element_of(array: pg_sys::Oid) -> Option<Element> {
     let (mut length, mut by_value, mut align) = (0, false, 0);
     // SAFETY: catalog lookups of a type that something is of, and of its elements'.
@@ -218,7 +221,7 @@ pub fn element_of(array: pg_sys::Oid) -> Option<Element> {
     Some(Element { oid, align, length, padded: 0 })
 }
 
-/// The type of arrays with these elements; `None` if the elements are arrays themselves, or have no array type.
+/// The array type for these elements; `None` if the elements are arrays themselves, or have no array type.
 pub fn array_of(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: catalog lookups; absence is an invalid oid.
     unsafe {
@@ -244,7 +247,7 @@ pub fn elements(array: Ref<'_, pg_sys::Const>) -> (pg_sys::Oid, Vec<Ref<'_, pg_s
     }
 }
 
-/// An array of this type without elements.
+/// A constant array of this array type, without elements.
 pub fn empty_array(_: Memory<'_>, array: pg_sys::Oid) -> Node<'_> {
     let (collation, no_modifier, length) = (pg_sys::InvalidOid, -1, -1);
     // SAFETY: a new array of the type's elements, and a node around it.
@@ -254,7 +257,7 @@ pub fn empty_array(_: Memory<'_>, array: pg_sys::Oid) -> Node<'_> {
     }
 }
 
-/// Whether values of an SQL type travel as `ty`, with any scale. Values of every type may travel as opaque.
+/// Whether the engine may get values of an SQL type as `ty`, with any scale. Values of every type may be opaque.
 pub(super) fn travels_as(sql_type: pg_sys::Oid, ty: Type) -> bool {
     let is_decimal = |ty| matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. });
     ty == Type::Opaque || type_of(sql_type).is_some_and(|own| own == ty || is_decimal(own) && is_decimal(ty))

@@ -1,4 +1,4 @@
-//! Datums to values: columns of tuples, constants, parameters.
+//! Converts datums to values: columns of tuples, constants, parameters.
 
 use std::ffi::CStr;
 
@@ -9,20 +9,20 @@ use protocol::change::Value;
 
 use super::Form;
 
-/// The meaning of a TOAST pointer in a tuple.
+/// The meaning of a TOAST pointer to disk in a tuple.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OnDisk {
-    /// A value that an update did not touch; the WAL does not contain it.
+    /// The update did not touch the value, and the WAL does not contain it.
     Unchanged,
-    /// A value that has to be read from the TOAST table.
+    /// The value must be read from the TOAST table.
     Fetch,
 }
 
-/// A row or a key exceeds its greatest length. Values beyond that length were not read.
+/// A row or a key exceeds its greatest length. The values beyond that length were not read.
 #[derive(Debug)]
 pub struct TooWide;
 
-/// How datums of a column, or of a parameter, are read.
+/// The way in which datums of a column or of a parameter are read.
 #[derive(Clone, Copy)]
 pub struct Codec {
     stored: Stored,
@@ -34,8 +34,8 @@ impl Codec {
         Codec { stored: ty.stored(), form }
     }
 
-    /// Reads a value. It lives as long as the datum and the memory behind it or, if it had to be decompressed, as the
-    /// current memory context. A value of more than `most_bytes` is not decompressed.
+    /// Reads a value. It lives as long as the datum and its memory or, if the value had to be decompressed, as the
+    /// current memory context. A value of more than `most_bytes` is not decompressed, but refused.
     ///
     /// # Safety
     ///
@@ -89,7 +89,7 @@ impl Codec {
     }
 }
 
-/// A value that is not null as a literal of `ty`; the error says why the engine cannot have it.
+/// Converts a value that is not null to a literal of `ty`. The error says why the engine cannot hold the value.
 ///
 /// # Safety
 ///
@@ -101,7 +101,7 @@ pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String>
     let unheld = || match ty.kind() {
         Kind::Decimal => "a numeric value is not finite, or has more digits than the engine compares",
         Kind::Interval => "an interval is longer than the engine's can be",
-        // The planner lets text through only in UTF-8 databases.
+        // Columns and parameters of text exist only in UTF-8 databases, but their values may be invalid.
         Kind::Text => "a text value is not UTF-8",
         _ => "the engine cannot hold a value",
     };
@@ -118,7 +118,7 @@ pub unsafe fn unknown(datum: pg_sys::Datum) -> Result<String, String> {
     text(unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }.to_bytes().to_vec())
 }
 
-/// A numeric as unscaled integer, and its display scale.
+/// A numeric as an unscaled integer, and its display scale.
 ///
 /// # Safety
 ///
@@ -149,7 +149,7 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// The bytes behind a varlena's length; `None` for a value in the TOAST table that is not to be fetched.
+/// The content of a varlena, without its length; `None` for an unchanged value in the TOAST table.
 unsafe fn content<'a>(datum: pg_sys::Datum, on_disk: OnDisk, most_bytes: usize) -> Result<Option<&'a [u8]>, TooWide> {
     let mut pointer = datum.cast_mut_ptr::<pg_sys::varlena>();
     // SAFETY: a non-null datum of a variable-length type points to a varlena; detoasting returns another.
@@ -161,7 +161,7 @@ unsafe fn content<'a>(datum: pg_sys::Datum, on_disk: OnDisk, most_bytes: usize) 
             }
         }
         if varlena::varatt_is_1b_e(pointer) || varlena::varatt_is_4b_c(pointer) {
-            // The value's own statement of its length, before memory is allocated for it.
+            // The value's header states its length, so it is checked before memory is allocated for the value.
             if pg_sys::toast_raw_datum_size(datum) > most_bytes {
                 return Err(TooWide);
             }
@@ -171,7 +171,7 @@ unsafe fn content<'a>(datum: pg_sys::Datum, on_disk: OnDisk, most_bytes: usize) 
     }
 }
 
-/// A name without the zeros behind it.
+/// The bytes of a name, up to its first zero byte.
 fn name(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
@@ -181,6 +181,6 @@ fn of_image(image: Image, number: i128) -> Value<'static> {
 }
 
 fn text(bytes: Vec<u8>) -> Result<String, String> {
-    // The planner lets text through only in UTF-8 databases.
+    // Text is read only in UTF-8 databases, but a value may be invalid.
     String::from_utf8(bytes).map_err(|_| "a text value is not UTF-8".to_string())
 }

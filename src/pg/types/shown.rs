@@ -6,10 +6,10 @@ use plan::{Image, Literal, Type, float_order, text_order};
 use super::Arena;
 use crate::pg::catalog;
 
-/// The number of characters that show the first half of a uuid's bytes.
+/// The number of characters in the text of a uuid's first eight bytes.
 const UUID_HALF: usize = 18;
 
-/// The output function's text of a datum.
+/// The text that an output function returns for a datum.
 ///
 /// # Safety
 ///
@@ -41,8 +41,8 @@ fn float_text(ty: Type, value: f64) -> String {
     unsafe { output(function, datum.unwrap_or(pg_sys::Datum::null())) }
 }
 
-/// PostgreSQL's text of a value that the mirror holds as a number. `None` if the text is not known, or if the values
-/// have no order. The two ends of the 64-bit range also stand for everything beyond them.
+/// PostgreSQL's text of a value that the mirror holds as a number; `None` if it is not known, or if the values have no
+/// order. The two ends of the 64-bit range also stand for all values beyond them.
 pub fn number_text(ty: Type, number: i128) -> Option<String> {
     let short = number.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     match ty {
@@ -54,7 +54,7 @@ pub fn number_text(ty: Type, number: i128) -> Option<String> {
         }
         Type::Float32 | Type::Float64 => Some(float_text(ty, float_order::of_rank(short))),
         Type::Bool => Some(if number == 0 { "f" } else { "t" }.into()),
-        // The second half of the uuid is not known.
+        // The number holds only the first half of the uuid.
         Type::Uuid => Some(format!("{}...", &image_text(Image::Uuid, number)[..UUID_HALF])),
         Type::Text | Type::Name | Type::Char | Type::Bytes => Some(start_text(ty, number)),
         Type::TimeTz => Some(image_text(Image::TimeTz, number)),
@@ -62,7 +62,7 @@ pub fn number_text(ty: Type, number: i128) -> Option<String> {
     }
 }
 
-/// The first characters of texts, or bytes, that have this place in the order.
+/// The first characters of all texts, or bytes, that have this place in the order.
 fn start_text(ty: Type, place: i128) -> String {
     let (bytes, may_be_longer) = text_order::start(place);
     let mut start = match ty {
@@ -90,7 +90,7 @@ fn image_text(image: Image, number: i128) -> String {
     unsafe { output(function, pg_sys::Datum::from(bytes.as_ptr())) }
 }
 
-/// The digits of a numeric with this content, which has no header.
+/// The digits of a numeric with these bytes, which lack the length.
 fn numeric_text(bytes: &[u8]) -> String {
     let mut arena = Arena::default();
     match arena.push(bytes, 0) {
@@ -100,7 +100,7 @@ fn numeric_text(bytes: &[u8]) -> String {
     }
 }
 
-/// PostgreSQL's text of a literal that is neither a number, nor a text, nor a truth value.
+/// PostgreSQL's text of a literal that is not a number, a text or a truth value.
 pub fn shown(ty: Type, literal: &Literal) -> String {
     // SAFETY: an output function of the type that the callers below have a value of.
     let of_datum = |function: u32, datum: pg_sys::Datum| unsafe { output(function, datum) };

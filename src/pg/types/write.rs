@@ -1,6 +1,6 @@
-//! Columns of the engine's result to datums.
+//! Converts columns of the engine's result to datums.
 //!
-//! Values that do not fit a datum lie in one arena of the batch.
+//! Values that do not fit into a datum lie in the batch's arena, and their datums point to them.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -12,10 +12,10 @@ use super::Form;
 
 const WRONG: &str = "the engine sent a column of another type";
 
-/// Why a column cannot be written.
+/// The reason why a column cannot be converted.
 #[derive(Debug)]
 pub enum Unwritten {
-    /// The engine sent something other than was agreed.
+    /// The engine sent another type or length than the planner expected.
     Wrong(String),
     NoMemory,
 }
@@ -26,18 +26,18 @@ impl From<&str> for Unwritten {
     }
 }
 
-/// The datums of a column, and which are null.
+/// The datums of a column, and a flag for each whether it is null.
 #[derive(Default)]
 pub struct Datums {
-    /// The datums. A value in the arena is represented by its word offset until the batch is complete.
+    /// The datums. Until the batch is complete, the datum of a value in the arena is its offset there, in words.
     pub datums: Vec<usize>,
     pub nulls: Vec<bool>,
 }
 
-/// Values that datums point to, one behind the other. Each starts at a word, and so is aligned for any type.
+/// The values to which datums point, one behind the other. Each begins at a word, and so is aligned for every type.
 ///
-/// The arena's size depends on the batch's rows. A lack of memory is therefore an error: a failed allocation in Rust
-/// would end the server.
+/// The arena's size depends on the batch's rows. So a lack of memory is reported as an error, because a failed
+/// allocation in Rust would end the server.
 #[derive(Default)]
 pub struct Arena {
     words: Vec<u64>,
@@ -54,7 +54,7 @@ pub fn is_pointed_to(ty: Type) -> bool {
 }
 
 impl Datums {
-    /// Makes room for a column with as many rows as the array has.
+    /// Clears the datums, and sets the null flags to those of the array.
     pub fn begin(&mut self, array: &dyn Array) {
         self.datums.clear();
         self.nulls.clear();
@@ -65,7 +65,7 @@ impl Datums {
     }
 }
 
-/// Writes values of a type, each as a datum or as its offset in the arena.
+/// Converts the values of a type. A value in the arena is represented by its offset there.
 pub fn plain(array: &dyn Array, ty: Type, out: &mut Datums, arena: &mut Arena) -> Result<(), Unwritten> {
     let datums = &mut out.datums;
     match ty.stored() {
@@ -140,7 +140,7 @@ pub fn plain(array: &dyn Array, ty: Type, out: &mut Datums, arena: &mut Arena) -
     Ok(())
 }
 
-/// Converts values that the engine keeps as PostgreSQL gave them.
+/// Converts values that the engine has kept in PostgreSQL's form.
 pub fn kept(array: &dyn Array, form: Form, out: &mut Datums, arena: &mut Arena) -> Result<(), Unwritten> {
     let array = array.as_binary_view_opt().ok_or(WRONG)?;
     for row in 0..array.len() {
@@ -160,7 +160,7 @@ pub fn kept(array: &dyn Array, form: Form, out: &mut Datums, arena: &mut Arena) 
     Ok(())
 }
 
-/// The datum of a value that is passed within it, made from the value's bytes in a tuple.
+/// The datum that holds a value itself, made from the value's bytes in a tuple.
 fn inline(bytes: &[u8]) -> Result<usize, Unwritten> {
     Ok(match *bytes {
         [a] => a as i8 as usize,
@@ -171,12 +171,12 @@ fn inline(bytes: &[u8]) -> Result<usize, Unwritten> {
     })
 }
 
-/// Writes values of char(n), padded with blanks to n characters.
+/// Converts values of char(n), and pads them with blanks to n characters.
 pub fn padded(array: &dyn Array, width: usize, out: &mut Datums, arena: &mut Arena) -> Result<(), Unwritten> {
     let array = array.as_string_view_opt().ok_or(WRONG)?;
     for row in 0..array.len() {
         let text = if array.is_null(row) { "" } else { array.value(row) };
-        // PostgreSQL counts characters up to a zero byte.
+        // PostgreSQL counts only the characters up to a zero byte.
         let blanks = width.saturating_sub(text.chars().take_while(|c| *c != '\0').count());
         out.datums.push(arena.push(text.as_bytes(), blanks)?);
     }
@@ -184,12 +184,12 @@ pub fn padded(array: &dyn Array, width: usize, out: &mut Datums, arena: &mut Are
 }
 
 impl Arena {
-    /// How much of the arena's memory is kept for the next batch: enough for a batch of ordinary rows.
+    /// The greatest size of the memory that is kept for the next batch: enough for a batch of ordinary rows.
     const KEPT: usize = 1 << 20;
     /// PostgreSQL's MaxAllocSize, the greatest length that a varlena's header can hold.
     const LONGEST: usize = 0x3fff_ffff;
 
-    /// The address of the first word, valid until something is pushed.
+    /// The address of the first word. It is valid until the next push.
     pub fn start(&self) -> usize {
         self.words.as_ptr() as usize
     }
@@ -237,7 +237,7 @@ impl Arena {
         Ok(offset)
     }
 
-    /// Makes room for this many bytes behind the existing values.
+    /// Appends zeroed words for this many bytes.
     #[inline]
     fn make(&mut self, size: usize) -> Result<(), Unwritten> {
         let words = size.div_ceil(size_of::<u64>());
