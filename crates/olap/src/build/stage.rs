@@ -44,7 +44,7 @@ pub fn cooperative(join: impl ExecutionPlan + 'static) -> Arc<dyn ExecutionPlan>
     Arc::new(CooperativeExec::new(Arc::new(join)))
 }
 
-/// The same rows in one partition.
+/// The rows of `plan` in one partition.
 pub fn one_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     match plan.output_partitioning().partition_count() {
         1 => plan,
@@ -52,7 +52,7 @@ pub fn one_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-/// The same rows, partitioned by hash so that all rows of a group are in one partition.
+/// The rows of `plan`, partitioned by hash so that all rows of a group are in one partition.
 pub fn by_hash(
     plan: Arc<dyn ExecutionPlan>,
     keys: &[Arc<dyn PhysicalExpr>],

@@ -97,7 +97,7 @@ impl ExecutionPlan for Observed {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    /// Not called: nobody rewrites a plan after it is built.
+    /// Not called, because plans are not rewritten after they are built.
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(children.remove(0))
     }

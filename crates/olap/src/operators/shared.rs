@@ -196,7 +196,7 @@ impl ExecutionPlan for Reader {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    /// Not called: nobody rewrites a plan after it is built.
+    /// Not called, because plans are not rewritten after they are built.
     fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(self)
     }

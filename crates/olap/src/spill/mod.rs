@@ -65,8 +65,8 @@ impl Means {
     }
 }
 
-/// The same rows, for a consumer that reads all of them. It pauses while other consumers of the same exchange lag
-/// behind.
+/// The same rows, for a consumer that reads all of them. The consumer pauses while other consumers of the same exchange
+/// lag behind.
 pub fn paced(rows: SendableRecordBatchStream, context: &TaskContext) -> BoxStream<'static, Result<RecordBatch>> {
     match context.session_config().get_extension::<Spill>() {
         Some(spill) => Paced::new(rows, spill.pool.clone()).boxed(),

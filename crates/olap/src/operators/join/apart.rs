@@ -152,7 +152,7 @@ fn share(rooms: &mut [Room], parts: &[Part]) -> Result<usize> {
     Ok(budget)
 }
 
-/// The same parts, divided further until none needs more than `budget`, as far as possible.
+/// Divides the parts further until none needs more than `budget`, as far as this is possible.
 async fn divided(
     shape: &Arc<Shape>,
     mut parts: Vec<Part>,

@@ -67,7 +67,7 @@ struct Joining {
     /// Rows of the build side that are output at the end of the pass.
     build_rows: Option<BuildRows>,
     /// Whether each row of the probe side has a partner, and the number of rows that this pass has processed. Present
-    /// if it takes several passes to know the former.
+    /// if it takes several passes to find all partners.
     met: Option<(Vec<bool>, usize)>,
 }
 

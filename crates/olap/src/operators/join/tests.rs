@@ -1,5 +1,5 @@
 //! Joins that use the disk are compared with joins in memory, and joins by limits with joins that compare all pairs.
-//! The interpreter's tests show that the latter are right.
+//! The interpreter's tests show that joins which compare all pairs are right.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

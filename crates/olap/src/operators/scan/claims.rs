@@ -89,7 +89,7 @@ mod tests {
         let claims = Claims::new(10, 2);
         assert!(claims.begin(1).is_ok() && claims.begin(0).is_ok());
         assert!(claims.begin(1).is_err());
-        // Another reader continues in its place.
+        // Another reader continues with the partition.
         let chunk = claims.next(1);
         claims.hand_over(1, chunk);
         assert!(claims.begin(1).is_ok());

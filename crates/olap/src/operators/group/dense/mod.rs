@@ -1,9 +1,9 @@
 //! The first phase of grouping by integers with few values: accumulators that are indexed by the key, without hashing.
 //!
-//! It replaces `Aggregate(Partial)` and returns the same partial states, which the second phase merges. If the keys
-//! turn out to spread too far, it returns the states so far, and groups the remaining rows as `PartialGroups` does.
-//! With only one partition, this would do the second phase's work twice, so each remaining row becomes its own state
-//! instead.
+//! The operator replaces `Aggregate(Partial)` and returns the same partial states, which the second phase merges. If
+//! the keys turn out to spread too far, it returns the states so far, and groups the remaining rows as `PartialGroups`
+//! does. With only one partition, this would do the second phase's work twice, so each remaining row becomes its own
+//! state instead.
 //!
 //! ```text
 //!   batch -> slot of each row = Σ (key - smallest) * stride -> rows[slot] += 1, sum[slot] += value

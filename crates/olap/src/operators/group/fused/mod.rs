@@ -8,9 +8,9 @@
 //!         -> sums of the chunk, slot by slot -> totals, group by group -> partial states
 //! ```
 //!
-//! It returns the states of an `Aggregate(Partial)`, which the same second phase merges. If bounds do not show that a
-//! sum fits 64 bits, the ordinary expressions compute it for this chunk, with all checks. If keys have no codes, or if
-//! there are many groups, the remaining rows are left to the ordinary operator.
+//! The operator returns the states of an `Aggregate(Partial)`, which the same second phase merges. If bounds do not
+//! show that a sum fits 64 bits, the ordinary expressions compute it for this chunk, with all checks. If keys have no
+//! codes, or if there are many groups, the remaining rows are left to the ordinary operator.
 
 mod compile;
 mod loops;
@@ -78,7 +78,7 @@ impl ExecutionPlan for FusedGroups {
         self.otherwise.apply_expressions(f)
     }
 
-    /// Not called: nobody rewrites a plan after it is built.
+    /// Not called, because plans are not rewritten after they are built.
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         children.pop().ok_or_else(|| DataFusionError::Internal("FusedGroups has one child".into()))
     }

@@ -28,7 +28,7 @@ enum Asked {
     Lists,
 }
 
-/// A list aggregate whose order leaves only the places of equal values open.
+/// A list aggregate whose order leaves only the order among equal values open.
 fn list(of: Listing, arguments: Vec<Expr>, element: Option<Element>) -> Agg {
     let order = vec![SortKey { descending: true, ..SortKey::ascending(arguments[0].clone()) }];
     Agg::Listed(Box::new(Listed::new(of, arguments, order, element)))

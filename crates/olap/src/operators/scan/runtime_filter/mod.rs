@@ -8,8 +8,8 @@
 //!   build side    ViewScan       waits for them, then skips chunks and rows
 //! ```
 //!
-//! They exist only for joins that drop rows without a partner, and only for integer keys. A scan gives up a filter if
-//! it finds that most rows have a partner.
+//! Runtime filters exist only for joins that drop rows without a partner, and only for integer keys. A scan gives up a
+//! filter if it finds that most rows have a partner.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
