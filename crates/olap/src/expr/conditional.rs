@@ -78,7 +78,8 @@ impl Conditional {
                 chosen.push((self.part(when + 1, batch, &taken)?, taken));
             }
         }
-        // If a condition holds for every row, the values chosen last need no mask: the others are put over them.
+        // If every row has met a condition, the values chosen last are the base of the result. The values chosen before
+        // are put over them, so the base needs no mask.
         let last = if open.count_set_bits() > 0 { None } else { chosen.pop() };
         let mut result = match last {
             Some((value, _)) => value,

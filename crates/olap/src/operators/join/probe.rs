@@ -274,7 +274,7 @@ impl Current {
         batch_of(shape, &build, &probe, pairs.build.len(), None).map(Some)
     }
 
-    /// The pairs, if each row has at most one.
+    /// The pairs, if each row has at most one candidate.
     fn only_pairs(&mut self, limit: usize) -> Pairs {
         let rows = self.row..self.found.len().min(self.row + limit);
         let (mut build, mut probe, mut count) = (vec![0; rows.len()], vec![0; rows.len()], 0);

@@ -8,12 +8,12 @@ pub fn words_of(mask: &BooleanBuffer) -> Vec<u64> {
     mask.bit_chunks().iter_padded().take(mask.len().div_ceil(64)).collect()
 }
 
-/// Gives the slot `other` to the rows whose bit is not set.
+/// Gives the slot `other` to the rows whose bit in `words` is not set.
 pub fn replace_others(slots: &mut [u16], words: &[u64], other: u16) {
     fastest(ReplaceOthers { slots, words, other });
 }
 
-/// Sets values to 0 whose bit is not set.
+/// Sets to 0 the values whose bit in `words` is not set.
 pub fn clear_others(values: &mut [i64], words: &[u64]) {
     fastest(ClearOthers { values, words });
 }

@@ -150,7 +150,7 @@ impl Work {
         Ok(())
     }
 
-    /// Computes the other sums with all checks. Every row that is read must be wanted.
+    /// Computes the sums that may exceed 64 bits, with all checks. Every row that is read must be wanted.
     fn sum_otherwise(&mut self, chunk: &Chunk, outputs: &[usize]) -> Result<()> {
         let batch = self.direct.batch(chunk.index, chunk.selected.read(), chunk.selected.list())?;
         for output in outputs {

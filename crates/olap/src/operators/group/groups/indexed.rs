@@ -73,7 +73,7 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> Indexed<T> {
         true
     }
 
-    /// Looks groups up by hash from now on. They keep their numbers.
+    /// Looks groups up by hash from now on. The groups keep their numbers.
     fn hash(&mut self) -> Result<&mut Box<dyn GroupValues>> {
         let mut hashed = new_group_values(self.schema.clone(), &GroupOrdering::None)?;
         let (count, mut numbers) = (self.keys.len(), Vec::new());
