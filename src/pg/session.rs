@@ -117,28 +117,28 @@ fn executes(command: Node<'_>) -> bool {
     command.cast::<pg_sys::ExecuteStmt>().is_some()
 }
 
-/// `temp_file_limit`, in bytes; `None`: there is none.
+/// The setting `temp_file_limit`, in bytes; `None` if there is no limit.
 pub fn temp_file_limit() -> Option<u64> {
     Some(u64::try_from(variable!(temp_file_limit)).ok()? * 1024)
 }
 
-/// `work_mem`, in kB.
+/// The setting `work_mem`, in kB.
 pub fn work_mem() -> i32 {
     variable!(work_mem)
 }
 
-/// Whether a statement text comes from the client, and not from a function or from PREPARE. A statement that the
-/// protocol has prepared comes from the client each time that it is bound.
+/// Whether a statement's text comes from the client, and not from a function or from PREPARE. A statement that was
+/// prepared by the protocol comes from the client each time that its parameters are bound.
 pub fn is_clients(source: *const c_char) -> bool {
     std::ptr::eq(source, variable!(debug_query_string))
 }
 
-/// The planner's cost of one operation (`cpu_operator_cost`).
+/// The planner's cost of one operation (the setting `cpu_operator_cost`).
 pub fn cpu_operator_cost() -> f64 {
     variable!(cpu_operator_cost)
 }
 
-/// Whether text in this database is UTF-8.
+/// Whether the encoding of the database is UTF-8.
 pub fn is_utf8() -> bool {
     encoding() == pg_sys::pg_enc::PG_UTF8 as i32
 }
@@ -150,14 +150,14 @@ pub fn library_directory() -> PathBuf {
     PathBuf::from(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// Random bytes that cannot be guessed; `None`: the system has none.
+/// Random bytes that cannot be guessed; `None` if the system cannot make any.
 pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0u8; N];
     // SAFETY: fills N bytes of ours.
     unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), N) }.then_some(bytes)
 }
 
-/// The user who is in effect, with the restrictions on operations.
+/// The current user, with the flags that restrict operations.
 #[derive(Clone, Copy)]
 pub struct Actor {
     user: pg_sys::Oid,
@@ -171,7 +171,7 @@ pub fn actor() -> Actor {
     actor
 }
 
-/// Runs `work` as another user. After an error, the end of the transaction restores the user.
+/// Runs `work` as another user. After an error, the end of the transaction restores the previous user.
 pub fn acting_as<T>(actor: Actor, work: impl FnOnce() -> T) -> T {
     let before = self::actor();
     // SAFETY: the change is taken back below.
@@ -182,13 +182,13 @@ pub fn acting_as<T>(actor: Actor, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs `work` as another user, restricted to operations that cannot outlast `work`.
+/// Runs `work` as another user, restricted to operations whose effects end with `work`.
 pub fn as_user<T>(user: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     let restricted = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
     acting_as(Actor { user, context: actor().context | restricted as i32 }, work)
 }
 
-/// Runs `work` under other settings. After an error, the end of the transaction restores the old ones.
+/// Runs `work` under other settings. After an error, the end of the transaction restores the previous settings.
 pub fn with_settings<T>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> T) -> T {
     use pg_sys::{GucAction::GUC_ACTION_SAVE, GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
     // SAFETY: C strings; the settings go back with their nesting level.

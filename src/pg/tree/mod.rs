@@ -56,9 +56,9 @@ impl<'a, T> Ref<'a, T> {
     /// The root of a tree.
     ///
     /// # Safety
+    ///
     /// The tree is well-formed: each field of its nodes holds what PostgreSQL's headers say. The tree, and whatever is
     /// made in the current memory context, stays in place and unchanged during `'a`.
-    /// unchanged during `'a`, and so does what is made in the current memory context.
     pub unsafe fn new(root: *mut T) -> Ref<'a, T> {
         Ref { at: NonNull::new(root).expect("a node where the tree must have one"), tree: PhantomData }
     }
