@@ -1,17 +1,17 @@
 //! The analytic plan: the result that a backend asks the engine to compute, and nothing about how to compute it.
 //!
-//! A plan is a tree of relational operators over mirrored tables ([`Rel`]), with the columns of its result. The rest of
-//! the query stays with PostgreSQL, which reads the plan's `output` as if it were a table.
+//! A plan is a tree of relational operators over mirrored tables ([`Rel`]), with the columns of its result. PostgreSQL
+//! executes the remaining parts of the query, and reads the plan's `output` as if it were a table.
 //!
-//! The crate knows neither PostgreSQL nor DataFusion, so that the extension's library and the engine can share it.
-//! Every operation in it is *typed exactly as PostgreSQL typed it*: the translator in `src/planner` writes a
-//! [`Expr`] only where the engine's result is PostgreSQL's, bit for bit, or an error.
+//! The crate uses neither PostgreSQL nor DataFusion, so that the extension's library and the engine can share it. Every
+//! operation in it has *exactly the types that PostgreSQL gave it*: the translator in `src/planner` makes an [`Expr`]
+//! only where the engine's result is PostgreSQL's, bit for bit, or an error.
 //!
 //! | room, the upper ones first | job |
 //! |---|---|
 //! | `words` | a plan in words, for EXPLAIN |
 //! | `algebra` | operators, expressions, aggregates; whole plans and their validation |
-//! | `functions` | the rows of all functions: operands, result, errors |
+//! | `functions` | the catalogue of all functions: operands, result, errors |
 //! | `base` | types, operators, kinds of failures |
 //! | `values` | values that both sides compute in the same way: intervals, numerics, zones, patterns, orders |
 //!
@@ -23,7 +23,7 @@ mod functions;
 mod values;
 pub mod words;
 
-/// The rows of functions and aggregates.
+/// The catalogue of functions and aggregates.
 pub mod catalogue {
     pub use crate::algebra::aggregates::*;
     pub use crate::base::types::Kind;

@@ -16,32 +16,33 @@ pub enum Agg {
     CountStar,
     /// The number of rows in which the argument is not null.
     Count(Expr),
-    /// The exact sum; null if there are no rows. A sum beyond i128 is an error, except for numerics.
+    /// The exact sum; null if there are no rows. A sum that does not fit i128 is an error, except for numerics.
     Sum(Expr),
-    /// Two output columns: the sum, and the number of arguments that are not null as Int64. The sum is a Decimal128 of
-    /// the argument's scale or, for numerics, a numeric; it is null if there are no rows. PostgreSQL divides, so that
-    /// the result has PostgreSQL's scale.
+    /// Two output columns: the sum, and the number of arguments that are not null, as Int64. The sum is a Decimal128 of
+    /// the argument's scale or, for numerics, a numeric; it is null if there are no rows. PostgreSQL divides the sum by
+    /// the number, so that the average has PostgreSQL's scale.
     Avg(Expr),
-    /// The least or the greatest value. Text is ordered by its bytes, floats as PostgreSQL orders them. An argument
-    /// that is a single value may also have a type with another order in PostgreSQL, or with none.
+    /// The least or the greatest value. Text is ordered by its bytes, floats as PostgreSQL orders them. If the argument
+    /// has the same value in all rows, its type need not have the same order in PostgreSQL, nor any order.
     Min(Expr),
     Max(Expr),
     /// The least or the greatest text, in the order of the locale that the second argument names.
     InLocale(Extreme, Box<[Expr; 2]>),
-    /// An aggregate of floats that does not depend on the order of rows. Infinities and NaN are added as in
-    /// PostgreSQL. A finite float beyond [`MAX_SUMMED`] is an error, so that no order can overflow.
+    /// An aggregate of floats whose result does not depend on the order of rows. Infinities and NaN are added as in
+    /// PostgreSQL. A finite float beyond [`MAX_SUMMED`] is an error, so that no sum can overflow in any order.
     Float(FloatAgg, Expr),
-    /// An aggregate of truth values or bits. It has the argument's type, and is null if there are no rows.
+    /// An aggregate of booleans, or of the bits of integers. It has the argument's type, and is null if there are no
+    /// rows.
     Bits(BitAgg, Expr),
     /// The raw spread of integers or decimals, in two columns: N·Σx² − (Σx)² as a numeric whose scale is twice the
     /// argument's, and N as Int64. The first is null if there are no rows, and an error beyond 256 bits.
-    /// [`crate::Named::Spread`] computes variance and standard deviation from both.
+    /// [`crate::Named::Spread`] computes variance and standard deviation from both columns.
     Spread(Expr),
-    /// An aggregate of pairs (y, x) of floats, over the rows in which both are not null. Each is bounded, as for
-    /// [`Agg::Float`]. It is never computed over distinct pairs.
+    /// An aggregate of pairs (y, x) of floats, over the rows in which both are not null. Both must be within the bound
+    /// for [`Agg::Float`]. It is never computed over distinct pairs.
     Pair(PairAgg, Box<[Expr; 2]>),
-    /// A list aggregate; null if there are no rows. Except for arrays, only rows with a value other than null count.
-    /// With DISTINCT, there is an order, and values that are equal in it are listed once.
+    /// A list aggregate; null if there are no rows. Except for arrays, only values that are not null count. With
+    /// DISTINCT, the aggregate must have an order, and of values that are equal in that order, one is listed.
     Listed(Box<Listed>),
 }
 
@@ -85,11 +86,11 @@ pub enum FloatAgg {
     Spread(Spread),
 }
 
-/// The bound of summed floats. With it, the sum of squares stays finite for as many of them as there can be rows, in
-/// any order.
+/// The greatest absolute value of a float that may be summed. With this bound, the sum of squares stays finite, in any
+/// order, for as many floats as there can be rows.
 pub const MAX_SUMMED: f64 = 1e130;
 
-/// An aggregate without its argument.
+/// The kind of an aggregate, without its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aggregate {
     CountStar,
@@ -106,22 +107,22 @@ pub enum Aggregate {
     Listed(Listing),
 }
 
-/// The catalogue's row of an aggregate.
+/// The entry of an aggregate in the catalogue.
 #[derive(Clone, Copy, Debug)]
 pub struct AggregateRow {
     pub name: &'static str,
-    /// The kinds of argument; empty if there is none.
+    /// The kinds that the argument may have; empty if there is no argument.
     argument: &'static [Kind],
     /// The types of its output columns.
     output: &'static [Rule],
     pub raises: &'static [FailureKind],
-    /// The result columns that are counts: they are zero and not null if there are no rows.
+    /// Which output columns are counts: they are zero instead of null if there are no rows.
     pub counts: &'static [usize],
-    /// Whether its last digits depend on the order of the rows.
+    /// Whether the last digits of the result depend on the order of the rows.
     pub is_inexact: bool,
     /// Whether duplicates do not change the result.
     pub ignores_duplicates: bool,
-    /// Whether it may show in which order the rows came.
+    /// Whether the result may show in which order the rows came.
     pub shows_row_order: bool,
 }
 
@@ -147,7 +148,7 @@ const ALL: &[Kind] = &[
     Kind::Bytes,
     Kind::Opaque,
 ];
-/// All kinds except truth values.
+/// All kinds except booleans.
 const ORDERED: &[Kind] = ALL.split_at(1).1;
 const BIGINT: Rule = Rule::Is(Type::Int64);
 const NOT_A_SHARE: &[FailureKind] = &[FailureKind::PercentileOutOfRange];
@@ -207,7 +208,8 @@ impl Aggregate {
         }
     }
 
-    /// The aggregate; `None` if it needs an argument and none is given, or the other way round.
+    /// The aggregate with this argument. `None` if it needs an argument and none is given, or takes none and one is
+    /// given.
     pub fn of(self, argument: Option<Expr>) -> Option<Agg> {
         Some(match (self, argument) {
             (Aggregate::CountStar, None) => Agg::CountStar,

@@ -1,5 +1,5 @@
-//! Makes inner joins of the same tables scan the same columns in the same order, even if each needs other ones. Equal
-//! subplans then look the same, and are found and computed once.
+//! Makes inner joins of the same tables scan the same columns in the same order, even if some of them do not need all
+//! of these columns. Equal subplans then look the same, so that they are recognised as equal and computed once.
 //!
 //! ```text
 //!   SELECT part, sum(cost) FROM a JOIN b … GROUP BY part        a: part, cost, key     a: part, cost, key
@@ -18,8 +18,8 @@ type Column = (Vec<i16>, Type);
 
 impl Plan {
     pub fn scan_alike(&mut self) {
-        // Blocks by the tables of each joined relation. A relation has none if it is no table, or hides rows from the
-        // user.
+        // The joined relations of each block, by their tables. A relation counts as one without tables if it is not
+        // scanned from mirrored tables, or if some of its rows are hidden from the user.
         let mut blocks: BTreeMap<Vec<Vec<u32>>, Vec<Vec<u16>>> = BTreeMap::new();
         each_block(&self.root, false, &mut |joined| {
             let scanned = joined.iter().map(|rel| match rel {
@@ -38,7 +38,7 @@ impl Plan {
         }
     }
 
-    /// Makes relations of the same tables read all columns that any of them reads.
+    /// Makes these relations, which have the same tables, read all columns that any of them reads.
     fn align(&mut self, relations: &[u16]) {
         let mut union: Vec<Column> = Vec::new();
         for relation in relations {
@@ -87,7 +87,7 @@ fn columns(relation: &Relation) -> Vec<Column> {
     relation.columns.iter().enumerate().map(|(at, ty)| (called(at), *ty)).collect()
 }
 
-/// Calls `f` with the relations of each tree of inner joins and filters.
+/// Calls `f` for each block, that is, each tree of inner joins and filters, with the block's relations.
 fn each_block<'a>(rel: &'a Rel, within: bool, f: &mut impl FnMut(Vec<&'a Rel>)) {
     let is_block = rel.is_block();
     if is_block && !within {
@@ -126,7 +126,7 @@ mod tests {
         left.join(JoinKind::Inner, right, vec![Expr::Cmp { op: CmpOp::Eq, left: a.into(), right: b.into() }])
     }
 
-    /// Two joins of tables 7 and 8, which read different columns of the first.
+    /// A plan of two joins of tables 7 and 8, which read different columns of table 7.
     fn plan(second: u32) -> Plan {
         let [int, text] = [Type::Int64, Type::Text];
         Plan {

@@ -1,5 +1,5 @@
-//! Validation of plans: everything that the documentation of [`Rel`] and [`Expr`] promises about columns, indexes and
-//! types.
+//! Validation of plans: checks everything that the documentation of [`Rel`] and [`Expr`] promises about columns,
+//! indexes and types.
 //!
 //! A plan that passes can be run without further checks.
 
@@ -13,13 +13,14 @@ use crate::base::ops::ColumnId;
 use crate::base::types::{Kind, Physical, Type};
 use crate::functions::{self, Call};
 
-/// Expressions and operators nested deeper could exhaust the stack of a thread.
+/// The greatest depth to which expressions and operators may be nested. Deeper ones could exhaust the stack of a
+/// thread.
 pub const MAX_DEPTH: usize = 100;
 /// The error of a plan with too much nesting.
 pub const TOO_DEEP: &str = "nested too deeply";
 
 impl Plan {
-    /// The first defect of the plan, as text for developers.
+    /// Checks the plan. The error describes its first defect, for developers.
     pub fn check(&self) -> Result<(), String> {
         let mut checker = Checker { plan: self, made: vec![false; self.columns.len()], outer: Vec::new() };
         let visible = checker.rel(&self.root, MAX_DEPTH)?;
@@ -29,14 +30,14 @@ impl Plan {
 
 struct Checker<'a> {
     plan: &'a Plan,
-    /// Columns that some operator has made.
+    /// Whether each column of the plan is made by an operator visited so far.
     made: Vec<bool>,
-    /// Columns of the left side that the right side of an application may read.
+    /// The columns of left sides that the right side of an enclosing [`Rel::Apply`] may read.
     outer: Vec<ColumnId>,
 }
 
 impl Checker<'_> {
-    /// The columns of the operator's rows.
+    /// Checks an operator, and returns the columns of its rows.
     fn rel(&mut self, rel: &Rel, depth: usize) -> Result<Vec<ColumnId>, String> {
         let depth = depth.checked_sub(1).ok_or_else(|| format!("operators are {TOO_DEEP}"))?;
         match rel {
@@ -252,7 +253,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The checked counterpart of [`Plan::type_of`].
+    /// The type of an expression, like [`Plan::type_of`], after the expression was checked.
     fn type_of(&self, expr: &Expr, visible: &[ColumnId]) -> Result<Type, String> {
         self.type_within(expr, visible, MAX_DEPTH)
     }

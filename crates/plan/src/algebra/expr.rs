@@ -1,8 +1,8 @@
 //! Expressions, with PostgreSQL's semantics.
 //!
-//! NULL: arithmetic, casts and comparisons are strict (a null operand gives null). So are calls, unless their row in
-//! the catalogue says otherwise. `And`, `Or`, `Not` follow three-valued logic. Overflow and division by zero are
-//! errors, never wrapped values or nulls.
+//! NULL: arithmetic, casts and comparisons are strict, which means that a null operand gives null. So are calls of
+//! functions, unless the catalogue says otherwise. `And`, `Or`, `Not` follow three-valued logic. Overflow and division
+//! by zero are errors, never wrapped values or nulls.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,27 +20,28 @@ pub enum Expr {
         ty: Type,
         value: Option<Literal>,
     },
-    /// `params[index]`: its value is known when the query starts, and constant while it runs.
+    /// The parameter `params[index]`: a value that is known when the query starts, and constant while it runs.
     Param {
         index: u16,
     },
-    /// Both sides have the same [`Type`] variant; the translator adds an [`Expr::Cast`] where PostgreSQL compares
-    /// across types. Decimals may differ in scale and width, since their values are compared. Floats are compared as in
-    /// PostgreSQL: -0 = 0, and NaN equals NaN and is greater than everything else. Text is compared by its bytes.
+    /// A comparison. Both sides have the same [`Type`] variant; the translator adds an [`Expr::Cast`] where PostgreSQL
+    /// compares different types. Decimals may differ in scale and width, because their values are compared. Floats are
+    /// compared as in PostgreSQL: -0 = 0, and NaN equals NaN and is greater than everything else. Text is compared by
+    /// its bytes.
     Cmp {
         op: CmpOp,
         left: Box<Expr>,
         right: Box<Expr>,
     },
-    /// Arithmetic. The translator names the result type `ty`.
+    /// Arithmetic, with the result type `ty`.
     ///
-    /// - Integers: both operands are of type `ty`, checked.
+    /// - Integers: both operands are of type `ty`; overflow is an error.
     /// - Float64, Float32: IEEE. A result that becomes infinite (from finite operands) or zero (from non-zero operands,
     ///   for `*` and `/`) is an error, and so is division by zero.
-    /// - Decimals: `ty` is Decimal128. The scale is the larger one for `+` and `-`, and the sum for `*`; there is no
-    ///   `/` and no `%`. A value beyond 38 digits is an error.
-    /// - Dates: Date + Int32 and Date - Int32 give Date; infinite stays infinite, leaving the range is an error.
-    ///   Date - Date gives Int32; an infinite operand is an error.
+    /// - Decimals: `ty` is Decimal128. Its scale is the larger of both operands' scales for `+` and `-`, and their sum
+    ///   for `*`; there is no `/` and no `%`. A value beyond 38 digits is an error.
+    /// - Dates: Date + Int32 and Date - Int32 give Date; infinite stays infinite, leaving the range is an error. Date -
+    ///   Date gives Int32; an infinite operand is an error.
     Arith {
         op: ArithOp,
         ty: Type,
@@ -49,11 +50,14 @@ pub enum Expr {
     },
     /// Unary minus, checked.
     Neg(Box<Expr>),
-    /// A cast that preserves the value: Int16 -> Int32 -> Int64, integers -> Decimal (scale 0 or more), Decimal ->
-    /// Decimal of no smaller scale (an error if the value does not fit), integers -> Float64, Float32 -> Float64, Name
-    /// -> Text, Oid -> Int64, Date -> Timestamp (infinities stay infinite; out of range is an error).
+    /// A cast that preserves the value:
     ///
-    /// Also a cast to the nearest real: integers and Float64 -> Float32, where leaving the range is an error.
+    /// - Int16 -> Int32 -> Int64, Oid -> Int64, integers -> Float64, Float32 -> Float64, Name -> Text;
+    /// - integers -> Decimal (scale 0 or more), and Decimal -> Decimal of no smaller scale; a value that does not fit
+    ///   is an error;
+    /// - Date -> Timestamp; infinities stay infinite, and a date out of range is an error.
+    ///
+    /// Also a cast of integers or Float64 to the nearest Float32; a value beyond its range is an error.
     Cast {
         to: Type,
         arg: Box<Expr>,
@@ -73,27 +77,29 @@ pub enum Expr {
         ty: Type,
         args: Vec<Expr>,
     },
-    /// The value of the first branch, of at least one, whose condition is true; otherwise the last value. All values
-    /// have one type. It is evaluated from top to bottom, and only as far as necessary.
+    /// The value of the first branch whose condition is true; otherwise the last value. There is at least one branch,
+    /// and all values have one type. Conditions are evaluated in order up to the first that is true, and only its value
+    /// is.
     Case {
         branches: Vec<(Expr, Expr)>,
         otherwise: Box<Expr>,
     },
-    /// The first argument that is not null, of at least one; all have one type. Arguments after it are not evaluated.
+    /// The first argument that is not null. There is at least one argument, and all have one type. Arguments after the
+    /// first that is not null are not evaluated.
     Coalesce(Vec<Expr>),
 }
 
-/// A value in the units of [`Type`].
+/// A value, in the form that [`Type`] describes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Literal {
     Bool(bool),
     /// Int16, Int32, Int64, Date, Timestamp, TimestampTz, Time, Oid, Enum, Decimal64 (scaled).
     Int(i64),
-    /// Float64; Float32 of a real's value.
+    /// A value of type Float64 or Float32.
     Float(f64),
     /// Decimal128 (scaled), Uuid.
     Decimal(i128),
-    /// Text, Name; Char without trailing blanks.
+    /// A value of type Text, Name, or Char without trailing blanks.
     Text(String),
     /// Bytes, Opaque.
     Bytes(Vec<u8>),
@@ -152,7 +158,7 @@ impl Expr {
         columns
     }
 
-    /// Calls `f` on this expression and all below it.
+    /// Calls `f` on this expression and on all expressions in it.
     pub fn visit(&self, f: &mut impl FnMut(&Expr)) {
         f(self);
         for child in self.children() {
@@ -160,7 +166,7 @@ impl Expr {
         }
     }
 
-    /// Replaces columns by expressions, if `with` returns one.
+    /// Replaces each column for which `with` returns an expression by that expression.
     pub fn replace_columns(&mut self, with: &impl Fn(ColumnId) -> Option<Expr>) {
         self.replace(&|expr: &Expr| match expr {
             Expr::Column { id } => with(*id),
@@ -168,7 +174,8 @@ impl Expr {
         });
     }
 
-    /// Replaces expressions by others, if `with` returns one. The parts of a replaced expression are not visited.
+    /// Replaces each expression for which `with` returns another one by that. The parts of a replaced expression are
+    /// not visited.
     pub fn replace(&mut self, with: &impl Fn(&Expr) -> Option<Expr>) {
         if let Some(expr) = with(self) {
             *self = expr;
@@ -199,14 +206,14 @@ impl Expr {
         1 + self.children().into_iter().map(Expr::depth).max().unwrap_or(0)
     }
 
-    /// The number of expressions that it consists of.
+    /// The number of expressions in this one, including itself.
     pub fn size(&self) -> usize {
         let mut size = 0;
         self.visit(&mut |_| size += 1);
         size
     }
 
-    /// Whether evaluating the expression on some row can raise an error.
+    /// Whether evaluating the expression can raise an error on any row.
     pub fn can_raise(&self) -> bool {
         let mut raises = false;
         self.visit(&mut |e| {
@@ -233,14 +240,15 @@ impl Expr {
     }
 }
 
-/// Whether it divides an integer by a constant that is not zero, and cannot overflow.
+/// Whether an operation divides an integer by a constant such that there can be no error: not by zero, and not with
+/// overflow.
 fn divides_by_number(op: ArithOp, divisor: &Expr) -> bool {
     let Expr::Literal { ty, value: Some(Literal::Int(number)) } = divisor else { return false };
     let divides = op == ArithOp::Mod || op == ArithOp::Div && *number != -1;
     divides && *number != 0 && ty.kind() == Kind::Integer
 }
 
-/// Whether a pattern is known not to end in an escape character.
+/// Whether a LIKE pattern is a constant that does not end in an escape character, which would be an error.
 fn has_an_end(pattern: Option<&Expr>) -> bool {
     let Some(Expr::Literal { value: Some(Literal::Text(text)), .. }) = pattern else { return false };
     let escapes = text.chars().rev().take_while(|character| *character == '\\').count();

@@ -1,4 +1,4 @@
-//! Aggregates over all values of a group in an order: lists of the values, or the value at a certain place.
+//! Aggregates over all values of a group in an order: lists of the values, or one value chosen by its position.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,30 +6,33 @@ use crate::algebra::expr::Expr;
 use crate::algebra::rel::SortKey;
 use crate::base::types::Type;
 
-/// The kind of a list aggregate. Rows that are equal in the order may come in any sequence, which is the same for all
-/// aggregates with the same order over the same rows.
+/// The kind of a list aggregate. Rows that are equal in the order may come in any sequence. That sequence is the same
+/// for all aggregates with the same order over the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Listing {
-    /// The concatenated texts or byte strings that are not null. Each except the first comes after its row's delimiter.
+    /// The concatenation of the texts or byte strings that are not null. Before each one except the first comes the
+    /// delimiter of its row.
     Joined,
-    /// An array of all values, with the nulls.
+    /// An array of all values, including nulls.
     Array,
-    /// The first value, in the order of those that are not null, that has at least this share of them up to itself.
+    /// The percentile without interpolation: the first value, in the order of the values that are not null, such that
+    /// at least this share of them comes no later.
     Discrete,
-    /// The float or interval at this share of the way from the first value to the last.
+    /// The percentile with interpolation: the float or interval at this share of the way from the first value to the
+    /// last.
     Continuous,
-    /// The most frequent value; if there are several, the first.
+    /// The most frequent value; if several are equally frequent, the first in the order.
     Mode,
 }
 
-/// A [`Listing`] of expressions.
+/// A [`Listing`] with its arguments and its order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
     pub of: Listing,
     /// The arguments, as many as [`Listing::arguments`] returns, followed by the keys of the order.
     pub arguments: Vec<Expr>,
     pub order: Vec<Direction>,
-    /// The element of an array.
+    /// The form of the elements, for [`Listing::Array`].
     pub element: Option<Element>,
 }
 
@@ -45,17 +48,18 @@ pub struct Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Element {
     pub oid: u32,
-    /// The alignment of an element, in bytes.
+    /// The alignment of an element in PostgreSQL's array, in bytes.
     pub align: u8,
-    /// The length of an element in bytes; `None` if it varies, and each element contains its own.
+    /// The length of an element in bytes; `None` if each element contains its own length.
     pub length: Option<u16>,
-    /// The number of characters to which a text is padded with blanks.
+    /// The number of characters to which a char(n) is padded with blanks.
     pub padded: u32,
 }
 
 impl Listing {
-    /// The number of arguments. The first is the value. The second is the delimiter of [`Listing::Joined`], or the
-    /// share of percentiles, which is the same for all rows. For [`Listing::Array`], it is whether the row is listed.
+    /// The number of arguments. The first one is the value. The second one is the delimiter for [`Listing::Joined`],
+    /// and the share for percentiles, which is the same in all rows. For [`Listing::Array`], it says whether the row's
+    /// value is listed.
     pub fn arguments(self) -> usize {
         match self {
             Listing::Joined | Listing::Array | Listing::Discrete | Listing::Continuous => 2,
@@ -63,7 +67,7 @@ impl Listing {
         }
     }
 
-    /// Whether it is one for arguments of these types.
+    /// Whether this kind of aggregate can have arguments of these types.
     fn takes(self, arguments: &[Type]) -> bool {
         match (self, arguments) {
             (Listing::Joined, [value, delimiter]) => value == delimiter && matches!(value, Type::Text | Type::Bytes),
@@ -102,7 +106,7 @@ impl Listed {
         self.parts().1.iter().zip(&self.order).map(with).collect()
     }
 
-    /// Whether the aggregate is well-formed with arguments of these types.
+    /// Whether the aggregate is well-formed, given the types of its arguments.
     pub fn takes(&self, arguments: &[Type], distinct: bool) -> bool {
         let Some((own, order)) = arguments.split_at_checked(self.of.arguments()) else { return false };
         let are_texts = |(ty, direction): (&Type, &Direction)| direction.locale.is_none() || ty.is_text();
@@ -111,7 +115,7 @@ impl Listed {
             && order.iter().zip(&self.order).all(are_texts)
             && self.element.is_some() == (self.of == Listing::Array)
             && self.element.is_none_or(|element| [1, 2, 4, 8].contains(&element.align))
-            // Values that are equal in the order are the same value.
+            // With DISTINCT, an order is needed, because it says which values are equal.
             && !(distinct && order.is_empty())
     }
 }

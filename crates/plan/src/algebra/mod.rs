@@ -9,7 +9,7 @@
 //! | `window` | window functions and their frames |
 //! | `unfold` | functions that make rows from lists and documents |
 //! | `check` | validation of a plan's form and types |
-//! | `alike` | makes scans of the same tables equal |
+//! | `alike` | makes scans of the same tables read the same columns |
 //! | `twice` | tests whether an operator returns the same rows when it is computed again |
 
 pub mod aggregates;

@@ -16,8 +16,8 @@ pub struct Plan {
     /// The types of the parameters, to which [`Expr::Param`] refers. Their values travel with the request.
     pub params: Vec<Type>,
     pub root: Rel,
-    /// The values that are returned for each of the root's rows, often plain columns. They may be empty; then only the
-    /// number of rows counts.
+    /// The values that are returned for each of the root's rows, often plain columns. If the list is empty, only the
+    /// number of rows matters.
     pub output: Vec<Expr>,
 }
 
@@ -25,23 +25,23 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Relation {
     pub source: Source,
-    /// The types of the columns that the plan touches.
+    /// The types of the columns that the plan reads.
     pub columns: Vec<Type>,
-    /// Conditions that hold for the rows that the user may see. The scan applies them, too. Estimates are based on
-    /// these rows only.
+    /// Conditions for the rows that the user may see. The plan's operators test these conditions as well. They are
+    /// listed here so that estimates count only visible rows.
     pub visible_if: Vec<Expr>,
 }
 
 /// The source of a relation's rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Source {
-    /// Mirrored tables, whose rows come one table after the other. A partitioned table has one for each partition.
+    /// Mirrored tables, whose rows are concatenated: one table, or all partitions of a partitioned table.
     Tables {
         tables: Vec<Table>,
-        /// Whether no key of one table occurs in another.
+        /// Whether no key of one table occurs in another one.
         apart: bool,
     },
-    /// Rows that the backend has computed, and that come with the request.
+    /// Rows that the backend has computed, and sends with the request.
     Sent,
 }
 
@@ -66,14 +66,14 @@ impl Relation {
         Relation { source, columns, visible_if: Vec::new() }
     }
 
-    /// The rows of one table.
+    /// A relation with the rows of one table.
     pub fn of_table(relid: u32, columns: &[RelationColumn]) -> Relation {
         let table = Table { relid, attnums: columns.iter().map(|column| column.attnum).collect() };
         let source = Source::Tables { tables: vec![table], apart: true };
         Relation::new(source, columns.iter().map(|column| column.ty).collect())
     }
 
-    /// The mirrored tables that it reads.
+    /// The mirrored tables that this relation reads.
     pub fn tables(&self) -> &[Table] {
         match &self.source {
             Source::Tables { tables, .. } => tables,
@@ -109,12 +109,12 @@ impl Plan {
         deepest
     }
 
-    /// Types of the result's columns, in order, as they travel.
+    /// The types of the result's columns, in order, in the form in which they are sent.
     pub fn output_types(&self) -> Vec<Type> {
         self.output.iter().map(|e| self.type_of(e)).collect()
     }
 
-    /// The order of the result's rows, if the root sorts them; with the root's input.
+    /// If the root only sorts the rows: its sort keys, and its input.
     pub fn order(&self) -> Option<(&[SortKey], &Rel)> {
         match &self.root {
             Rel::Top { input, keys, order, range } if keys.is_empty() && !order.is_empty() && range.is_all() => {
@@ -124,8 +124,8 @@ impl Plan {
         }
     }
 
-    /// Whether an expression can raise an error after rows were returned. Groups and sorted rows are complete before
-    /// their first row is returned.
+    /// Whether an expression can raise an error after some rows were returned. Grouping and sorting are complete before
+    /// their first row is returned, so errors below them come early enough.
     pub fn may_fail_late(&self) -> bool {
         let raises = |rel: &Rel| rel.expressions().iter().any(|e| e.can_raise());
         if self.output.iter().any(Expr::can_raise) {
@@ -153,7 +153,8 @@ impl Plan {
         any
     }
 
-    /// Whether the result's rows are groups or sorted, so that none is returned before all rows were read.
+    /// Whether the result's rows are groups or sorted. In both cases, all rows are read before the first one is
+    /// returned.
     pub fn ends_with_groups(&self) -> bool {
         if self.order().is_some() {
             return true;
@@ -166,11 +167,11 @@ impl Plan {
     }
 }
 
-/// Whether an operator has read all rows when it returns its first one.
+/// Whether an operator has read all of its input when it returns its first row.
 fn is_complete_first(rel: &Rel) -> bool {
     match rel {
         Rel::Aggregate { .. } | Rel::GroupingSets { .. } => true,
-        // Without a count, all rows are among the first.
+        // Without a count, all rows are returned, so they need not be collected first.
         Rel::Top { keys, order, range, .. } => {
             let counted = matches!(range.count, Some(Expr::Literal { value: Some(_), .. }));
             counted && !(keys.is_empty() && order.is_empty())

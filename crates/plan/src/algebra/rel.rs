@@ -8,45 +8,45 @@ use crate::algebra::unfold::Unfold;
 use crate::algebra::window::{Over, WindowCall};
 use crate::base::ops::ColumnId;
 
-/// An operator with all operators below it. Rows are a multiset, without an order.
+/// An operator, together with all operators below it. Its rows are a multiset, without an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Rel {
     /// All rows of `relations[relation]`, with a column for each of its columns.
     Scan { relation: u16, columns: Vec<ColumnId> },
     /// One row without columns.
     Row,
-    /// Rows for which all conditions are true (not null, not false).
+    /// The rows for which all conditions are true (neither null nor false).
     Filter { input: Box<Rel>, conditions: Vec<Expr> },
-    /// The same rows with more columns, which are computed from the input's columns.
+    /// The same rows with additional columns, which are computed from the input's columns.
     Map { input: Box<Rel>, computed: Vec<Computed> },
-    /// Pairs of rows; `conditions` may read both sides.
+    /// Pairs of a left and a right row; `conditions` may read both.
     Join { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
-    /// A join whose right side may read columns of the left side anywhere. It has the right side's rows for each left
-    /// row. Its kind is never [`JoinKind::Full`].
+    /// A join whose right side may read columns of the left side anywhere below. The right side is computed for each
+    /// left row. Its kind is never [`JoinKind::Full`].
     Apply { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
-    /// The rows of all inputs, one after the other.
+    /// The rows of all inputs together.
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
-    /// A row for each group. Without keys, all rows are one group, which exists even without rows.
+    /// A row for each group. Without keys, all rows are one group, which exists even if there are no rows.
     Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
-    /// The groups for several sets of keys, one set after the other.
+    /// The groups for several sets of keys, together.
     GroupingSets { input: Box<Rel>, grouping: Box<GroupingSets> },
-    /// The first rows in an order, as a multiset; with keys, the first of all rows that agree in them. If several rows
-    /// tie, any of them may be taken. At the root of a plan, all rows are returned in their order.
+    /// The first rows in an order, as a multiset; with `keys`, the first rows of each set of rows with equal keys. Of
+    /// rows that are equal in the order, any may be taken. At the root of a plan, the rows are returned in this order.
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
-    /// The same rows, with the columns of window functions.
+    /// The same rows, with additional columns for window functions.
     Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
-    /// Each row once for each element of a list that is computed from it.
+    /// Each row once for each element of a list that is computed from the row.
     Unfold { input: Box<Rel>, unfold: Box<Unfold> },
 }
 
-/// The sets of [`Rel::GroupingSets`]. For each set there are the groups of [`Rel::Aggregate`] by its keys; all other
-/// keys are null.
+/// The sets of [`Rel::GroupingSets`]. Each set yields the same groups as [`Rel::Aggregate`] with its keys; the keys
+/// that are not in the set are null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupingSets {
     pub keys: Vec<Computed>,
-    /// The positions of each set's keys.
+    /// The indexes in `keys` of each set's keys.
     pub sets: Vec<Vec<u16>>,
-    /// The number of the set, from 0, as an Int32.
+    /// A column for the number of the set to which a group belongs, from 0, as Int32.
     pub number: ColumnId,
     pub aggregates: Vec<Aggregation>,
 }
@@ -58,12 +58,13 @@ impl GroupingSets {
     }
 }
 
-/// A key of an order. Null comes before or after all values. Values are ordered as [`Expr::Cmp`] compares them, except
-/// texts in a locale's order.
+/// A key of an order. Nulls come before or after all values. Values are ordered as [`Expr::Cmp`] compares them, except
+/// texts with a locale.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortKey {
     pub expr: Expr,
-    /// A locale of the C library that orders these texts. Texts that are equal in it are ordered by their bytes.
+    /// The locale of the C library in which the texts are ordered. Texts that are equal in it are ordered by their
+    /// bytes.
     pub locale: Option<String>,
     pub descending: bool,
     pub nulls_first: bool,
@@ -76,13 +77,13 @@ impl SortKey {
     }
 }
 
-/// A section of an order: `count` rows after the first `offset`. Both are constants or parameters of type Int64. Null
-/// means no limit; a negative number is an error.
+/// A section of ordered rows: `count` rows after the first `offset`. Both are constants or parameters of type Int64.
+/// Null means no limit; a negative number is an error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     pub offset: Option<Expr>,
     pub count: Option<Expr>,
-    /// Whether rows that are equal to the last one in the order are included.
+    /// Whether rows that are equal to the last one in the order are added.
     pub ties: bool,
 }
 
@@ -92,7 +93,7 @@ impl Range {
     }
 }
 
-/// An input of a union, with the expression for each of the union's columns.
+/// An input of a union, with the expressions that compute the union's columns from its rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     pub rel: Rel,
@@ -104,9 +105,9 @@ pub struct Part {
 pub enum JoinKind {
     /// Pairs for which all conditions are true.
     Inner,
-    /// These pairs, and each row of the left side without a partner, with nulls.
+    /// The pairs of `Inner`, and in addition each left row without a partner, with nulls for the right columns.
     Left,
-    /// The same, and each row of the right side without a partner, too.
+    /// The rows of `Left`, and in addition each right row without a partner, with nulls for the left columns.
     Full,
     /// Rows of the left side that have a partner, each once.
     Semi,
@@ -123,12 +124,12 @@ pub struct Computed {
     pub expr: Expr,
 }
 
-/// An aggregate with its columns: [`Agg::Avg`] and [`Agg::Spread`] make two, all others one.
+/// An aggregate with its output columns: two for [`Agg::Avg`] and [`Agg::Spread`], one for all others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Aggregation {
     pub columns: Vec<ColumnId>,
     pub agg: Agg,
-    /// Whether it takes each distinct value once.
+    /// Whether each distinct value is aggregated once (DISTINCT).
     pub distinct: bool,
 }
 
@@ -151,7 +152,7 @@ impl Rel {
         }
     }
 
-    /// The rows that pass one condition, which may be the constant true.
+    /// The rows for which a condition is true. There is no filter if it is the constant true.
     pub fn filter_by(self, condition: Expr) -> Rel {
         match condition {
             Expr::Literal { value: Some(Literal::Bool(true)), .. } => self,
@@ -174,7 +175,7 @@ impl Rel {
         Rel::Apply { kind, left: Box::new(self), right: Box::new(right), conditions }
     }
 
-    /// The columns of its rows.
+    /// The columns of this operator's rows.
     pub fn columns(&self) -> Vec<ColumnId> {
         match self {
             Rel::Scan { columns, .. } | Rel::Union { columns, .. } => columns.clone(),
@@ -216,7 +217,8 @@ impl Rel {
         }
     }
 
-    /// Whether it is a filter or an inner join. The relations of adjacent ones may be joined in any order.
+    /// Whether this is a filter or an inner join. A tree of such operators is called a block; its relations may be
+    /// joined in any order.
     pub fn is_block(&self) -> bool {
         matches!(self, Rel::Filter { .. } | Rel::Join { kind: JoinKind::Inner, .. })
     }
@@ -249,7 +251,7 @@ impl Rel {
         1 + self.inputs().into_iter().map(Rel::depth).max().unwrap_or(0)
     }
 
-    /// The expressions of this operator alone.
+    /// The expressions of this operator, without those of the operators below it.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
             Rel::Scan { .. } | Rel::Row => vec![],
@@ -306,7 +308,7 @@ impl Rel {
         }
     }
 
-    /// The columns that this operator alone makes.
+    /// The columns that this operator itself makes.
     pub fn made(&self) -> Vec<ColumnId> {
         match self {
             Rel::Filter { .. } | Rel::Top { .. } | Rel::Row => vec![],
@@ -341,7 +343,7 @@ impl Rel {
         }
     }
 
-    /// Calls `f` on this operator and all below it, which it may change.
+    /// Calls `f`, which may change them, on this operator and all operators below it.
     pub fn visit_mut(&mut self, f: &mut impl FnMut(&mut Rel)) {
         f(self);
         match self {
@@ -361,7 +363,7 @@ impl Rel {
         }
     }
 
-    /// Calls `f` on this operator and all below it.
+    /// Calls `f` on this operator and all operators below it.
     pub fn visit<'a>(&'a self, f: &mut impl FnMut(&'a Rel)) {
         f(self);
         self.inputs().into_iter().for_each(|input| input.visit(f));

@@ -1,8 +1,8 @@
-//! Values that may differ if they are computed twice: sums of floats, lists of rows that are equal in their order, and
-//! values derived from these.
+//! Finds values that may differ if they are computed twice: sums of floats, lists of rows that are equal in their
+//! order, and values derived from these.
 //!
-//! The outer rows of a subquery may be computed a second time, for the values that it reads. Both computations must
-//! return the same values, even if conditions above the subquery are moved down to these rows.
+//! The outer rows of a subquery may be computed a second time, to get the outer values that the subquery reads. Both
+//! computations must return the same values, even if conditions above the subquery are moved down to the outer rows.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ use crate::algebra::expr::Expr;
 use crate::algebra::rel::{JoinKind, Rel};
 use crate::base::ops::ColumnId;
 
-/// Whether a subquery depends on outer values or rows that may differ. The same holds for conditions that may be moved
-/// down to these rows.
+/// Whether any subquery reads outer values that may differ, or has outer rows that may differ. Also whether a condition
+/// does so that may be moved down to outer rows.
 pub fn may_differ(root: &Rel) -> bool {
     let mut differing = Differing { columns: HashSet::new(), beside: HashSet::new(), found: false };
     differing.rows(root);
@@ -20,16 +20,17 @@ pub fn may_differ(root: &Rel) -> bool {
 }
 
 struct Differing {
-    /// Columns whose values may differ.
+    /// The columns whose values may differ if they are computed twice.
     columns: HashSet<ColumnId>,
-    /// The differing columns among outer rows of a subquery, and columns derived from them.
+    /// Columns of outer rows of a subquery whose values may differ, and columns derived from these. Conditions must not
+    /// read them.
     beside: HashSet<ColumnId>,
-    /// Whether something reads such that must not.
+    /// Whether a subquery or a condition was found that reads a value which may differ.
     found: bool,
 }
 
 impl Differing {
-    /// Whether it may differ which rows an operator has.
+    /// Visits an operator. Returns whether it may have different rows if it is computed twice.
     fn rows(&mut self, rel: &Rel) -> bool {
         if let Rel::Apply { kind, left, right, conditions } = rel {
             let of_left = self.rows(left);
@@ -67,7 +68,7 @@ impl Differing {
                 below
             }
             Rel::Join { kind, conditions, .. } => self.joined(*kind, below, conditions),
-            // Only its keys decide whether a group exists.
+            // Whether a group exists depends on its keys only. If these do not differ, at most the aggregates do.
             Rel::Aggregate { keys, aggregates, .. } if !keys.iter().any(|key| self.reads(&key.expr)) => {
                 for one in aggregates {
                     let reads = one.agg.arguments().iter().any(|e| self.reads(e));
@@ -85,7 +86,8 @@ impl Differing {
         }
     }
 
-    /// Whether values that may differ break ties between rows that are equal in their order: all columns break ties.
+    /// Whether rows that are equal in their order may change places, because a column that may differ breaks the tie.
+    /// All columns break ties.
     fn has_ties_told_by(&self, rel: &Rel) -> bool {
         let input = match rel {
             Rel::Top { input, range, .. } if !range.ties && !range.is_all() => input,
@@ -137,7 +139,7 @@ mod tests {
         Rel::Scan { relation: 0, columns: columns.map(ColumnId).to_vec() }
     }
 
-    /// Groups by the second column, with a sum of the first one; both are floats.
+    /// Groups by the second column, with a sum of the first column; both columns are floats.
     fn groups() -> Rel {
         let sum = Agg::Float(FloatAgg::Sum, column(0));
         let aggregates = vec![Aggregation { columns: vec![ColumnId(3)], agg: sum, distinct: false }];
@@ -175,10 +177,10 @@ mod tests {
             Range { count: Some(Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(1)) }), ..Range::default() };
         assert!(may_differ(&with_subquery_about(first(one.clone()), 2)));
         assert!(!may_differ(&with_subquery_about(first(Range { ties: true, ..one }), 2)));
-        // The condition may be moved down.
+        // The condition may be moved down to the outer rows, so it must not read a value that may differ.
         let above = |id| with_subquery_about(groups(), 2).filter(vec![Expr::equal(column(id), column(id))]);
         assert!(may_differ(&above(3)) && !may_differ(&above(2)));
-        // Nothing is computed twice for a subquery that reads no outer columns.
+        // A subquery that reads no outer columns needs no second computation.
         assert!(!may_differ(&groups().filter(vec![less]).apply(JoinKind::Inner, scan([8, 9]), Vec::new())));
     }
 }

@@ -8,12 +8,12 @@ use crate::base::ops::ColumnId;
 use crate::base::types::Type;
 use crate::functions::Document;
 
-/// A column that an operator adds to its rows; each row is repeated for each element of its own list.
+/// A list that is computed for each row. The operator repeats the row once for each element of the list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unfold {
     pub list: List,
     pub arguments: Vec<Expr>,
-    /// The column of the element; the next one, if any, is its number from 1, an Int64.
+    /// The new column for the element; `number` is one for its number in the list, from 1, as Int64.
     pub column: ColumnId,
     pub number: Option<ColumnId>,
     /// Whether a row with an empty list is returned once, with nulls.
@@ -22,12 +22,12 @@ pub struct Unfold {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum List {
-    /// The integers from the first argument up or down to the second one, in steps of the third, which is a constant
+    /// The integers from the first argument, up or down to the second one. The third argument is the step, a constant
     /// other than zero.
     Series,
-    /// The elements of an array of PostgreSQL, with its nulls.
+    /// The elements of a PostgreSQL array, including nulls.
     Elements(Element),
-    /// The elements of an array in a document, as documents or as texts.
+    /// The elements of an array in a json or jsonb document: as documents, or as texts.
     Documents(Document),
     Texts(Document),
     /// The parts of a text between delimiters.
@@ -35,7 +35,7 @@ pub enum List {
 }
 
 impl List {
-    /// Whether it makes elements of type `column` from arguments of these types.
+    /// Whether this kind of list can have arguments of these types, and elements of type `column`.
     pub fn takes(self, arguments: &[Type], column: Type) -> bool {
         use Type::*;
         match (self, arguments) {
@@ -73,7 +73,7 @@ impl List {
         )
     }
 
-    /// Whether a value that is no list raises an error.
+    /// Whether an argument that is not a list raises an error.
     pub fn can_raise(self) -> bool {
         matches!(self, List::Documents(_) | List::Texts(_))
     }

@@ -8,8 +8,8 @@ use crate::algebra::rel::SortKey;
 use crate::base::ops::ColumnId;
 use crate::base::types::Type;
 
-/// The rows of a window: those that agree in `partition`, in an order. Rows that are equal in the order are peers.
-/// `ties` decides which of them comes first; beyond that, their sequence is open.
+/// The rows of a window: rows that are equal in `partition`, in an order. Rows that are equal in the order are called
+/// peers. `ties` decides which peer comes first; if they are equal in that, too, their sequence is undefined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Over {
     pub partition: Vec<Expr>,
@@ -29,33 +29,33 @@ impl Over {
     }
 }
 
-/// A window function with its columns: [`Agg::Avg`] and [`Agg::Spread`] make two, all others one.
+/// A window function with its output columns: two for [`Agg::Avg`] and [`Agg::Spread`], one for all others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowCall {
     pub columns: Vec<ColumnId>,
     pub function: WindowFunction,
     /// The frame, for functions that use one.
     pub frame: Frame,
-    /// The edges of a frame of [`Unit::Values`]; other frames have none.
+    /// For a frame of [`Unit::Values`], the values of the order at which it begins and ends; other frames have none.
     pub reach: Option<Box<Reach>>,
 }
 
-/// The values at which a frame begins and ends, for the current row; in a descending order, they are exchanged. All
-/// three have one type. An edge is null if the current row's value is.
+/// The edges: values at which the current row's frame begins and ends. In a descending order, the frame begins at the
+/// greater one. `value` and both edges have one type. An edge is null if the current row's value is null.
 ///
-/// Rows are visited one after the other, as in PostgreSQL. The start and the end of a frame only move forward from
-/// those of the previous row, until they reach the edge. If an edge goes back, they stay.
+/// Rows are visited in order, as in PostgreSQL. The start and the end of the frame move forward from where they were
+/// for the previous row, until they reach the edge. If an edge is before that position, they do not move back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reach {
-    /// The only key of the order, in the form of the edges.
+    /// The only sort key of the window, cast to the type of the edges.
     pub value: Expr,
-    /// The edges for the frame's first and last row, if its bounds need them.
+    /// The edges for the frame's first and last row, for bounds that are [`Bound::Edge`].
     pub start: Option<Expr>,
     pub end: Option<Expr>,
 }
 
 impl WindowCall {
-    /// The expressions that it reads.
+    /// The expressions that the call reads.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let reach =
             self.reach.iter().flat_map(|reach| [&reach.value].into_iter().chain(&reach.start).chain(&reach.end));
@@ -77,18 +77,18 @@ pub enum WindowFunction {
     RowNumber,
     /// Int64: the number of the row's first peer.
     Rank,
-    /// Int64: the number of groups of peers up to this one.
+    /// Int64: the number of groups of peers up to and including the row's own.
     DenseRank,
-    /// Float64: (rank - 1) / (rows - 1), 0 for a single row.
+    /// Float64: (rank - 1) / (rows - 1); 0 if there is only one row.
     PercentRank,
-    /// Float64: the share of rows up to the last peer.
+    /// Float64: the share of the partition's rows up to the row's last peer.
     CumeDist,
-    /// Int32, from 1: the number of the row's bucket. Buckets are as even as possible, the larger ones first. Their
-    /// number, at least one, is the first value of the argument in the partition that is not null; rows before it get
-    /// null.
+    /// Int32: the number, from 1, of the bucket to which the row belongs. Buckets are as even as possible, the larger
+    /// ones first. The number of buckets, at least one, is the first value of the argument in the partition that is not
+    /// null; rows before that value get null.
     Ntile(Expr),
-    /// The value `by` rows ahead, or back. Beyond the end of the partition, it is the current row's `otherwise`, or
-    /// null. It is null if `by` is null.
+    /// The value in the row that is `by` rows ahead or back. If there is no such row in the partition, it is
+    /// `otherwise`, computed on the current row. It is null if `by` is null.
     Shifted {
         value: Expr,
         by: Expr,
@@ -98,15 +98,15 @@ pub enum WindowFunction {
     /// The value of the frame's first row.
     First(Expr),
     Last(Expr),
-    /// The value of the frame's row with the number in the second argument, from 1.
+    /// The value of the first argument in the frame's n-th row; the second argument is n, from 1.
     Nth(Expr, Expr),
-    /// An aggregate over the frame. Sums of floats are computed row by row, from the first row of the frame on.
+    /// An aggregate over the frame. Sums of floats are computed row by row, beginning with the first row of the frame.
     Aggregate(Agg),
-    /// The sum of reals over the frame, which is rounded to a real after each row.
+    /// The sum of reals over the frame. It is rounded to a real after each addition.
     SumOfReals(Expr),
 }
 
-/// Rows of the partition around the current one.
+/// A frame: the rows of the partition, around the current row, over which a function is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     pub unit: Unit,
@@ -115,28 +115,28 @@ pub struct Frame {
     pub exclude: Exclude,
 }
 
-/// The unit of a frame's bounds.
+/// The unit in which a frame's bounds are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     Rows,
-    /// Groups of peers; the current row stands for its whole group.
+    /// Groups of peers; the current group is the group of the current row.
     Groups,
-    /// Values of the order; the current row stands for all of its peers.
+    /// Values of the order; the bound `Current` includes all peers of the current row.
     Values,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bound {
-    /// The first row of the partition, or its last.
+    /// The start of the partition, or its end.
     Unbounded,
     Preceding(u64),
     Current,
     Following(u64),
-    /// The edge in [`Reach`], for [`Unit::Values`].
+    /// An edge in [`Reach`]; only for [`Unit::Values`].
     Edge,
 }
 
-/// Rows of the frame that are excluded.
+/// The rows of the frame that are excluded from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exclude {
     Nothing,
@@ -154,13 +154,13 @@ impl Frame {
 }
 
 impl WindowFunction {
-    /// Whether it looks at the frame.
+    /// Whether the function depends on the frame.
     pub fn reads_frame(&self) -> bool {
         use WindowFunction::{Aggregate, First, Last, Nth, SumOfReals};
         matches!(self, First(_) | Last(_) | Nth(..) | Aggregate(_) | SumOfReals(_))
     }
 
-    /// Whether its last digits depend on the order of the rows.
+    /// Whether the last digits of the result depend on the order of the rows.
     pub fn is_inexact(&self) -> bool {
         match self {
             WindowFunction::Aggregate(agg) => agg.aggregate().row().is_inexact,
@@ -202,7 +202,8 @@ impl WindowFunction {
         }
     }
 
-    /// The types of the function's columns, given those of its arguments. `None` if it does not take such arguments.
+    /// The types of the function's output columns, given the types of its arguments. `None` if it cannot have such
+    /// arguments.
     pub fn types(&self, arguments: &[Type]) -> Option<Vec<Type>> {
         Some(match self {
             WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => vec![Type::Int64],
@@ -226,7 +227,7 @@ impl WindowFunction {
 }
 
 impl Agg {
-    /// Whether it may be asked for over a frame.
+    /// Whether this aggregate is supported as a window function.
     pub fn is_windowed(&self) -> bool {
         match self {
             Agg::CountStar
@@ -244,7 +245,7 @@ impl Agg {
     }
 }
 
-/// Whether these types are integers, by which rows or groups can be counted.
+/// Whether all these types are integers; arguments that count rows or buckets must be.
 fn are_counts(types: &[Type]) -> bool {
     types.iter().all(|ty| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64))
 }

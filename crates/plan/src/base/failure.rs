@@ -12,54 +12,54 @@ pub enum FailureKind {
     FloatOverflow,
     FloatUnderflow,
     DateOutOfRange,
-    /// A date that no timestamp can say.
+    /// A date that is out of range for a timestamp.
     TimestampOutOfRange,
     NegativeSquareRoot,
-    /// A date or time out of range, for example the beginning of a year before the first timestamp.
+    /// A date or time out of range, for example the beginning of the year in which the first timestamp lies.
     NoTimestamp,
     IntervalOutOfRange,
     PatternEndsInEscape,
     NegativeSubstring,
-    /// The number 0 for a field of a text; fields count from 1.
+    /// The number 0 of a field in a text, where the first field has the number 1.
     FieldZero,
-    /// A scalar subquery returned several rows.
+    /// A subquery that is used as a value has returned several rows.
     SeveralRows,
     NegativeLimit,
     NegativeOffset,
     PercentileOutOfRange,
-    /// An argument of a window function.
+    /// An argument of a window function that must be positive is not; so in the next one.
     BucketsNotPositive,
     NthNotPositive,
-    /// A decimal beyond 38 digits, which PostgreSQL could still hold.
+    /// A decimal beyond 38 digits. PostgreSQL could still represent it.
     DecimalTooWide,
-    /// A float whose sum with others could overflow in one order of rows, and not in another.
+    /// A float that is so large that a sum with other floats could overflow in one order of rows, and not in another.
     FloatTooLarge,
-    /// An infinite numeric, which the engine's decimals cannot hold.
+    /// An infinite numeric, which the engine's decimals cannot represent.
     InfiniteDecimal,
-    /// An interval with more months or days than the engine's intervals can hold.
+    /// An interval with more months or days than the engine's intervals can represent.
     IntervalTooLong,
     /// A result that is no real number, for example the logarithm of zero.
     Undefined,
-    /// A text that is no value of a type, or is written in a form that the engine does not read.
+    /// A text that is no value of the wanted type, or is in a form that the engine does not read.
     TextUnread,
-    /// A setting that asks for a style in which the engine cannot show values.
+    /// A setting that asks for a style in which the engine cannot write values.
     UnknownStyle,
     /// A code that belongs to no character.
     NoCharacter,
-    /// A document that has no length because it is no array.
+    /// The length of a document that is not an array.
     NoArray,
-    /// Subqueries that would become too many joins.
+    /// A query whose subqueries would become too many joins.
     TooLarge,
-    /// A forked process (`anker.mechanism = fork`) that could not answer.
+    /// A forked process (`anker.mechanism = fork`) could not answer.
     Forked,
-    /// The snapshot of the query was given up.
+    /// The snapshot of the query was revoked.
     SnapshotGivenUp,
     OutOfMemory,
     Internal,
 }
 
 impl FailureKind {
-    /// PostgreSQL's message, if it would raise the same error.
+    /// The message of the error: PostgreSQL's own message if it would raise the same error.
     pub fn message(self) -> &'static str {
         match self {
             FailureKind::DivisionByZero => "division by zero",
@@ -101,7 +101,7 @@ impl FailureKind {
         }
     }
 
-    /// Whether PostgreSQL would raise it too.
+    /// Whether PostgreSQL would raise the same error.
     pub fn is_postgresqls(self) -> bool {
         use FailureKind::{
             DecimalTooWide, FloatTooLarge, Forked, InfiniteDecimal, Internal, IntervalTooLong, NoArray, NoCharacter,

@@ -1,4 +1,4 @@
-//! Types as the mirror stores them and as results travel.
+//! The types of values, as the mirror stores them and as results are sent.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,9 +61,9 @@ pub enum Type {
     Opaque,
 }
 
-/// The precision and the scale in a numeric's type modifier; `None` if it may have any digits.
+/// The precision and the scale in a numeric's type modifier; `None` if it does not limit the digits.
 pub fn numeric_modifier(modifier: i32) -> Option<(i32, i32)> {
-    /// The offset of modifiers for types of variable length.
+    /// PostgreSQL adds this number to the modifiers of types of variable length.
     const FIRST: i32 = 4;
     (modifier >= FIRST).then(|| {
         let both = modifier - FIRST;
@@ -81,9 +81,9 @@ pub enum Physical {
     Int64,
     Float64,
     Int128,
-    /// UTF-8 of any length; a stored text has a view of 16 bytes.
+    /// UTF-8 of any length; a stored text has an Arrow view of 16 bytes.
     Text,
-    /// The same for any bytes.
+    /// Bytes of any length, stored like `Text`.
     Bytes,
 }
 
@@ -110,7 +110,7 @@ pub enum Kind {
     Opaque,
 }
 
-/// The form of a value in PostgreSQL.
+/// The form in which PostgreSQL stores a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// A byte, 0 or 1.
@@ -118,34 +118,34 @@ pub enum Stored {
     Int16,
     Int32,
     Int64,
-    /// 32 bits without a sign.
+    /// An unsigned integer of 32 bits.
     Unsigned,
-    /// 32 bits of a double.
+    /// A float of 32 bits.
     Real,
     Float,
-    /// PostgreSQL's numeric, after a length; a scaled integer of 64 bits here.
+    /// PostgreSQL's numeric, after its length. In the mirror, it is a scaled integer of 64 bits.
     Scaled64 {
         scale: u8,
     },
-    /// PostgreSQL's numeric, after a length; a scaled integer of 128 bits here.
+    /// PostgreSQL's numeric, after its length. In the mirror, it is a scaled integer of 128 bits.
     Scaled128 {
         scale: u8,
     },
     Image(Image),
     /// Bytes of a fixed length, filled up with zeros.
     Name,
-    /// Bytes after a length, padded with blanks to a number of characters.
+    /// Bytes after their length, padded with blanks to a number of characters.
     Padded,
-    /// Bytes after a length.
+    /// Bytes after their length.
     Varlena,
-    /// Bytes after a length or, for a type of fixed length, without one.
+    /// Bytes that the mirror keeps as they are: after their length or, for a type of fixed length, without one.
     Kept,
-    /// PostgreSQL has no values of the type.
+    /// Not stored: PostgreSQL has no values of the type.
     Nowhere,
 }
 
 impl Type {
-    /// The form in which values are stored, sent and computed. Everything that depends on bytes uses it.
+    /// The form in which values are stored, sent and computed. Code that depends on a value's bytes uses this.
     pub fn physical(self) -> Physical {
         match self {
             Type::Bool => Physical::Bit,
@@ -160,7 +160,7 @@ impl Type {
         }
     }
 
-    /// The form in which PostgreSQL stores the values. Every conversion from or to datums uses it.
+    /// The form in which PostgreSQL stores the values. Code that converts from or to datums uses this.
     pub fn stored(self) -> Stored {
         match self {
             Type::Bool => Stored::Bool,
@@ -183,7 +183,7 @@ impl Type {
         }
     }
 
-    /// The bytes of a value in its column; `None` if a value takes one bit.
+    /// The number of bytes of a value in its column, or of its view for texts and bytes; `None` if it takes one bit.
     pub fn slot_bytes(self) -> Option<usize> {
         match self.physical() {
             Physical::Bit => None,
@@ -222,12 +222,12 @@ impl Type {
         self.kind() == Kind::Text
     }
 
-    /// Whether equal values may have different bits: -0 and 0, and all NaNs.
+    /// Whether this is a type of floats, whose equal values may have different bits: -0 and 0, and all NaNs.
     pub fn is_float(self) -> bool {
         matches!(self, Type::Float32 | Type::Float64)
     }
 
-    /// The number of digits behind the point; 0 for integers.
+    /// The number of digits behind the decimal point; 0 for integers.
     pub fn scale(self) -> u8 {
         match self {
             Type::Decimal64 { scale } | Type::Decimal128 { scale } => scale,

@@ -1,6 +1,6 @@
-//! Every function and aggregate of the plan, one row for each: its name, operands, result and errors. Translator,
-//! validator, executor and the tests' interpreter all use these rows. The rows of functions that are called by their
-//! name are in `named`, those of aggregates in `algebra::aggregates`.
+//! The catalogue of all functions of the plan: a row for each function and types of operands, with name, operands,
+//! result and errors. Translator, validator, executor and the tests' interpreter all use these rows. The rows of
+//! functions that are called by their name are in `named`, those of aggregates in `algebra::aggregates`.
 //!
 //! Functions are strict unless their row says otherwise: a null operand gives null and never an error. Aggregates
 //! ignore nulls. Comparisons take two operands of one type (see [`Expr::Cmp`]), and logic has three values; neither
@@ -25,7 +25,7 @@ pub enum Call {
     Named(Named),
 }
 
-/// The kind of operand that a function takes in one place.
+/// The operands that a function takes at one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Any(Kind),
@@ -41,7 +41,7 @@ impl Takes {
     }
 }
 
-/// The operation of a row.
+/// The operation that a row of the catalogue stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
     /// Both operands have the result's type.
@@ -49,17 +49,17 @@ pub enum Function {
     /// The result is rounded to a real.
     Real(ArithOp),
     Float(ArithOp),
-    /// Computed with scaled integers.
+    /// Decimals, computed as scaled integers.
     Decimal(ArithOp),
-    /// Computed by PostgreSQL's own rules for digits.
+    /// Numerics, whose results have as many digits as PostgreSQL's.
     Numeric(ArithOp),
     /// The sum of a date and a number of days. An infinite date stays infinite.
     DatePlusDays,
     DateMinusDays,
-    /// The difference in days.
+    /// The difference of two dates in days.
     DateMinusDate,
     NegInteger,
-    /// Also used for reals.
+    /// Negation of floats, and of reals.
     NegFloat,
     NegDecimal,
     NegNumeric,
@@ -76,13 +76,13 @@ pub enum Function {
     ToDecimal,
     /// A cast of integers and decimals to a numeric with the digits of their type.
     ToNumeric,
-    /// A cast with rounding.
+    /// A cast that rounds to the decimal's scale.
     NumericToDecimal,
     DateToTimestamp,
     Named(Named),
 }
 
-/// Variance or standard deviation; of a sample, null if there are fewer than two values.
+/// Variance or standard deviation. For a sample, the result is null if there are fewer than two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Spread {
     VarPop,
@@ -97,19 +97,19 @@ pub enum Rule {
     Is(Type),
     /// The type of all operands, which must be the same.
     Same,
-    /// A Decimal128 of the operand's scale (or a numeric or interval, if the operand is one). The next two have the
-    /// larger scale, and the sum of both scales.
+    /// A Decimal128 of the operand's scale, or the operand's type if that is numeric or interval. `LargerScale` and
+    /// `SumOfScales` are Decimal128, too, with the larger of both operands' scales, and with their sum.
     Wide,
     LargerScale,
     SumOfScales,
     /// The type of a sum: a bigint for integers of up to 32 bits, otherwise a decimal.
     Total,
-    /// The type of the last operand, whose value is ignored.
+    /// The type of the last operand. That operand only names the type; its value is ignored.
     Last,
-    /// The type of the last operand. It has no more decimal places than the first one's type, and no fewer bytes, so
-    /// the result always fits.
+    /// The type of the last operand, if it has no more decimal places than the first one's type, and no fewer bytes.
+    /// Thus the result always fits.
     Coarser,
-    /// The type that the expression names. It has the call's kind, and holds all values of the operand.
+    /// The type that the expression itself names. It must be of the right kind, and hold all values of the operand.
     Said,
 }
 
@@ -118,7 +118,7 @@ pub struct FunctionRow {
     pub name: &'static str,
     call: Call,
     operands: &'static [Takes],
-    /// The first operand stands for one or more.
+    /// Whether the first operand may be repeated.
     repeats: bool,
     pub strict: bool,
     pub function: Function,
@@ -148,12 +148,12 @@ pub(crate) const fn named(
     row(name, Call::Named(named), operands, Function::Named(named), result, raises)
 }
 
-/// A function of any number of operands of one kind, which ignores nulls.
+/// A function that takes any number of operands of one kind, and ignores nulls.
 pub(crate) const fn of_all(function: Named, name: &'static str, operands: &'static [Takes]) -> FunctionRow {
     FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Same, &[]) }
 }
 
-/// A function of any number of texts, followed by the name of a locale, which ignores nulls.
+/// A function that takes any number of texts, followed by the name of a locale, and ignores nulls.
 pub(crate) const fn of_all_in_locale(
     function: Named,
     name: &'static str,
@@ -163,7 +163,8 @@ pub(crate) const fn of_all_in_locale(
     FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Is(result), &[]) }
 }
 
-/// A condition on a value and an array. With an empty array, the result is known even for a null.
+/// A condition on a value and an array. It is not strict, because with an empty array the result is known even for a
+/// null.
 pub(crate) const fn of_array(function: Named, name: &'static str, operands: &'static [Takes]) -> FunctionRow {
     FunctionRow { strict: false, ..named(function, name, operands, Rule::Is(Type::Bool), &[]) }
 }
@@ -280,7 +281,7 @@ pub const FUNCTIONS: &[FunctionRow] = {
     ]
 };
 
-/// The function that a call means for operands of these types.
+/// The row of the catalogue for a call with operands of these types.
 pub fn function(call: Call, operands: &[Type]) -> Option<&'static FunctionRow> {
     FUNCTIONS.iter().chain(NAMED).find(|row| {
         row.call == call
@@ -304,12 +305,13 @@ impl FunctionRow {
     }
 }
 
-/// The result type of a call. It does not apply to casts, which name theirs.
+/// The result type of a call. Casts are not supported, because the expression names their type.
 pub fn result_type(call: Call, operands: &[Type]) -> Option<Type> {
     function(call, operands)?.result.apply(operands)
 }
 
-/// The cast between two types, if it exists. A cast to the same type does not count, since it does nothing.
+/// The row of the catalogue for a cast between two types, if there is such a cast. There is none to the same type,
+/// because it would do nothing.
 pub fn cast(from: Type, to: Type) -> Option<&'static FunctionRow> {
     let holds = match to.kind() {
         Kind::Integer if from.kind() == Kind::Oid => to == Type::Int64,
@@ -320,7 +322,7 @@ pub fn cast(from: Type, to: Type) -> Option<&'static FunctionRow> {
     function(Call::Cast(to.kind()), &[from]).filter(|_| holds)
 }
 
-/// Whether a call can raise an error for operands of some type.
+/// Whether a call can raise an error for any types of operands.
 pub fn can_raise(call: Call) -> bool {
     FUNCTIONS.iter().chain(NAMED).any(|row| row.call == call && !row.raises.is_empty())
 }

@@ -1,37 +1,38 @@
-//! Floats in PostgreSQL's order as integers: 0 and -0 are one value, and every NaN is one value above infinity.
+//! Floats as integers in PostgreSQL's order, in which 0 equals -0, and all NaNs are equal and greater than infinity.
 
-/// One representative for all floats that are equal.
+/// One float for all floats that are equal to it.
 pub fn canonical(value: f64) -> f64 {
     // Adding 0 turns -0 into 0 and changes nothing else.
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
-/// An integer that is greater for a greater float, and equal for an equal one.
+/// The rank of a float: an integer that is greater for a greater float, and equal for an equal one.
 pub fn rank(value: f64) -> i64 {
     place(canonical(value).to_bits() as i64)
 }
 
-/// The float of a rank.
+/// The float that has a rank.
 pub fn of_rank(rank: i64) -> f64 {
     f64::from_bits(place(rank) as u64)
 }
 
-/// The place of a float's bits in IEEE's total order, in which equal floats are adjacent. The function is its own
-/// inverse.
+/// The place of a float in IEEE's total order, from its bits. In that order, floats that PostgreSQL considers equal may
+/// have different places. The function is its own inverse.
 #[inline]
 pub fn place(bits: i64) -> i64 {
-    // Flips all bits except the sign of a negative number.
+    // For a negative float, flips all bits except the sign.
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
-/// The ranks of the floats between two places. If there are none, the first rank is greater than the second.
+/// The ranks of the floats whose places lie between two places. If there are none, the first rank is greater than the
+/// second.
 pub fn ranks_between(low: i64, high: i64) -> (i64, i64) {
     if low > high {
         return (i64::MAX, i64::MIN);
     }
     let [first, last] = [low, high].map(of_rank);
     match first.is_nan() && low < 0 {
-        // NaNs with a sign come before all other bits, but their rank is after all others.
+        // Negative NaNs have the lowest places, but their rank is the highest.
         true => (rank(f64::NEG_INFINITY), rank(f64::NAN)),
         false => (rank(first), rank(last)),
     }

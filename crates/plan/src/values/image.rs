@@ -1,4 +1,4 @@
-//! Values of fixed length that are numbers for the engine, and bytes for PostgreSQL.
+//! Values of fixed length that are numbers in the engine, and bytes in PostgreSQL.
 
 use super::interval::Interval;
 
@@ -7,24 +7,25 @@ pub const LONGEST: usize = 16;
 
 /// A second in microseconds.
 const SECOND: i64 = 1_000_000;
-/// The room for a zone below the time. It is more than the seconds of two days, because zones that `AT TIME ZONE` makes
-/// from intervals may be larger than any on earth. A zone beyond it has no number.
+/// The number of different zones for which there is room in the number of a timetz, below the time. It exceeds the
+/// seconds of two days, because `AT TIME ZONE` with an interval may make larger offsets than any on earth. A value with
+/// an offset beyond it has no number.
 const ZONES: i64 = 1 << 18;
 const ZONE_OFFSET: i64 = ZONES / 2;
 
-/// A kind of bytes. The order of the numbers is the order of the values.
+/// The kind of such a value. Its numbers have the order of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// A uuid: big-endian, with the sign flipped.
     Uuid,
     /// See [`Interval`].
     Interval,
-    /// A time of day with a zone: microseconds since midnight, then seconds west of UTC. PostgreSQL orders by the time
-    /// in UTC, then by the zone, and the number consists of these two.
+    /// A time of day with a zone: microseconds since midnight, then the zone in seconds west of UTC. PostgreSQL orders
+    /// by the time in UTC, then by the zone, so the number consists of these two.
     TimeTz,
 }
 
-/// The bytes of a value, aligned as PostgreSQL has them.
+/// The bytes of a value, aligned as in PostgreSQL.
 #[repr(C, align(8))]
 pub struct Bytes {
     bytes: [u8; LONGEST],
@@ -56,7 +57,7 @@ impl Image {
         }
     }
 
-    /// Whether the numbers need 128 bits; others fit 64.
+    /// Whether its numbers need 128 bits; numbers of other kinds fit 64 bits.
     pub const fn is_wide(self) -> bool {
         match self {
             Image::Uuid | Image::Interval => true,
@@ -64,7 +65,7 @@ impl Image {
         }
     }
 
-    /// The number for bytes of this length; `None` if it is beyond the engine's range.
+    /// The number that stands for these bytes; `None` if the value is beyond the engine's range.
     #[inline]
     pub fn number(self, bytes: &[u8]) -> Option<i128> {
         match self {
@@ -86,7 +87,7 @@ impl Image {
             Image::Uuid => Bytes::new((number ^ i128::MIN).to_be_bytes()),
             Image::Interval => Bytes::new(Interval::of_number(number).stored()),
             Image::TimeTz => {
-                // Null slots may have any bits.
+                // The number of a null may be any, so this must not overflow.
                 let number = number as i64;
                 let zone = number.rem_euclid(ZONES) - ZONE_OFFSET;
                 let time = number.div_euclid(ZONES) - zone * SECOND;

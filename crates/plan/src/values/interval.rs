@@ -1,14 +1,14 @@
 //! Values of type interval: months, days and microseconds, counted separately.
 //!
 //! PostgreSQL compares intervals by their spans, with 30 days in a month and 24 hours in a day, so equal intervals may
-//! look different. In the engine, an interval is one number, in the order of the spans. The span comes first, then
-//! months and days; the time follows from these. There is room for some millions of years of months, and some hundred
-//! thousand years of days. A query with a longer interval runs on the heap.
+//! have different parts. In the engine, an interval is one number, whose order is the order of the spans. The number
+//! contains the span first, then months and days; the microseconds follow from these. The months have room for millions
+//! of years, and the days for some hundred thousand years. A query with a longer interval runs on the heap.
 
 /// A day in microseconds.
 const DAY: i64 = 86_400_000_000;
 const DAYS_OF_MONTH: i64 = 30;
-/// The number of bits below the span for months; days have as many.
+/// The number of bits for the months; the days have as many. Both are below the span in the number.
 const BITS: u32 = 28;
 const OFFSET: i128 = 1 << (BITS - 1);
 const MASK: i128 = (1 << BITS) - 1;
@@ -21,7 +21,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval in PostgreSQL's stored form; `None` if the bytes are no interval.
+    /// The interval from PostgreSQL's stored form; `None` if these bytes are no interval.
     pub fn of_stored(bytes: &[u8]) -> Option<Interval> {
         let (time, rest) = bytes.split_first_chunk()?;
         let (days, rest) = rest.split_first_chunk()?;
@@ -38,14 +38,14 @@ impl Interval {
         bytes
     }
 
-    /// The span in microseconds by which the interval is compared.
+    /// The length in microseconds by which the interval is compared.
     pub fn span(self) -> i128 {
         let days = i64::from(self.months) * DAYS_OF_MONTH + i64::from(self.days);
         i128::from(days) * i128::from(DAY) + i128::from(self.microseconds)
     }
 
-    /// The engine's number for it; `None` if it is too long. From 17 on, PostgreSQL has infinite intervals, which are
-    /// too long, too.
+    /// The engine's number for the interval; `None` if the interval is too long. So are the infinite intervals that
+    /// PostgreSQL has since version 17.
     pub fn number(self) -> Option<i128> {
         let (months, days) = (i128::from(self.months) + OFFSET, i128::from(self.days) + OFFSET);
         let fits = (0..=MASK).contains(&months) && (0..=MASK).contains(&days);
@@ -56,7 +56,7 @@ impl Interval {
         let part = |shift: u32| ((number >> shift & MASK) - OFFSET) as i32;
         let (months, days) = (part(BITS), part(0));
         let whole = Interval { months, days, microseconds: 0 }.span();
-        // Bits that no interval has come only from null slots.
+        // A null may have bits that no interval has, so this must not overflow.
         Interval { months, days, microseconds: (Interval::span_of(number) - whole) as i64 }
     }
 

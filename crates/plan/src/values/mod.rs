@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `image` | numbers of the engine that are bytes of fixed length in PostgreSQL |
 //! | `interval` | intervals as numbers of 128 bits |
-//! | `numeric` | scales of PostgreSQL's numeric |
+//! | `numeric` | conversion of PostgreSQL's numeric from and to scaled integers |
 //! | `zone` | time zones as tables |
-//! | `pattern`, `regular` | LIKE patterns, regular expressions |
-//! | `float_order`, `text_order` | places of floats and texts in their order |
+//! | `pattern`, `regular` | patterns of `to_char`, regular expressions |
+//! | `float_order`, `text_order` | floats and texts as integers in their order |
 
 pub mod float_order;
 pub mod image;

@@ -1,7 +1,7 @@
 //! Conversion between PostgreSQL's stored numerics and scaled integers.
 //!
 //! The stored form, after the length of a varlena, is a header word (sign, display scale, weight) and base-10000
-//! digits. The most significant digit comes first, and each is in the machine's byte order; digit `i` counts
+//! digits. The most significant digit comes first, and each is in the machine's byte order; digit `i` is multiplied by
 //! 10000^(weight - i). Zero digits at either end are not stored. 38 decimal digits always fit the short form of the
 //! header.
 
@@ -18,10 +18,11 @@ const SHORT_SCALE_SHIFT: u16 = 7;
 const SHORT_WEIGHT_SIGN: u16 = 0x0040;
 const SHORT_WEIGHT_MASK: u16 = 0x003F;
 
-/// The number of groups of four decimal digits that 39 digits can touch.
+/// The greatest number of base-10000 digits over which 39 decimal digits can be spread.
 const GROUPS: usize = 11;
 
-/// value * 10^scale, if it is finite, has no further digits behind the scale, and at most 38 digits in total.
+/// value * 10^scale. `None` if the value is not finite, has more decimal places than `scale`, or more than 38 digits in
+/// total.
 ///
 /// `bytes` is a numeric's content after its length.
 pub fn scaled(bytes: &[u8], scale: u8) -> Option<i128> {
@@ -37,14 +38,14 @@ pub fn scaled(bytes: &[u8], scale: u8) -> Option<i128> {
         sign => (sign == NEGATIVE, word(2)? as i16 as i32, bytes.get(4..)?),
     };
     let mut value: i128 = 0;
-    // The power of ten of the current digit, once the value is scaled.
+    // The power of ten by which the current base-10000 digit is multiplied in the scaled value.
     let mut exponent = weight * 4 + scale as i32;
     for digit in digits.chunks_exact(2) {
         let digit = u16::from_ne_bytes([digit[0], digit[1]]) as i128;
         if exponent >= 0 {
             value = value.checked_mul(10_000)?.checked_add(digit)?;
         } else {
-            // The scale cuts through this group of four, or lies before it.
+            // Some or all of this digit's four decimal digits lie beyond the scale.
             let kept = (4 + exponent).max(0) as u32;
             let cut = 10i128.pow(4 - kept);
             if digit % cut != 0 {
@@ -54,7 +55,7 @@ pub fn scaled(bytes: &[u8], scale: u8) -> Option<i128> {
         }
         exponent -= 4;
     }
-    // Groups that were not stored because they are zero.
+    // Base-10000 digits at the end that were not stored because they are zero.
     let missing = exponent + 4;
     if missing > 0 && value != 0 {
         value = value.checked_mul(10i128.checked_pow(missing as u32)?)?;
@@ -62,7 +63,7 @@ pub fn scaled(bytes: &[u8], scale: u8) -> Option<i128> {
     (value < LIMIT_128).then_some(if negative { -value } else { value })
 }
 
-/// Like [`scaled`], with at most 18 digits.
+/// Like [`scaled`], but `None` if the value has more than 18 digits.
 pub fn scaled_64(bytes: &[u8], scale: u8) -> Option<i64> {
     scaled(bytes, scale).filter(|v| v.abs() < LIMIT_64).map(|v| v as i64)
 }
@@ -79,7 +80,7 @@ impl Encoded {
     }
 }
 
-/// `value` / 10^`scale`, shown with `scale` digits behind the point.
+/// The numeric `value` / 10^`scale`, with display scale `scale`.
 pub fn encode(value: i128, scale: u8) -> Encoded {
     let mut digits = [0u16; GROUPS];
     let (first, last, weight) = match u64::try_from(value.unsigned_abs()) {
@@ -106,10 +107,11 @@ pub fn encode(value: i128, scale: u8) -> Encoded {
 
 macro_rules! splitter {
     ($name:ident, $int:ty) => {
-        /// Digits in base 10,000, right-aligned; returns the range without zeros at either end, and its weight.
+        /// Splits a number into base-10000 digits, right-aligned. Returns the range of the digits without zeros at
+        /// either end, and the weight of the first.
         fn $name(mut rest: $int, scale: u8, digits: &mut [u16; GROUPS]) -> (usize, usize, i32) {
             let mut at = GROUPS;
-            // The last group behind the point may have fewer than four decimal digits, and is filled up with zeros.
+            // If the scale is not a multiple of four, the last digit's decimal digits are filled up with zeros.
             let odd = scale % 4;
             if odd != 0 {
                 let unit = (10 as $int).pow(odd as u32);

@@ -1,10 +1,10 @@
-//! Patterns of `to_char` for dates and times, as far as the engine's text is the same as PostgreSQL's.
+//! Patterns of `to_char` for dates and times, as far as the engine's result is the same as PostgreSQL's.
 
 /// A piece of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     Character(char),
-    /// A part of a point in time; `bare` omits blanks and zeros around it.
+    /// A part of a point in time. `bare` (FM in the pattern) omits blanks and zeros around it.
     Part {
         part: Part,
         bare: bool,
@@ -13,7 +13,7 @@ pub enum Piece {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The last digits of the year, 1 to 4 of them; four stand for the whole year.
+    /// The last 1 to 3 digits of the year; with 4, the whole year.
     Year(u8),
     IsoYear(u8),
     YearWithComma,
@@ -41,9 +41,9 @@ pub enum Part {
     SecondOfDay,
     Millisecond,
     Microsecond,
-    /// A number of digits behind the point.
+    /// The fraction of the second, with this many digits.
     Fraction(u8),
-    /// AM or PM, with points or without.
+    /// AM or PM, with or without points (A.M.).
     Half {
         case: Case,
         points: bool,
@@ -62,12 +62,12 @@ pub enum Case {
     Lower,
 }
 
-/// A word of a pattern, and its meaning if it is supported here.
+/// A word that may occur in a pattern, with its meaning; `None` if the word is not supported here.
 type Word = (&'static str, Option<Part>);
 type Name = (&'static str, fn(Case) -> Part);
 
-/// PostgreSQL's words. If several begin alike, the longer ones come first. All except names may be in small letters,
-/// too.
+/// PostgreSQL's words. If one word is the beginning of another, the longer one comes first. All these words may also be
+/// written in small letters.
 #[rustfmt::skip]
 const WORDS: &[Word] = &[
     ("YYYY", Some(Part::Year(4))), ("YYY", Some(Part::Year(3))), ("YY", Some(Part::Year(2))),
@@ -86,7 +86,7 @@ const WORDS: &[Word] = &[
     ("J", Some(Part::JulianDay)),
 ];
 
-/// Words whose own case is the case in which the value is written.
+/// Words that are written in the case in which the value is to be written.
 #[rustfmt::skip]
 const NAMES: &[Name] = &[
     ("MONTH", Part::MonthName), ("MON", Part::ShortMonthName), ("DAY", Part::DayName), ("DY", Part::ShortDayName),
@@ -96,7 +96,7 @@ const NAMES: &[Name] = &[
     ("AD", |case| Part::Era { case, points: false }), ("BC", |case| Part::Era { case, points: false }),
 ];
 
-/// The parts of a pattern; `None` if something in it is not supported here.
+/// The pieces of a pattern; `None` if something in it is not supported here.
 pub fn parse(pattern: &str) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut rest = pattern;
@@ -113,7 +113,7 @@ pub fn parse(pattern: &str) -> Option<Vec<Piece>> {
         match word(at) {
             Some((length, part)) => {
                 rest = &at[length..];
-                // An ordinal number, or a number that is spelled out.
+                // The suffixes TH and SP ask for an ordinal number, or a number in words; both are not supported.
                 if ["TH", "th", "SP"].iter().any(|suffix| rest.starts_with(suffix)) {
                     return None;
                 }
@@ -129,7 +129,7 @@ pub fn parse(pattern: &str) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-/// Takes the text up to the closing quote, and returns the rest after it.
+/// Adds the text up to the closing quote to the pieces. Returns what follows the quote.
 fn literal<'a>(quoted: &'a str, pieces: &mut Vec<Piece>) -> &'a str {
     let mut characters = quoted.chars();
     while let Some(character) = characters.next() {
@@ -143,7 +143,7 @@ fn literal<'a>(quoted: &'a str, pieces: &mut Vec<Piece>) -> &'a str {
     characters.as_str()
 }
 
-/// The word at the beginning of a pattern: its length and its meaning.
+/// The word at the beginning of a pattern: its length, and its meaning if it is supported.
 fn word(pattern: &str) -> Option<(usize, Option<Part>)> {
     for (name, part) in NAMES {
         let begin = pattern.get(..name.len()).unwrap_or_default();
@@ -159,7 +159,7 @@ fn word(pattern: &str) -> Option<(usize, Option<Part>)> {
         };
         return Some((name.len(), Some(part(case))));
     }
-    // This word comes last, because others begin with it.
+    // The word D comes last, because other words begin with it.
     let words = WORDS.iter().copied().chain([("D", Some(Part::DayOfWeek))]);
     for (name, part) in words {
         let begin = pattern.get(..name.len()).unwrap_or_default();

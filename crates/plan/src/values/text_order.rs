@@ -1,13 +1,13 @@
-//! Texts as integers in the order of their bytes, as far as their first bytes decide.
+//! Texts as integers whose order is the order of the texts' bytes, as far as the first bytes decide it.
 
-/// The number of bytes that count.
+/// The number of bytes at the beginning of a text that its place depends on.
 pub const LENGTH: usize = 15;
 
-/// The number of bits for how many bytes of a text count. These are fewer than [`LENGTH`] only if the text has no more.
+/// The number of bits that hold the length of the text, limited to [`LENGTH`].
 const LENGTH_BITS: u32 = 4;
 
-/// The place of a text, a number that is never negative. It is not greater for a lesser text, and equal only for texts
-/// with a common beginning.
+/// The place of a text in the order: a number that is never negative. A lesser text never has a greater place. Two
+/// texts have the same place only if they are equal, or if their first [`LENGTH`] bytes are.
 #[inline]
 pub fn place(text: &[u8]) -> i128 {
     if let Some(first) = text.first_chunk() {
@@ -16,12 +16,12 @@ pub fn place(text: &[u8]) -> i128 {
     padded(text, 0, text.len().min(LENGTH))
 }
 
-/// The greatest place of a text with this beginning.
+/// The greatest place that a text with this beginning can have.
 pub fn last_place(start: &[u8]) -> i128 {
     padded(start, u8::MAX, LENGTH)
 }
 
-/// The bytes, then `padding` | the length
+/// The first bytes of a text, filled up with `padding`, followed by the length.
 #[inline]
 fn padded(text: &[u8], padding: u8, length: usize) -> i128 {
     let counted = text.len().min(LENGTH);
@@ -31,7 +31,7 @@ fn padded(text: &[u8], padding: u8, length: usize) -> i128 {
     i128::from_be_bytes(bytes) << LENGTH_BITS | length as i128
 }
 
-/// The beginning of the texts with a place, and whether they may be longer.
+/// The bytes with which all texts at a place begin, and whether such texts may be longer.
 pub fn start(place: i128) -> (Vec<u8>, bool) {
     let length = (place as usize % (1 << LENGTH_BITS)).min(LENGTH);
     let bytes = (place >> LENGTH_BITS).to_be_bytes();

@@ -1,19 +1,19 @@
-//! Time zones: the times at which their offset from UTC changes, with the new offsets.
+//! Time zones: the times at which a zone's offset from UTC changes, with the new offsets.
 //!
-//! A zone travels as the text of a parameter. The backend makes it by asking PostgreSQL, so that every answer here is
-//! PostgreSQL's. This includes local times that the clocks skip or show twice, times before the first change, and times
-//! so far ahead that only rules apply.
+//! A zone is sent to the engine as a parameter, in text form. The backend makes it by asking PostgreSQL, so that every
+//! answer here is PostgreSQL's. This includes local times that the clocks skip or show twice, times before the first
+//! change, and times so far ahead that only rules apply.
 //!
 //! Times are seconds since 2000-01-01, offsets seconds east of UTC.
 
 use std::cell::Cell;
 use std::fmt;
 
-/// After 400 years the calendar repeats, and with it the rules of a zone.
+/// The length of a cycle, 400 years: after it the calendar repeats, and with it the rules of a zone.
 pub const CYCLE: i64 = 146_097 * DAY;
 
 const DAY: i64 = 86_400;
-/// A bound above every time and offset, so that sums of them do not overflow.
+/// A bound for times and offsets, so that sums of them do not overflow.
 const LATEST: i64 = 1 << 50;
 const LARGEST_OFFSET: i32 = 1 << 24;
 
@@ -21,23 +21,23 @@ const LARGEST_OFFSET: i32 = 1 << 24;
 pub struct Zone {
     /// The offset before the first change.
     pub first: i32,
-    /// The offset by which local times before the first change are read.
+    /// The offset with which local times before the first change are converted.
     pub first_local: i32,
-    /// Each change, with the offset from then on; it may be the same as before.
+    /// The time of each change, with the offset from then on. The offset may be the same as before.
     pub changes: Vec<(i64, i32)>,
-    /// Whether times before the first change repeat those of later cycles.
+    /// Whether the changes before the first one repeat those of a later cycle.
     pub repeats_back: bool,
-    /// Whether times from the last change on repeat those of earlier cycles.
+    /// Whether the changes after the last one repeat those of an earlier cycle.
     pub repeats_ahead: bool,
 }
 
 impl Zone {
-    /// UTC with an offset.
+    /// A zone whose offset never changes.
     pub fn fixed(offset: i32) -> Zone {
         Zone { first: offset, first_local: offset, ..Zone::default() }
     }
 
-    /// The inverse of showing it.
+    /// A zone from its text form, which [`fmt::Display`] writes; `None` if the text is no zone.
     pub fn parse(text: &str) -> Option<Zone> {
         let mut numbers = text.split(' ').map(|number| number.parse::<i64>().ok());
         let mut next = || numbers.next().flatten();
@@ -65,7 +65,7 @@ impl Zone {
             && (!repeats || last - first >= CYCLE)
     }
 
-    /// The span of equal offset around a time.
+    /// The span around a time in which the offset does not change.
     fn span(&self, at: i64) -> Span {
         let (Some(&(first, _)), Some(&(last, _))) = (self.changes.first(), self.changes.last()) else {
             return Span { offset: self.first, local: self.first_local, ..Span::EVER };
@@ -104,15 +104,15 @@ impl fmt::Display for Zone {
     }
 }
 
-/// The time between two changes.
+/// The time between two successive changes, with the offset during it.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: i64,
     until: i64,
     offset: i32,
-    /// The offset by which local times are read.
+    /// The offset with which local times are converted.
     local: i32,
-    /// The offset behind it.
+    /// The offset after the span.
     after: i32,
 }
 
@@ -121,7 +121,7 @@ impl Span {
     const NEVER: Span = Span { until: i64::MIN, ..Span::EVER };
 }
 
-/// Looks up a zone's offsets. Consecutive times are often near each other.
+/// Looks up a zone's offsets. It remembers the last span, because successive times are often close together.
 pub struct Clock<'a> {
     zone: &'a Zone,
     last: Cell<Span>,
@@ -142,15 +142,15 @@ impl<'a> Clock<'a> {
         span
     }
 
-    /// The offset at a time.
+    /// The offset at a point in time.
     pub fn offset(&self, at: i64) -> i64 {
         self.span(at).offset.into()
     }
 
-    /// The offset by which a local time is read. A time that the clocks skip is read as if they had not been changed
-    /// yet; a time that comes twice is the second one.
+    /// The offset with which a local time is converted. A time that the clocks skip is converted with the offset before
+    /// the change. A time that the clocks show twice is taken for the second one.
     pub fn offset_of_local(&self, local: i64) -> i64 {
-        // Only the next change after the previous day counts, even if another one follows.
+        // As in PostgreSQL, only the first change from one day before on is considered, even if another one follows.
         let Span { until, local: before, after, .. } = self.span(local - DAY);
         let (before, after) = (i64::from(before), i64::from(after));
         if until == i64::MAX {

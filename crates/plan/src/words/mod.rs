@@ -1,6 +1,6 @@
-//! Expressions in words, for EXPLAIN. They are close to the SQL of the query, with names that the caller supplies.
+//! The texts of expressions, for EXPLAIN. They resemble the SQL of the query, with names that the caller supplies.
 //!
-//! The text shows the query, but nothing of the rows. Casts that preserve a value are not shown.
+//! They contain the query's constants, but no values from rows. Casts that preserve the value are left out.
 
 mod functions;
 
@@ -18,28 +18,28 @@ use crate::base::ops::{ArithOp, BoolOp, CmpOp, ColumnId};
 use crate::base::types::Type;
 use crate::functions::Named;
 
-/// A text that comes to this is cut off.
+/// The length at which a text is cut off.
 const LONGEST: usize = 2000;
-/// The greatest depth to which columns that are computed from other computed columns are followed.
+/// The greatest depth to which the expressions behind computed columns are written out.
 const DEEPEST: usize = 200;
-/// Stands for text that is left out.
+/// The mark that stands for omitted text.
 const MORE: &str = "...";
 
 /// The meaning of a plan's column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Meaning {
-    /// The column at this place of a relation; a relation may be scanned several times.
+    /// The column with index `at` of a relation. A relation may be scanned several times.
     Column {
         scan: Scan,
         at: u16,
     },
     Computed(Expr),
-    /// The column at this place of a union, from 1, with its meaning in the first input.
+    /// The column with this number, from 1, of a union, with the expression that computes it in the first input.
     Union {
         number: u16,
         first: Expr,
     },
-    /// The number of the aggregate's column, if it has several: see [`Agg::Avg`] and [`Agg::Spread`].
+    /// A column of an aggregate; `part` is its number if there are several (see [`Agg::Avg`] and [`Agg::Spread`]).
     Aggregate {
         aggregation: Aggregation,
         part: u8,
@@ -48,18 +48,18 @@ pub enum Meaning {
         function: WindowFunction,
         part: u8,
     },
-    /// An element of a row's list, or the element's number.
+    /// An element of a row's list or, with `of_number`, the element's number in the list.
     Element {
         unfold: Unfold,
         of_number: bool,
     },
-    /// Whether a row has a partner.
+    /// The column of a mark join: whether a row has a partner.
     Mark,
     /// The number of the grouping set.
     GroupingSet,
 }
 
-/// A scan, by its number, from 0, among the scans of the same relation.
+/// A scan; `number` is its number, from 0, among the scans of the same relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Scan {
     pub number: u16,
@@ -118,23 +118,23 @@ fn parts(aggregation: &Aggregation) -> impl Iterator<Item = (ColumnId, Meaning)>
     (0..).zip(&aggregation.columns).map(move |(part, id)| (*id, meaning(part)))
 }
 
-/// A source of names.
+/// The names and constants that a text needs and a plan does not contain.
 pub trait Names {
-    /// The column of a scan at this place.
+    /// The name of the column with index `at` of a scan.
     fn column(&self, scan: Scan, at: u16) -> String;
-    /// The text of a parameter in the query; `None` if it is a setting of the session.
+    /// The text that a parameter has in the query; `None` if the query does not mention it.
     fn parameter(&self, index: u16) -> Option<String>;
-    /// A constant that is neither a number, nor a text, nor a truth value.
+    /// The text of a constant that is neither a number, nor a text, nor a boolean.
     fn constant(&self, ty: Type, value: &Literal) -> String;
 }
 
-/// Expresses the expressions of one plan in words.
+/// Writes the texts of expressions of one plan.
 pub struct Words<'a> {
     meanings: HashMap<ColumnId, &'a Meaning>,
     names: &'a dyn Names,
 }
 
-/// The text so far.
+/// A text that is being written.
 #[derive(Default)]
 struct Text {
     text: String,
@@ -160,7 +160,7 @@ impl<'a> Words<'a> {
         self.written(|text| self.write(expr, text))
     }
 
-    /// Conditions that must all hold.
+    /// The text of conditions that must all hold.
     pub fn conditions(&self, all: &[Expr]) -> String {
         match all {
             [one] => self.expression(one),
@@ -168,8 +168,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The keys of a join. If null equals null, that takes two of them: one tests whether the values, with constants
-    /// for nulls, are equal, and one whether both are null.
+    /// The text of a join's keys. If nulls are to equal nulls, a pair of values has two keys: one compares the values,
+    /// with nulls replaced by a constant; the other compares whether the values are null. These are written as one.
     pub fn equalities(&self, keys: &[(Expr, Expr)]) -> String {
         let values: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, value_or_constant)).collect();
         let nulls: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, tested_for_null)).collect();
@@ -191,7 +191,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// A sort key, without its locale: the query has at most the name of a collation.
+    /// The text of a sort key, without its locale, because the query has at most the name of a collation.
     pub fn sort_key(&self, key: &SortKey) -> String {
         let nulls = match (key.descending, key.nulls_first) {
             (true, true) | (false, false) => "",
@@ -311,7 +311,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A comparison of texts in a locale's order, which compares the answer of a function with zero.
+    /// Writes a comparison of texts in a locale, which the plan expresses as a comparison of a function's result with
+    /// zero. The text compares the function's operands instead.
     fn comparison(&self, op: CmpOp, left: &Expr, right: &Expr, text: &mut Text) {
         let word = match op {
             CmpOp::Eq => " = ",
@@ -363,7 +364,7 @@ impl<'a> Words<'a> {
         let name = match agg {
             Agg::CountStar => return text.push("count(*)"),
             Agg::Listed(listed) => return self.write_listed(listed, agg.aggregate().row().name, distinct, text),
-            // Only variance and standard deviation read it.
+            // The name is known, because only variance and standard deviation use this aggregate.
             Agg::Spread(_) => "variance",
             Agg::InLocale(..) => agg.aggregate().row().name.trim_end_matches(" in a locale"),
             agg => agg.aggregate().row().name,
@@ -462,7 +463,7 @@ fn both(key: &(Expr, Expr), part: fn(&Expr) -> Option<&Expr>) -> Option<(&Expr, 
     part(&key.0).zip(part(&key.1))
 }
 
-/// The operand of a key that replaces null by a constant.
+/// The value in a key of the form `coalesce(value, constant)`.
 fn value_or_constant(expr: &Expr) -> Option<&Expr> {
     let Expr::Coalesce(args) = expr else { return None };
     match &args[..] {
@@ -478,7 +479,7 @@ fn tested_for_null(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// A scaled integer with its point.
+/// The text of a scaled integer, with its decimal point.
 pub fn decimal(unscaled: i128, scale: u8) -> String {
     let (digits, scale) = (unscaled.unsigned_abs().to_string(), usize::from(scale));
     let padded = format!("{digits:0>width$}", width = scale + 1);

@@ -41,7 +41,8 @@ fn call(function: Named, args: Vec<Expr>) -> Expr {
     Expr::Call { function, ty: Type::Text, args }
 }
 
-/// `t` has the columns 0 to 3. Their sums are column 4 (with its count 5), and column 6 is twice the first one.
+/// The columns of a plan: columns 0 to 3 are scanned from `t`, and column 6 is twice column 0. Columns 4 and 5 are the
+/// sum and the count of the distinct values in column 6.
 fn columns() -> Vec<(ColumnId, Meaning)> {
     let scan = Rel::Scan { relation: 0, columns: (0..4).map(ColumnId).collect() };
     let twice = Expr::Arith { op: ArithOp::Mul, ty: Type::Int32, left: Box::new(column(0)), right: Box::new(int(2)) };
@@ -154,7 +155,7 @@ fn unions_are_called_as_their_first_part() {
     assert_eq!(words.expression(&cmp(CmpOp::Eq, column(1), column(2))), "(t.a = column2)");
 }
 
-/// Each column is twice the one before, so that the last one, written out, would be extremely long.
+/// Each column is twice the one before, so the text of the last one would be extremely long.
 #[test]
 fn what_is_too_long_is_cut_off() {
     let mut rel = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };

@@ -221,7 +221,7 @@ impl Regions {
         Ok(Place { label, index: index?, bits })
     }
 
-    /// Frees a place that only snapshots still read. With the last place of its length, the region is dropped.
+    /// Frees the place of a run that only snapshots still see. When the last run of a length is gone, so is its region.
     fn give_back(&mut self, place: Place) {
         let at = self.lengths.class(place.bits);
         let class = self.classes[at].as_mut().expect("a run has a region");

@@ -193,7 +193,7 @@ pub fn sums_hold_while_the_writer_runs_flat_out() {
     assert_eq!(pool.snapshots(), 0);
 }
 
-/// This process has no child any more, dead or alive.
+/// Checks that this process has no child, dead or alive.
 fn assert_no_children() {
     // SAFETY: asks for any child, without waiting.
     let found = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };

@@ -1,4 +1,4 @@
-//! The functions that a plan calls by their name. Their operands and results are in `rows`.
+//! The functions that a plan calls by their name. `rows` has their operands and results.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,26 +8,26 @@ mod rows;
 
 pub(crate) use rows::NAMED;
 
-/// A named function; it may have rows for several types of operands.
+/// A named function. It may have several rows in the catalogue, for different types of operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Named {
-    /// The first of the equal ones.
+    /// The greatest operand; the first one if several are equal.
     Greatest,
     Least,
-    /// GREATEST, in the order of the locale that the last text names.
+    /// Like `Greatest`, in the order of the locale that the last operand names.
     GreatestIn,
     LeastIn,
-    /// LIKE by PostgreSQL's rules for deterministic collations, with `\` as escape.
+    /// LIKE by PostgreSQL's rules for deterministic collations, with `\` as the escape character.
     Like,
-    /// Matching by a regular expression that [`crate::values::regular::parse`] understands, followed by
-    /// [`crate::values::regular::Letters`].
+    /// Whether a text matches a regular expression that [`crate::values::regular::parse`] supports. A further operand
+    /// has the [`crate::values::regular::Letters`].
     Matches,
-    /// The same, ignoring the case of letters.
+    /// Like `Matches`, but ignoring the case of letters.
     MatchesAnyCase,
-    /// The wanted part of an expression's first match in a text ([`crate::values::regular::Parsed::captured`]); null if
-    /// there is no match.
+    /// The part of a text that the first match of an expression captures
+    /// ([`crate::values::regular::Parsed::captured`]); null if there is no match.
     MatchedPart,
-    /// The text with the first match of the expression replaced by the third operand; the next one replaces all
+    /// The text with the first match of the expression replaced by the third operand. `ReplacedMatches` replaces all
     /// matches.
     ReplacedMatch,
     ReplacedMatches,
@@ -41,11 +41,11 @@ pub enum Named {
     Substring,
     Left,
     Right,
-    /// The place of the second text in the first, from 1; 0 if it does not occur.
+    /// The position of the second text in the first one, from 1; 0 if it does not occur.
     Position,
     Concat,
     Replace,
-    /// Removes blanks, or the characters of the second text.
+    /// Removes blanks from both ends, or the characters that the second operand contains.
     Trim,
     TrimLeft,
     TrimRight,
@@ -54,29 +54,30 @@ pub enum Named {
     Repeat,
     Reverse,
     SplitPart,
-    /// Capital letters by ASCII's rules, as in collation "C".
+    /// The text in capital letters by ASCII's rules, as in collation "C".
     Upper,
     Lower,
-    /// Changes the case of each character, in the locale that the second text names.
+    /// Changes the case of each character by the rules of the locale that the second operand names.
     UpperIn,
     LowerIn,
-    /// Compares two texts in the locale that the third names; the result is below, at or above zero.
+    /// Compares two texts in the locale that the third operand names. The result is below, at or above zero.
     CompareIn,
     /// A char(n) as text, without its trailing blanks.
     CharToText,
-    /// Capital letters at the beginnings of words, and small ones elsewhere. Letters are those of `Upper` and `Lower`;
-    /// words consist of ASCII's letters and digits.
+    /// Capital letters at the beginnings of words, and small letters elsewhere, by the rules of `Upper` and `Lower`.
+    /// Words consist of ASCII's letters and digits.
     Initcap,
-    /// The same in the locale that the second text names.
+    /// Like `Initcap`, in the locale that the second operand names.
     InitcapIn,
-    /// Replaces each character of the second text by the character at its place in the third, or removes it.
+    /// Replaces each character that the second text contains by the character at the same position in the third text.
+    /// Removes it if the third text is too short.
     Translate,
-    /// The character of a code.
+    /// The character with a given code.
     Chr,
-    /// The checksum in small hexadecimal digits.
+    /// The MD5 checksum in small hexadecimal digits.
     Md5,
     Abs,
-    /// -1, 0 or 1; 0 for NaN.
+    /// The sign: -1, 0 or 1; 0 for NaN.
     Sign,
     /// Rounding to the nearest number. If two are equally near, floats round to the even one, and decimals away from
     /// zero.
@@ -101,15 +102,15 @@ pub enum Named {
     Atan2,
     Radians,
     Degrees,
-    /// A float moved down by another one; beyond all floats it is infinite. If opposite infinities leave the result
-    /// open, it is the lowest value; for the next one, the highest.
+    /// The sum of two floats; beyond all floats it is infinite. For opposite infinities, whose sum is undefined, it is
+    /// the lowest value; for `MovedUp`, the highest one.
     MovedDown,
     MovedUp,
     BitAnd,
     BitOr,
     BitXor,
     BitNot,
-    /// A shift by a number of bits modulo the type's; 32 for smallint.
+    /// A shift by a number of bits, modulo the number of bits of the type (32 for smallint).
     ShiftLeft,
     ShiftRight,
     /// A cast to smallint, rounded as by `Round`.
@@ -118,144 +119,146 @@ pub enum Named {
     ToInt64,
     /// A cast to the nearest float.
     ToFloat,
-    /// Whether it is not zero.
+    /// Whether a number is not zero.
     ToBool,
-    /// The number of rows in a subquery that is used as a value; an error if there are several.
+    /// The number of rows that a subquery used as a value has returned; more than one row is an error.
     OnlyRow,
-    /// The quotient of a sum and a count, to the digit to which PostgreSQL rounds, for comparisons.
+    /// The quotient of a sum and a count, rounded to the same digit as in PostgreSQL, for comparisons.
     Average,
-    /// The quotient of a sum and a count as PostgreSQL shows it.
+    /// The quotient of a sum and a count, with as many digits as PostgreSQL shows.
     ShownAverage,
-    /// Variance or standard deviation from the two columns of [`crate::Agg::Spread`].
+    /// Variance or standard deviation, from the two output columns of [`crate::Agg::Spread`].
     Spread(Spread),
-    /// A numeric from PostgreSQL's stored form; the next one is the reverse.
+    /// A numeric from the form in which PostgreSQL stores it; `ToStored` is the reverse.
     FromStored,
     ToStored,
-    /// A numeric without trailing zeros behind the point, so that equal ones have equal bytes.
+    /// A numeric without trailing zeros behind the decimal point, so that equal numerics have equal bytes.
     Trimmed,
-    /// A decimal that shows this many digits.
+    /// A decimal as a numeric that shows the given number of digits.
     ShownWith,
-    /// Rounded as numeric(precision, scale) rounds, given its type modifier.
+    /// A numeric rounded as in a cast to numeric(precision, scale). The second operand is the type modifier.
     Fitted,
-    /// The integer part of the quotient.
+    /// The integer part of a quotient.
     WholeQuotient,
     /// The value as text, as PostgreSQL shows it.
     ToText,
-    /// Like `ToText`, for values whose text depends on a setting, which is the second operand. The setting is
-    /// `extra_float_digits`, or a DateStyle or IntervalStyle. The engine knows values of these that begin with `ISO` or
-    /// `postgres`.
+    /// Like `ToText`, for values whose text depends on a setting, which is the second operand: `extra_float_digits`,
+    /// DateStyle or IntervalStyle. The engine supports only styles that begin with `ISO` or `postgres`.
     ToTextBy,
-    /// Like `ToText`, for a time in a zone.
+    /// Like `ToText`, for a time, which is shown in a time zone.
     ToTextIn,
-    /// A numeric from a text, or from a float with the digits that are certain.
+    /// A numeric from a text, or from a float, rounded to the digits that a float surely has.
     ToNumeric,
-    /// A date from a text in the form of ISO 8601. Other forms are an error, which PostgreSQL need not raise.
+    /// A date from a text in the form of ISO 8601. Any other form is an error, even if PostgreSQL accepts it.
     ReadDate,
     ReadTimestamp,
     ReadTimestampIn,
     ReadUuid,
-    /// A field as a decimal. For infinite times, fields that grow with time would be infinite, which no decimal can be;
-    /// other fields are null.
+    /// A field as a decimal. For an infinite time, a field that grows with time would be infinite; this is an error,
+    /// because no decimal is. All other fields are null then.
     Extract(Field),
-    /// A field as a float, which can be infinite.
+    /// A field as a float, which may be infinite.
     DatePart(Field),
     DateTrunc(Field),
     TimestampToDate,
     /// The time of day; null for infinite times.
     TimestampToTime,
-    /// Seconds since 1970 as a point in time.
+    /// The point in time that is a number of seconds after the beginning of 1970.
     FromEpoch,
-    /// The local time of a zone, from which fields are taken. At the ends, it may lie beyond the timestamps.
+    /// A point in time as the local time of a zone, from which fields are taken. It may lie beyond the range of
+    /// timestamps.
     LocalTime,
-    /// The same as a timestamp.
+    /// Like `LocalTime`, but the result must be in the range of timestamps.
     ToTimestamp,
-    /// A point in time from a zone's date or time.
+    /// The point in time at which a zone's clocks show a date or time.
     ToTimestampTz,
-    /// A date as a point in time for comparisons. Dates beyond all timestamps lie between these and infinity.
+    /// A date as a point in time, only for comparisons. Dates beyond all timestamps lie between the last timestamp and
+    /// infinity.
     Comparable,
-    /// Like `Comparable`, for a date or time of a zone.
+    /// Like `Comparable`, for a date or a time in a zone.
     ComparableIn,
     /// The offset of a zone in seconds east of UTC; null for infinite times.
     ZoneOffset,
     DateTruncIn(Field),
-    /// A point in time moved by months, days and time, in this order. If the month has no such day, its last day is
-    /// taken.
+    /// A point in time to which an interval's months, days and time are added, in this order. If the resulting month
+    /// has no such day, its last day is taken.
     PlusInterval,
     MinusInterval,
-    /// Like `PlusInterval`, with the months and days of a zone.
+    /// Like `PlusInterval`, but months and days are those of a zone's calendar.
     PlusIntervalIn,
     MinusIntervalIn,
-    /// The beginning of a time's bin. Bins have a width in microseconds and an origin.
+    /// The beginning of the bin that contains a time. Bins have a width in microseconds and an origin.
     DateBin,
     MakeDate,
-    /// The span in seconds by which an interval is compared.
+    /// The length in microseconds by which an interval is compared.
     Span,
-    /// An interval from PostgreSQL's stored form.
+    /// An interval, from the form in which PostgreSQL stores it.
     IntervalOfStored,
-    /// The difference of points in time: days, and the remaining time.
+    /// The difference of two points in time, in days and the remaining time.
     Between,
     BetweenTimes,
-    /// A time of day moved around the clock.
+    /// A time of day to which an interval is added; it wraps around at midnight.
     TimePlusInterval,
     TimeMinusInterval,
     IntervalSum,
     IntervalDifference,
     IntervalNegated,
-    /// An interval times a number. Fractions of months and days carry over to days and time.
+    /// An interval times a number. Fractions of months become days, and fractions of days become time.
     IntervalTimes,
     IntervalBy,
-    /// Turns 24 hours into a day; the next one, 30 days into a month.
+    /// An interval in which each 24 hours become a day. `JustifyDays` turns each 30 days into a month.
     JustifyHours,
     JustifyDays,
     JustifyInterval,
     MakeInterval,
-    /// The difference in years, months, days and time, as the calendar counts them.
+    /// The difference of two times in years, months, days and time, as counted on the calendar.
     Age,
     AgeIn,
-    /// A part of a document, named by the second operand; null if there is none. It is the member of an object, the
-    /// element of an array, or either of them by a step of a path.
+    /// A part of a document, which the second operand names; null if there is none. `Member` is a member of an object,
+    /// `Element` an element of an array, and `Step` either of them.
     Member(Document),
     Element(Document),
     Step(Document),
-    /// The same as text: the content of a string, and null for null.
+    /// Like `Member`, `Element` and `Step`, but as text: the content of a string, and null for JSON's null.
     MemberText(Document),
     ElementText(Document),
     StepText(Document),
-    /// The document itself as text.
+    /// The whole document as text.
     WholeText(Document),
-    /// A jsonb as it is shown.
+    /// A jsonb in the form in which PostgreSQL shows it.
     Shown,
     TypeOf(Document),
     ArrayLength(Document),
     /// Whether a text is a key of an object or an element of an array.
     HasKey,
-    /// The number that a jsonb is.
+    /// The number in a jsonb, as a numeric.
     NumberOf,
-    /// Functions of PostgreSQL's arrays: the length of a dimension, the number of elements, and whether a value is one
-    /// of them. After the array, the operands are the elements' alignment, and their length in bytes or -1.
+    /// Functions of PostgreSQL's arrays: the length of a dimension, the number of elements, and whether a value is an
+    /// element. The operands after the array are the alignment of its elements, and their length in bytes or -1.
     DimensionOf,
     Cardinality,
     IsElement,
-    /// The element with a number. Further operands are the elements' alignment, their length in bytes, and a value of
-    /// their type.
+    /// The element with a given number. Further operands are the elements' alignment, their length in bytes, and a
+    /// value of their type.
     ElementAt,
-    /// The place of an enum's value, from 0, in PostgreSQL's array of all values.
+    /// The index, from 0, of an enum's value in PostgreSQL's array of all values of the enum.
     Rank,
-    /// The label of an enum's value. After the array, the operands are all labels as one text, and their separator.
+    /// The label of an enum's value. After the array of all values, the operands are all labels in one text, and the
+    /// character that separates them.
     Label,
-    /// The text of a time by a pattern that [`crate::values::pattern`] knows; null for infinite times, and for an empty
-    /// pattern.
+    /// The text of a time by a pattern that [`crate::values::pattern`] supports. It is null for infinite times and for
+    /// an empty pattern.
     ToChar,
 }
 
 impl Named {
-    /// Whether its second operand is a regular expression and the last one [`crate::values::regular::Letters`].
+    /// Whether its second operand is a regular expression, and its last one [`crate::values::regular::Letters`].
     pub fn takes_regular(self) -> bool {
         use Named::*;
         matches!(self, Matches | MatchesAnyCase | MatchedPart | ReplacedMatch | ReplacedMatches)
     }
 
-    /// Whether its last operand is a [`crate::Zone`], as text.
+    /// Whether its last operand is a [`crate::Zone`] in its text form.
     pub fn takes_zone(self) -> bool {
         use Named::*;
         matches!(
@@ -275,16 +278,16 @@ impl Named {
     }
 }
 
-/// The stored form of a document.
+/// The type of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Document {
     /// The type json, which is stored as text.
     Json,
-    /// The type jsonb, which is stored as a tree.
+    /// The type jsonb, which PostgreSQL stores as a tree.
     Jsonb,
 }
 
-/// A field of a point in time. Years count from 1, and backwards from -1.
+/// A field of a point in time. Years after Christ count from 1, years before Christ count backwards from -1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Field {
     Millennium,
@@ -294,7 +297,7 @@ pub enum Field {
     IsoYear,
     Quarter,
     Month,
-    /// The week of the ISO year.
+    /// The week, in the year as ISO 8601 counts it.
     Week,
     Day,
     DayOfYear,
@@ -304,18 +307,18 @@ pub enum Field {
     IsoDayOfWeek,
     Hour,
     Minute,
-    /// The second with its fraction; the next two have it, too.
+    /// The second with its fraction; `Milliseconds` and `Microseconds` include the whole seconds, too.
     Second,
     Milliseconds,
     Microseconds,
-    /// The seconds since 1970.
+    /// The number of seconds since the beginning of 1970.
     Epoch,
     /// The Julian day.
     Julian,
 }
 
 impl Field {
-    /// Whether it only ever grows.
+    /// Whether the field never decreases as time goes on.
     pub fn moves_on(self) -> bool {
         match self {
             Field::Millennium
@@ -341,5 +344,5 @@ impl Field {
     }
 }
 
-/// The scale of averages of numbers down to 10^-8.
+/// The scale of averages of numbers that are at least 10^-8.
 pub const AVERAGE_SCALE: u8 = 20;

@@ -1,4 +1,4 @@
-//! Named functions, a row each: operands, results and errors.
+//! The rows of the catalogue for named functions: operands, results and errors.
 
 use super::{AVERAGE_SCALE, Document, Field, Named};
 use crate::base::failure::FailureKind;
@@ -89,7 +89,7 @@ const NO_STYLE: &[FailureKind] = &[FailureKind::UnknownStyle];
 const NO_ARRAY: &[FailureKind] = &[FailureKind::NoArray];
 const NO_CHARACTER: &[FailureKind] = &[FailureKind::NoCharacter];
 const SPLIT: &[FailureKind] = &[FailureKind::FieldZero];
-/// Results are limited by the memory of the engine; PostgreSQL's own limit is far higher.
+/// Results are limited only by the memory of the engine, because PostgreSQL's own limit is far higher.
 const TOO_LONG: &[FailureKind] = &[FailureKind::OutOfMemory];
 
 #[rustfmt::skip]

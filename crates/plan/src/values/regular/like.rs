@@ -1,7 +1,7 @@
 //! Regular expressions that are equivalent to a pattern of LIKE.
 
-/// The LIKE pattern that matches the same texts. It is known for plain characters, `.` and `.*`, and the anchors at
-/// the ends; `None` for other expressions.
+/// The LIKE pattern that matches the same texts as a regular expression. It exists if the expression consists of plain
+/// characters, `.` and `.*`, with or without anchors at its ends; `None` otherwise.
 pub fn as_like(expression: &str) -> Option<String> {
     let (at_start, rest) = match expression.strip_prefix('^') {
         Some(rest) => (true, rest),
@@ -17,7 +17,7 @@ pub fn as_like(expression: &str) -> Option<String> {
         match character {
             '.' if characters.next_if_eq(&'*').is_some() => {
                 like.push('%');
-                // `.*?` and `.**` mean something else, or nothing.
+                // A further quantifier after `.*` has another meaning, or is an error.
                 if characters.peek().is_some_and(|next| "?*+{".contains(*next)) {
                     return None;
                 }

@@ -1,8 +1,9 @@
-//! Regular expressions in PostgreSQL's dialect, as far as their matching depends only on the text.
+//! Regular expressions in PostgreSQL's dialect, as far as they are supported here.
 //!
-//! Other expressions run on the heap: back references, look-ahead and look-behind, word boundaries, and options other
-//! than that for case. Whether a text matches does not depend on how much a quantifier takes, so `*?` is treated as
-//! `*`. The place of the match is known only for quantifiers that take as much as possible.
+//! Queries with other expressions run on the heap: back references, look-ahead and look-behind, word boundaries, and
+//! options except the one for case. Whether a text matches does not depend on whether a quantifier takes as much or as
+//! little as possible, so `*?` is treated like `*`. The position of the match is known only if all quantifiers take as
+//! much as possible.
 
 mod like;
 mod parse;
@@ -15,12 +16,12 @@ pub use parse::parse;
 pub enum Regular {
     Empty,
     One(Set),
-    /// The beginning of the text; the next one is its end.
+    /// The beginning of the text; `End` is its end.
     Start,
     End,
     Sequence(Vec<Regular>),
     Either(Vec<Regular>),
-    /// A group in parentheses that remembers its match.
+    /// An expression in parentheses, which captures its match.
     Captured(Box<Regular>),
     Repeated {
         what: Box<Regular>,
@@ -33,13 +34,13 @@ pub enum Regular {
 /// A set of characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
-    /// Whether it contains all characters except these.
+    /// Whether the set contains all characters except those listed.
     pub negated: bool,
     pub ranges: Vec<(char, char)>,
     pub classes: Vec<Class>,
 }
 
-/// A class of characters. The named ones depend on the locale of the C library.
+/// A class of characters. Which characters the named classes contain depends on the locale of the C library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Alpha,
@@ -81,16 +82,17 @@ impl Class {
     }
 }
 
-/// The rule by which characters are letters and have a case. It is an operand of matching functions.
+/// The rules that say which characters are letters, and how their case is changed. They are an operand of matching
+/// functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letters {
     /// A locale of the C library; `None` if only ASCII's letters are letters.
     pub locale: Option<String>,
-    /// Whether ASCII's letters change their case by ASCII's rules, whatever the locale.
+    /// Whether the case of ASCII's letters is changed by ASCII's rules, whatever the locale.
     pub ascii: bool,
 }
 
-/// A prefix that no locale's name has.
+/// A prefix that distinguishes this form of the text from one without `ascii`; no locale's name begins with it.
 const OF_DATABASE: &str = "database:";
 
 impl Letters {
@@ -108,16 +110,16 @@ impl Letters {
     }
 }
 
-/// A parsed expression, and whether it ignores the case of letters.
+/// A parsed expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed {
     pub regular: Regular,
     pub any_case: bool,
-    /// Whether something in it takes as little as possible.
+    /// Whether a quantifier in it takes as little as possible.
     pub is_lazy: bool,
 }
 
-/// The wanted part of a match: the match without this many characters at its beginning and end.
+/// The captured part of a match: the match without this many characters at its beginning and at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
     pub in_front: usize,
@@ -125,8 +127,8 @@ pub struct Captured {
 }
 
 impl Parsed {
-    /// The part that the only parentheses capture, or the whole match if there are none. The expression must match as
-    /// much as possible. `None` if the part's place does not follow from the place of the match.
+    /// The part that the only parentheses capture, or the whole match if there are none. `None` if the part's position
+    /// does not follow from the match, or if a quantifier takes as little as possible.
     pub fn captured(&self) -> Option<Captured> {
         if self.is_lazy {
             return None;
@@ -150,7 +152,7 @@ impl Parsed {
 }
 
 impl Regular {
-    /// The number of capturing parentheses.
+    /// The number of parentheses that capture.
     fn captures(&self) -> usize {
         match self {
             Regular::Empty | Regular::One(_) | Regular::Start | Regular::End => 0,
@@ -160,7 +162,7 @@ impl Regular {
         }
     }
 
-    /// The number of characters in its matches, if it is the same for all of them.
+    /// The number of characters in a match, if all matches have the same length.
     fn length(&self) -> Option<usize> {
         match self {
             Regular::Empty | Regular::Start | Regular::End => Some(0),
@@ -179,7 +181,7 @@ impl Regular {
         }
     }
 
-    /// The number of characters in the expression, with all repetitions written out.
+    /// The size of the expression when all repetitions are written out.
     pub fn size(&self) -> usize {
         match self {
             Regular::Empty | Regular::One(_) | Regular::Start | Regular::End => 1,

@@ -1,20 +1,20 @@
-//! Parses an expression as PostgreSQL does by default ("advanced" syntax, and newlines are ordinary characters).
+//! Parses an expression as PostgreSQL does by default: in its "advanced" syntax, with newlines as ordinary characters.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use super::{Class, Parsed, Regular, Set};
 
-/// The greatest number of repetitions in PostgreSQL.
+/// The greatest number of repetitions that PostgreSQL allows.
 const MOST_REPEATED: u32 = 255;
-/// Expressions with more characters would take long.
+/// The greatest size of an expression. Matching a larger one would take long.
 const MOST_CHARACTERS: usize = 2000;
 const DEEPEST: usize = 50;
-/// The longest range whose characters are looked up one by one in the other case.
+/// The greatest length of a range when case is ignored, because each of its characters is looked up in the other case.
 const MOST_WITH_CASES: u32 = 1000;
 
-/// The expression; `None` if it is invalid, or not supported here. `any_case` ignores case, unless the expression says
-/// otherwise.
+/// Parses an expression; `None` if it is invalid, or not supported here. `any_case` ignores the case of letters, unless
+/// the expression says otherwise.
 pub fn parse(expression: &str, any_case: bool) -> Option<Parsed> {
     if expression.starts_with("***") {
         return None;
@@ -36,7 +36,7 @@ struct Parser<'a> {
     is_lazy: bool,
 }
 
-/// A character in brackets.
+/// An item in brackets.
 enum Member {
     One(char),
     Class(Class),
@@ -47,7 +47,7 @@ impl Parser<'_> {
         self.rest.next_if_eq(&wanted).is_some()
     }
 
-    /// Parses branches up to the end, or up to the closing parenthesis.
+    /// Parses alternatives up to the end, or up to the closing parenthesis.
     fn either(&mut self, depth: usize) -> Option<Regular> {
         if depth > DEEPEST {
             return None;
@@ -116,7 +116,7 @@ impl Parser<'_> {
     fn repeated(&mut self, what: Regular, least: u32, most: Option<u32>) -> Option<Regular> {
         self.is_lazy |= self.takes('?');
         let is_repeated_again = matches!(self.rest.peek(), Some('*' | '+' | '?' | '{'));
-        // An anchor is not repeated.
+        // An anchor cannot be repeated.
         if is_repeated_again || matches!(what, Regular::Start | Regular::End) {
             return None;
         }
@@ -136,7 +136,8 @@ impl Parser<'_> {
                 }
                 match inner {
                     inner if remembers => Regular::Captured(Box::new(inner)),
-                    // A group in parentheses is repeated as a whole, even if it is an anchor.
+                    // An anchor in parentheses may be repeated. It is wrapped in a sequence, so that it does not look
+                    // like a bare anchor.
                     end @ (Regular::Start | Regular::End) => Regular::Sequence(vec![end]),
                     inner => inner,
                 }
@@ -174,7 +175,7 @@ impl Parser<'_> {
             let member = self.member(is_first)?;
             is_first = false;
             let first = match member {
-                // No range begins with a class, so a `-` after it is the last character.
+                // A range cannot begin with a class, so a `-` after a class must be the last character.
                 Member::Class(class) => {
                     set.classes.push(self.in_any_case(class));
                     continue;
@@ -190,7 +191,8 @@ impl Parser<'_> {
             self.rest.next();
             let Member::One(last) = self.member(false)? else { return None };
             let length = u32::from(last).checked_sub(first.into())?;
-            // A range of one character looks like that character here, but they differ if case is ignored.
+            // If case is ignored, PostgreSQL treats a range of one character differently from that character, and the
+            // two look alike here.
             if self.any_case && (length == 0 || length > MOST_WITH_CASES) {
                 return None;
             }
@@ -240,7 +242,7 @@ fn one(character: char) -> Set {
     Set { negated: false, ranges: vec![(character, character)], classes: Vec::new() }
 }
 
-/// The character that an escape stands for. Most letters and digits after a backslash have other meanings.
+/// The character that an escape stands for; `None` for letters and digits that have other meanings after a backslash.
 fn escaped_character(escaped: char) -> Option<char> {
     Some(match escaped {
         'n' => '\n',

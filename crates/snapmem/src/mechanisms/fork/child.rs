@@ -68,7 +68,7 @@ impl ForkView {
     }
 }
 
-/// A child, as the parent sees it. The process ends with this value.
+/// A child, as the parent sees it. The child is killed when this is dropped.
 pub struct Child {
     state: Mutex<State>,
 }
