@@ -1,31 +1,33 @@
-//! Subplans that occur more than once and need to be computed only once. Examples are a view or WITH query that is
-//! read twice, rows that unnesting has copied, and joins read both by groups and by their total.
+//! Finds subplans that occur several times in a plan, so that they can be computed only once. Examples are a view or
+//! WITH query that is read twice, rows that unnesting has copied, and a join that is read both by groups and by their
+//! total.
 //!
-//! Candidates are groups, windows, first rows, and whole inner joins. Anything that is cheap to read again is not
-//! worth keeping.
+//! Candidates are groups, windows, first rows, and whole inner joins. Other rows are cheap to compute again, so keeping
+//! them does not pay.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use plan::{ColumnId, Expr, JoinKind, Plan, Rel, Relation};
 
-/// Operators that have an equal one elsewhere in the plan. The operators below such a one count only once.
+/// Operators that have an equal operator elsewhere in the plan. Operators below these are not listed themselves.
 #[derive(Debug, Default)]
 pub struct Common<'a> {
     members: HashMap<*const Rel, Member>,
     of: PhantomData<&'a Plan>,
 }
 
-/// An operator that has equals.
+/// An operator that has equal ones.
 #[derive(Debug)]
 struct Member {
     class: usize,
-    /// The columns that are read above this operator or above one of its equals.
+    /// The columns that are read above this operator or above an equal one.
     read: Vec<ColumnId>,
 }
 
 impl<'a> Common<'a> {
-    /// `is_kept` tells whether the rows of an operator with an equal one are kept, rather than computed again.
+    /// Finds the operators. `is_kept` tells whether an operator's rows would be kept if there is an equal operator,
+    /// rather than computed again.
     pub fn of(plan: &'a Plan, is_kept: &dyn Fn(&Rel) -> bool) -> Common<'a> {
         let mut sizes = HashMap::new();
         plan.root.visit(&mut |rel| {
@@ -54,8 +56,8 @@ impl<'a> Common<'a> {
         Common { members: members.collect(), of: PhantomData }
     }
 
-    /// The class of an operator. Operators of one class have the same rows, in corresponding columns: those that are
-    /// read from any of them.
+    /// The number of an operator's class, and the columns of its rows that are read above any operator of the class.
+    /// Operators of one class have the same rows; the listed columns correspond to each other.
     pub fn class(&self, rel: &'a Rel) -> Option<(usize, &[ColumnId])> {
         self.members.get(&std::ptr::from_ref(rel)).map(|member| (member.class, &member.read[..]))
     }
@@ -70,7 +72,7 @@ fn is_candidate(rel: &Rel) -> bool {
     }
 }
 
-/// Whether it is an inner join, filtered or not.
+/// Whether this is an inner join, with or without a filter above it.
 fn joins_inner(rel: &Rel) -> bool {
     match rel {
         Rel::Filter { input, .. } => joins_inner(input),
@@ -86,12 +88,13 @@ fn size(rel: &Rel) -> usize {
     size
 }
 
-/// The operators above a given one.
+/// The kinds of operators above a given operator.
 #[derive(Clone, Copy, Default)]
 struct Above {
-    /// Whether it is a filter or an inner join inside a block, which can join its relations in any order.
+    /// Whether the operator above is a filter or an inner join. It then belongs to a block, whose relations can be
+    /// joined in any order.
     is_block: bool,
-    /// Whether it is a join whose keys may filter these rows; they would not if others read the rows, too.
+    /// Whether a join above may use its keys to filter these rows. It could not if the rows were also read elsewhere.
     is_join: bool,
 }
 
@@ -109,11 +112,11 @@ impl Above {
 struct Finder<'a, 'f> {
     relations: &'a [Relation],
     is_kept: &'f dyn Fn(&Rel) -> bool,
-    /// The number of operators of each size.
+    /// The number of operators in the plan with subplans of each size.
     sizes: HashMap<usize, usize>,
-    /// The class of subplans with these bytes.
+    /// The class of each subplan, by the bytes that [`Finder::look_of`] returns.
     found: HashMap<Vec<u8>, usize>,
-    /// Operators that look the same.
+    /// The classes of equal operators.
     classes: Vec<Vec<&'a Rel>>,
 }
 
@@ -126,7 +129,7 @@ impl<'a> Finder<'a, '_> {
         rel.inputs().into_iter().for_each(|input| self.look_at(input, below));
     }
 
-    /// Whether it is equal to one that was met before.
+    /// Visits an operator. Returns whether it is equal to one that was visited before.
     fn is_common(&mut self, rel: &'a Rel, above: Above) -> bool {
         let is_whole = !joins_inner(rel) || !(above.is_block || above.is_join);
         if !is_candidate(rel) || !is_whole || self.sizes[&size(rel)] < 2 {
@@ -144,8 +147,8 @@ impl<'a> Finder<'a, '_> {
         false
     }
 
-    /// The operator, serialised under normalised names, so that equal operators have equal bytes. Columns are numbered
-    /// by first occurrence, and relations with the same content get the name of the first of them.
+    /// The operator, serialised with normalised numbers, so that equal operators have equal bytes. Columns are numbered
+    /// by their first occurrence. Relations with the same content get the number of the first of them.
     fn look_of(&self, rel: &Rel) -> Vec<u8> {
         let mut numbers: HashMap<ColumnId, ColumnId> = HashMap::new();
         let mut renamed = rel.clone();
@@ -160,7 +163,8 @@ impl<'a> Finder<'a, '_> {
             rel.expressions_mut().into_iter().for_each(|expr| expr.replace_columns(&name));
             if let Rel::Scan { relation, .. } = rel {
                 let own = &self.relations[*relation as usize];
-                // Rows that come with the request belong to this relation alone.
+                // Rows that the backend sends belong to this relation alone, so there is no other with the same
+                // content.
                 let same = self.relations.iter().position(|other| other == own && !own.tables().is_empty());
                 *relation = same.map_or(*relation, |first| first as u16);
             }
@@ -169,10 +173,10 @@ impl<'a> Finder<'a, '_> {
     }
 }
 
-/// Several operators that look the same.
+/// Several equal operators.
 struct Class<'a> {
     members: Vec<&'a Rel>,
-    /// For each of their columns, whether it is read above any of them.
+    /// For each column of these operators, whether it is read above any of them.
     read: Vec<bool>,
 }
 
@@ -187,12 +191,12 @@ impl<'a> Class<'a> {
     }
 }
 
-/// Finds out which columns of the classes are read. A column read from any member is read from the operators below
-/// the class's first member. These can belong to a class that was visited before, so passes repeat until nothing new
-/// is found.
+/// Finds out which columns of the classes are read. If a column of any member is read, the operators below the class's
+/// first member have to provide it. These may belong to a class that was visited before, so the passes are repeated
+/// until nothing new is found.
 struct Reading<'a> {
     classes: Vec<Class<'a>>,
-    /// The class of an operator.
+    /// The number of an operator's class.
     of: HashMap<*const Rel, usize>,
     has_grown: bool,
 }
@@ -226,7 +230,7 @@ mod tests {
 
     const COLUMN: RelationColumn = RelationColumn { attnum: 1, ty: Type::Int64 };
 
-    /// `select key, sum(value) from relation group by key`, with columns from `first` on.
+    /// `select key, sum(value) from relation group by key`. Its columns are numbered from `first` on.
     fn groups(relation: u16, first: u16) -> Rel {
         let id = |at: u16| ColumnId(first + at);
         let aggregation = Aggregation { columns: vec![id(3)], agg: Agg::Sum(Expr::column(id(1))), distinct: false };
@@ -296,7 +300,7 @@ mod tests {
         assert_eq!(class(&common, right.inputs()[0]), None);
     }
 
-    /// The groups of two tables, joined by their first columns, with columns from `first` on.
+    /// The groups of two tables, joined by their first columns. Columns are numbered from `first` on.
     fn groups_of_joined(first: u16) -> Rel {
         let id = |at: u16| Expr::column(ColumnId(first + at));
         let scan =
@@ -320,7 +324,7 @@ mod tests {
         let [left, right] = plan.root.inputs()[..] else { panic!() };
         let [left, right] = [left.inputs()[0], right.inputs()[0]];
         let common = Common::of(&plan, &|_| true);
-        // The left plan reads a group and a sum, the right one another sum: both get the columns of all three.
+        // The left plan reads the group and one sum, the right plan the other sum, so the class has all three columns.
         let [(one, of_left), (other, of_right)] = [left, right].map(|rel| common.class(rel).unwrap());
         assert_eq!(one, other);
         assert_eq!((of_left, of_right), (&[0, 1, 3].map(ColumnId)[..], &[8, 9, 11].map(ColumnId)[..]));
@@ -336,7 +340,8 @@ mod tests {
                 Aggregation { columns: vec![ColumnId(id)], agg: Agg::Sum(Expr::column(ColumnId(of))), distinct: false };
             Rel::Aggregate { input: Box::new(rel), keys: vec![], aggregates: vec![sum] }
         };
-        // Sums over the first pair's sums and the second pair's keys, and the same groups again, before or after them.
+        // The plan has sums over the first pair's sums and over the second pair's keys; and the same groups again,
+        // before or after these.
         for is_before in [false, true] {
             let sums = sum(pair(0), 3, 8).join(JoinKind::Inner, sum(pair(9), 11, 17), vec![]);
             let plan = if is_before { joined(groups(0, 18), sums) } else { joined(sums, groups(0, 18)) };

@@ -1,4 +1,4 @@
-//! Logical optimization. It needs no knowledge of how operators work, and depends on neither PostgreSQL nor Arrow.
+//! Logical optimization. It does not know how operators work, and uses neither PostgreSQL nor Arrow.
 //!
 //! Rewrites keep the multiset of rows, and never add an error.
 //!
@@ -15,9 +15,9 @@ mod unnest;
 pub use common::Common;
 use plan::Plan;
 
-/// The same rows, without applications, and with conditions moved down as far as possible.
+/// An equivalent plan without [`Rel::Apply`], with conditions moved down as far as possible.
 pub fn optimized(plan: Plan) -> Plan {
-    // Conditions move down first, so that a subquery is computed only for the rows that they leave.
+    // Conditions move down first, so that a subquery is computed only for the rows that pass them.
     let plan = Plan { root: simplify::simplified(plan.root), ..plan };
     let plan = unnest::unnested(plan);
     Plan { root: simplify::simplified(plan.root), ..plan }

@@ -1,13 +1,14 @@
 //! Pushdown. Conditions move towards the sources of their columns. An outer join becomes an inner join if a condition
-//! above rejects its nulls. Rows are looked up in short lists before they are joined with others.
+//! above rejects the nulls that it adds. Rows that have a partner in a short list are looked up there before they are
+//! joined with other rows.
 //!
-//! A condition that can raise an error moves down only through inner joins. Any other operator might have removed the
-//! row for which it raises the error.
+//! A condition that can raise an error moves down only through inner joins. Any other operator may remove the row for
+//! which the condition would raise the error.
 
 use plan::catalogue::{self, Call};
 use plan::{BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Named, Part, Rel, Type};
 
-/// The same rows, with conditions moved down as far as possible.
+/// An equivalent operator, with conditions moved down as far as possible.
 pub fn simplified(rel: Rel) -> Rel {
     pushed(rel, Vec::new())
 }
@@ -28,7 +29,7 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
         }
         Rel::Filter { input, conditions: own } => {
             for condition in own {
-                // The implied condition of an OR arrives here each time that conditions move down.
+                // An OR implies the same condition each time that conditions move down, so it may be there already.
                 if !conditions.contains(&condition) {
                     conditions.push(condition);
                 }
@@ -45,7 +46,8 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
             Rel::Union { columns, inputs: inputs.collect() }.filter(conditions)
         }
         Rel::Aggregate { input, keys, aggregates } => {
-            // The key is a column of the input, so all rows of a group agree on it.
+            // A condition on a key that is a column of the input can be tested on the input, because all rows of a
+            // group have the same value in it.
             let plain = |column: ColumnId| {
                 let key = keys.iter().find(|key| key.column == column)?;
                 matches!(key.expr, Expr::Column { .. }).then(|| key.expr.clone())
@@ -59,7 +61,8 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
         Rel::GroupingSets { input, grouping } => {
             Rel::GroupingSets { input: Box::new(pushed(*input, Vec::new())), grouping }.filter(conditions)
         }
-        // The first rows depend on all rows, unless a condition keeps or drops all rows with the same keys.
+        // Conditions can move below only if they read nothing but `keys`: they then keep or drop all rows with the same
+        // keys. Others would change which rows are the first.
         Rel::Top { input, keys, order, range } => {
             let (below, above) = divided(conditions, |c| {
                 !c.can_raise()
@@ -95,8 +98,8 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
     }
 }
 
-/// Conditions that these imply for the nullable columns of outer joins below: `IS NOT NULL` for each column whose nulls
-/// they reject.
+/// The conditions `IS NOT NULL` that follow from `conditions`, for nullable columns of outer joins below. They hold for
+/// columns whose nulls the conditions reject.
 fn some_values(rel: &Rel, conditions: &[Expr]) -> Vec<Expr> {
     let mut added = Vec::new();
     rel.visit(&mut |rel| match rel {
@@ -111,7 +114,7 @@ fn some_values(rel: &Rel, conditions: &[Expr]) -> Vec<Expr> {
     added.into_iter().map(|id| Expr::IsNull { arg: Box::new(Expr::column(id)), negated: true }).collect()
 }
 
-/// A join other than an inner join; `above` are conditions on its rows.
+/// Simplifies a join that is not an inner join. `own` are its conditions, and `above` are conditions on its rows.
 fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>) -> Rel {
     let (left_columns, right_columns) = (left.columns(), right.columns());
     let rejects = |columns: &[ColumnId]| above.iter().any(|c| rejects_nulls(c, columns));
@@ -140,7 +143,8 @@ fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>
         }
         _ => {}
     }
-    // Rows of the right side that cannot be partners may be dropped, but not rows of the left side.
+    // A condition on right columns alone removes only rows that cannot be partners, so it may move to the right side.
+    // One on left columns alone may not move, because left rows without a partner are kept.
     let own_side = !matches!(kind, JoinKind::Inner | JoinKind::Full);
     let (right_only, own) = divided(own, |c| own_side && !c.can_raise() && reads_only(c, &right_columns));
     let (left_only, above) =
@@ -153,7 +157,8 @@ fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>
     .filter(above)
 }
 
-/// If rows have a partner in a short list, looks it up before other joins multiply the rows.
+/// A semi-join with a short list. It is moved to the relation that it reads, so that rows are looked up before other
+/// joins multiply them.
 fn looked_up_early(left: Rel, right: Rel, conditions: Vec<Expr>) -> Rel {
     let read = |rel: &Rel| {
         let columns = rel.columns();
@@ -171,14 +176,14 @@ fn looked_up_early(left: Rel, right: Rel, conditions: Vec<Expr>) -> Rel {
     }
 }
 
-/// Whether conditions seem to leave only a few of the rows.
+/// Whether conditions seem to keep only a few of the rows.
 pub fn is_selective(rel: &Rel) -> bool {
     let mut found = false;
     rel.visit(&mut |rel| {
         if let Rel::Filter { conditions, .. } | Rel::Join { conditions, .. } = rel {
             found = found || conditions.iter().any(picks_few);
         }
-        // Groups are usually filtered for a reason.
+        // A condition on groups (HAVING) usually keeps few of them.
         let is_having = matches!(rel, Rel::Filter { input, .. } if matches!(**input, Rel::Aggregate { .. }));
         found = found || is_having;
     });
@@ -195,7 +200,7 @@ fn picks_few(condition: &Expr) -> bool {
     }
 }
 
-/// The condition that this one implies for these columns alone. An OR implies one only if all its arms do.
+/// The condition on these columns alone that follows from this condition. For an OR, each of its arms must imply one.
 pub fn implied(condition: &Expr, columns: &[ColumnId]) -> Option<Expr> {
     match condition {
         other if reads_only(other, columns) => (!other.can_raise()).then(|| other.clone()),
@@ -215,13 +220,13 @@ fn divided(conditions: Vec<Expr>, goes: impl Fn(&Expr) -> bool) -> (Vec<Expr>, V
     conditions.into_iter().partition(goes)
 }
 
-/// Whether the expression reads columns, and only these.
+/// Whether the expression reads at least one column, and only columns of this list.
 fn reads_only(expr: &Expr, columns: &[ColumnId]) -> bool {
     let read = expr.columns();
     !read.is_empty() && read.iter().all(|id| columns.contains(id))
 }
 
-/// Whether a condition cannot be true if all these columns are null.
+/// Whether the condition is not true if all these columns are null.
 fn rejects_nulls(condition: &Expr, columns: &[ColumnId]) -> bool {
     match condition {
         Expr::Bool { op: BoolOp::And, args } => args.iter().any(|arg| rejects_nulls(arg, columns)),
@@ -231,7 +236,7 @@ fn rejects_nulls(condition: &Expr, columns: &[ColumnId]) -> bool {
     }
 }
 
-/// Whether an expression is null if all these columns are.
+/// Whether the expression is null if all these columns are null.
 fn is_null_with(expr: &Expr, columns: &[ColumnId]) -> bool {
     match expr {
         Expr::Column { id } => columns.contains(id),
@@ -394,7 +399,7 @@ mod tests {
         let group = |input: Rel| Rel::Aggregate { input: input.into(), keys: vec![key.clone()], aggregates: vec![] };
         let asked = group(scan(0, &[0, 1])).filter(vec![positive(2)]);
         assert_eq!(simplified(asked), group(scan(0, &[0, 1]).filter(vec![positive(0)])));
-        // Without keys, there is a row even if the input is empty.
+        // An aggregate without keys has a row even if its input is empty, so the condition must stay above it.
         let single = Rel::Aggregate { input: scan(0, &[0]).into(), keys: vec![], aggregates: vec![] };
         let never = Expr::Literal { ty: Type::Bool, value: Some(Literal::Bool(false)) };
         let asked = single.filter(vec![never]);

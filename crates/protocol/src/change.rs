@@ -1,18 +1,18 @@
 //! The change stream, which the capture worker writes into the ring, message by message.
 //!
-//! The format is used for every change, and is therefore encoded by hand: little-endian, without padding. Rows are
-//! written column by column in the order of [`TableLayout::columns`]. Keys are in the order of [`Identity::Key`], or
-//! contain all columns for [`Identity::Full`]. The reader knows the types from the layout that came with
+//! Every change is sent in this format, so it is encoded by hand: little-endian, without padding. Rows are written
+//! column by column in the order of [`TableLayout::columns`]. Keys are in the order of [`Identity::Key`], or contain
+//! all columns for [`Identity::Full`]. The reader knows the types from the layout that came with
 //! [`StreamMessage::Watch`].
 //!
-//! A transaction is sent after it has committed, whole and in commit order: `Begin`, its changes, `Commit`. Nothing
-//! else comes in between.
+//! A transaction is sent after it has committed, as a whole, in commit order: `Begin`, its changes, `Commit`. No other
+//! message comes in between.
 
 use plan::{Literal, Physical, TableLayout, Type};
 
 use crate::{ProtocolError, Result, Snapshot};
 
-/// One message, borrowed from the bytes that it was read from.
+/// One message. It borrows from the bytes that it was read from.
 #[derive(Debug, PartialEq)]
 pub enum StreamMessage<'a> {
     Begin {
@@ -22,8 +22,8 @@ pub enum StreamMessage<'a> {
         relid: u32,
         row: &'a [u8],
     },
-    /// `old_key` is present if the identity has changed, and always under [`plan::Identity::Full`]. Columns that were
-    /// not sent (unchanged TOAST) are [`Value::Unchanged`] in `row`.
+    /// `old_key` is present if the key has changed, and always under [`plan::Identity::Full`]. Columns that PostgreSQL
+    /// did not log (unchanged TOAST) are [`Value::Unchanged`] in `row`.
     Update {
         relid: u32,
         old_key: Option<&'a [u8]>,
@@ -33,22 +33,22 @@ pub enum StreamMessage<'a> {
         relid: u32,
         key: &'a [u8],
     },
-    /// `lsn` is the end of the commit record, `time` PostgreSQL's commit timestamp in microseconds since 2000-01-01.
+    /// `lsn` is the end of the commit record; `time` is PostgreSQL's commit timestamp in microseconds since 2000-01-01.
     Commit {
         xid: u64,
         lsn: u64,
         time: i64,
     },
-    /// Says that everything that was committed below `lsn` has been sent.
+    /// Everything that was committed below `lsn` has been sent.
     Position {
         lsn: u64,
     },
-    /// A snapshot of the capture worker. Changes that it sees may be applied without a request.
+    /// A snapshot that the capture worker has taken. Changes that it sees may be applied without a request.
     Gate {
         snapshot: Snapshot,
     },
-    /// From here on, the stream carries this table's changes, by every transaction that commits from here on. Earlier
-    /// rows come by a load of the same generation.
+    /// From here on, the stream carries all changes of this table. The rows of earlier transactions come by a load of
+    /// the same generation.
     Watch {
         generation: u64,
         layout: TableLayout,
@@ -63,22 +63,22 @@ pub enum StreamMessage<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     Null,
-    /// The value was not sent: the row keeps the value in the mirror.
+    /// The value was not sent, because it is unchanged: the mirror keeps its value.
     Unchanged,
-    /// A value that the layout cannot hold, for example NaN in a decimal.
+    /// A value that the mirror's layout cannot represent, for example NaN in a decimal.
     Unholdable,
     Bool(bool),
-    /// Int16, Int32, Int64, Date, Timestamp, TimestampTz, Decimal64.
+    /// A value of type Int16, Int32, Int64, Date, Timestamp, TimestampTz or Decimal64.
     Int(i64),
     Float(f64),
     /// Decimal128.
     Decimal(i128),
-    /// Text, Name and Char; Bytes and Opaque.
+    /// A value of type Text, Name, Char, Bytes or Opaque.
     Text(&'a [u8]),
 }
 
 impl Value<'_> {
-    /// The value as a constant of a type; `None` if it is no value, or does not have this type.
+    /// The value as a constant of type `ty`; `None` if there is no value, or if it does not have this type.
     pub fn literal(self, ty: Type) -> Option<Literal> {
         Some(match self {
             Value::Bool(value) => Literal::Bool(value),
@@ -109,7 +109,7 @@ const UNHOLDABLE: u8 = 2;
 const PRESENT: u8 = 3;
 
 impl<'a> StreamMessage<'a> {
-    /// Appends the message, length first, to `out`.
+    /// Appends the message to `out`, with its length before it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -165,7 +165,7 @@ impl<'a> StreamMessage<'a> {
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Decodes one message without its length.
+    /// Decodes one message. `bytes` begin after the message's length.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut r = Reader { bytes };
         Ok(match r.u8()? {
@@ -188,11 +188,11 @@ impl<'a> StreamMessage<'a> {
     }
 }
 
-/// The bytes of a message, after its length, that [`changed_table`] needs.
+/// The number of a message's first bytes, after its length, that [`changed_table`] needs.
 pub const CHANGE_HEAD: usize = 5;
 
 /// The table of a row change (insert, update, delete), from the message's first bytes; `None` for other messages. With
-/// it, a reader can skip a change that it has not read yet.
+/// it, a reader can skip changes of tables that it does not need, without reading them.
 pub fn changed_table(head: [u8; CHANGE_HEAD]) -> Option<u32> {
     match head[0] {
         INSERT | UPDATE | UPDATE_WITH_KEY | DELETE => Some(u32::from_le_bytes([head[1], head[2], head[3], head[4]])),
@@ -266,7 +266,7 @@ impl<'a> RowReader<'a> {
         })
     }
 
-    /// The bytes that were not read yet: the next row, if rows are stored one after the other.
+    /// The bytes that were not read yet. If several rows are stored without gaps, they begin with the next row.
     pub fn remaining(&self) -> &'a [u8] {
         self.reader.bytes
     }

@@ -1,22 +1,21 @@
-//! Messages between the capture worker and the engine that it owns: settings at the start, then reports from the
-//! engine.
+//! Messages between the capture worker and its engine: settings when the engine starts, then reports from the engine.
 //!
-//! The control channel is a SOCK_SEQPACKET socketpair with one packet per message. Its end means that the other side is
-//! gone.
+//! The control channel is a SOCK_SEQPACKET socketpair with one packet per message. End of file on it means that the
+//! process at the other end is gone.
 
 use serde::{Deserialize, Serialize};
 
 /// Engine to worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// First message: the engine is up and listens.
+    /// The engine runs, and listens on its socket. This is the first message.
     Hello { version: u32, pid: u32 },
-    /// The first and last message: this snapshot mechanism does not work here (`anker.mechanism`).
+    /// The snapshot mechanism that `anker.mechanism` selects does not work on this machine. This is the only message.
     NoMechanism { name: String, reason: String },
-    /// The load of this generation is complete: the table serves queries.
+    /// The load of this generation is complete; from now on, the table serves queries.
     Live { relid: u32, generation: u64, rows: u64 },
-    /// The mirror of this table was given up; it has to be watched and loaded again. `error` distinguishes a fault (a
-    /// row was not found) from a lack of room (memory limit).
+    /// The mirror of this table was given up; the table has to be watched and loaded again. `error` is true for a fault
+    /// (for example, a row was not found), and false for a lack of memory.
     Broken { relid: u32, generation: u64, error: bool, reason: String },
 }
 
@@ -31,24 +30,25 @@ impl ToWorker {
     }
 }
 
-/// Settings that the engine is started with, all taken from `anker.*`.
+/// The settings with which the engine is started, all from `anker.*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The memory for columns, indexes, undo and everything else that follows the heap (`anker.memory`).
+    /// The limit for the memory of columns, indexes, undo and all other data that follows the heap (`anker.memory`).
     pub memory_bytes: u64,
-    /// Working memory of all running queries together (`anker.query_memory`).
+    /// The limit for the working memory of all running queries together (`anker.query_memory`).
     pub query_memory_bytes: u64,
-    /// The greatest size of all running queries' data on disk together (`anker.query_disk`); 0 means no disk.
+    /// The limit for the data that all running queries together have on disk (`anker.query_disk`); 0 forbids the use of
+    /// the disk.
     pub query_disk_bytes: u64,
-    /// `anker.undo_memory`, part of `memory_bytes`.
+    /// The limit for undo (`anker.undo_memory`), which is part of `memory_bytes`.
     pub undo_bytes: u64,
     /// `anker.undo_time`
     pub undo_seconds: u64,
-    /// Threads that one query may use (`anker.query_threads`).
+    /// The number of threads that one query may use (`anker.query_threads`).
     pub query_threads: u32,
-    /// The number of queries that run at once; others queue (`anker.max_queries`).
+    /// The number of queries that may run at the same time; others wait in a queue (`anker.max_queries`).
     pub max_queries: u32,
-    /// The nice value by which queries' threads yield to the server's processes (`anker.query_nice`).
+    /// The nice value of query threads, so that they yield to PostgreSQL's processes (`anker.query_nice`).
     pub query_nice: u32,
     /// The snapshot mechanism for columns (`anker.mechanism`); `auto` selects the best one.
     pub mechanism: String,
@@ -87,7 +87,8 @@ impl Settings {
         )
     }
 
-    /// Unknown keys and invalid numbers are errors, because worker and engine have the same version.
+    /// Reads the text that `to_text` has written. Unknown keys and invalid numbers are errors, because worker and
+    /// engine have the same version.
     pub fn from_text(text: &str) -> std::result::Result<Self, String> {
         let mut settings = Settings::default();
         for line in text.lines().filter(|l| !l.is_empty()) {

@@ -1,4 +1,4 @@
-//! Frames on the unix socket: `length: u32, kind: u8, payload`. The length is that of the payload alone.
+//! Frames on the unix socket: `length: u32, kind: u8, payload`. `length` is the length of the payload alone.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{ProtocolError, Result};
 
 pub const HEADER: usize = 5;
-/// A frame that claims more is a broken peer.
+/// The greatest length of a payload. A frame that claims more comes from a broken peer.
 pub const MAX_PAYLOAD: usize = 1 << 30;
-/// The interval at which an engine shows a waiting client that it is alive, if it has nothing else to send.
+/// The interval at which the engine sends [`Kind::Alive`] to a waiting client, if it has nothing else to send.
 pub const ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Kind {
     Request = 2,
     /// [`crate::request::Ready`]
     Ready = 3,
-    /// Messages of an Arrow IPC stream.
+    /// Whole messages of an Arrow IPC stream.
     Arrow = 4,
     /// [`crate::request::Done`]
     Done = 5,
@@ -32,13 +32,13 @@ pub enum Kind {
     Failed = 7,
     /// [`crate::request::Status`]
     Status = 8,
-    /// Load accepted: send rows.
+    /// The engine accepts the load, and expects rows.
     Go = 9,
-    /// Rows of a load, one after the other, as in [`crate::change`].
+    /// Rows of a load without gaps, in the form of [`crate::change`].
     Rows = 10,
-    /// All rows were sent. The payload is their number: eight bytes, little-endian.
+    /// All rows of the load were sent. The payload is their number: eight bytes, little-endian.
     LoadEnd = 11,
-    /// The load was taken over.
+    /// The engine has received all rows, and the table serves queries.
     Loaded = 12,
     /// The engine is alive, but has no answer yet. There is no payload.
     Alive = 13,
@@ -46,7 +46,7 @@ pub enum Kind {
     Plan = 14,
     /// [`crate::survey::TableSurvey`]
     Survey = 15,
-    /// Rows for the request that follows: see [`crate::request::encode_sent`].
+    /// Rows for the request that follows, see [`crate::request::encode_sent`].
     Sent = 16,
 }
 
@@ -75,7 +75,7 @@ pub fn encode_raw(kind: Kind, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A header, for a sender that writes header and payload separately. The payload has at most [`MAX_PAYLOAD`] bytes.
+/// A header, for a sender that writes header and payload separately. A payload may have at most [`MAX_PAYLOAD`] bytes.
 pub fn encode_header(kind: Kind, payload_bytes: usize) -> [u8; HEADER] {
     let [a, b, c, d] = (payload_bytes as u32).to_le_bytes();
     [a, b, c, d, kind as u8]
@@ -94,7 +94,7 @@ pub fn parse_header(header: [u8; HEADER]) -> Result<(Kind, usize)> {
     Ok((Kind::from_u8(header[4])?, length))
 }
 
-/// Reads one frame from a blocking stream; `None` at a clean end.
+/// Reads one frame from a blocking stream; `None` if the stream ends before the frame begins.
 pub fn read(stream: &mut impl Read, payload: &mut Vec<u8>) -> Result<Option<Kind>> {
     let Some((kind, length)) = read_header(stream)? else { return Ok(None) };
     payload.clear();
@@ -102,7 +102,8 @@ pub fn read(stream: &mut impl Read, payload: &mut Vec<u8>) -> Result<Option<Kind
     Ok(Some(kind))
 }
 
-/// Reads the beginning of a frame from a blocking stream, its kind and length; `None` at a clean end.
+/// Reads the kind and the payload length of a frame from a blocking stream; `None` if the stream ends before the frame
+/// begins.
 pub fn read_header(stream: &mut impl Read) -> Result<Option<(Kind, usize)>> {
     let mut header = [0; HEADER];
     let mut have = 0;
@@ -118,35 +119,35 @@ pub fn read_header(stream: &mut impl Read) -> Result<Option<(Kind, usize)>> {
     parse_header(header).map(Some)
 }
 
-/// Reads this many bytes, the rest of a frame.
+/// Reads a payload of `length` bytes.
 pub fn read_payload(stream: &mut impl Read, length: usize, payload: &mut Vec<u8>) -> Result<()> {
-    // `resize` would allocate memory for a wrong length before the bytes have arrived.
+    // `resize` is not used, because it would allocate all memory for a wrong length before the bytes have arrived.
     let got = stream.take(length as u64).read_to_end(payload)?;
     if got < length { Err(ProtocolError::Truncated) } else { Ok(()) }
 }
 
-/// Reads this many bytes and drops them.
+/// Reads a payload of `length` bytes, and drops it.
 pub fn skip_payload(stream: &mut impl Read, length: usize) -> Result<()> {
     let got = std::io::copy(&mut stream.take(length as u64), &mut std::io::sink())?;
     if got < length as u64 { Err(ProtocolError::Truncated) } else { Ok(()) }
 }
 
-/// Takes frames from a non-blocking stream, each into memory of its own size.
+/// Reads frames from a non-blocking stream. The payload of each gets memory of its own length.
 ///
-/// If there is no memory for the announced length, that is an error, and the process goes on.
+/// If there is no memory for the announced length, an error is returned.
 #[derive(Default)]
 pub struct Inbox {
-    /// Bytes that were read but not taken yet: `read[start..]`. If several small frames arrive, one call reads all of
-    /// them.
+    /// Bytes that were read, but do not belong to a returned frame yet: `read[start..]`. One system call reads several
+    /// small frames at once.
     read: Vec<u8>,
     start: usize,
-    /// The frame that is coming in.
+    /// Kind and length of the frame whose payload is arriving.
     coming: Option<(Kind, usize)>,
     payload: Vec<u8>,
 }
 
 impl Inbox {
-    /// The number of bytes that are read ahead.
+    /// The number of bytes that are read at once.
     const AHEAD: usize = 8 << 10;
 
     /// The next frame, if it has arrived completely. Its payload is valid until the next call.
@@ -175,22 +176,23 @@ impl Inbox {
         Ok(Some(kind))
     }
 
-    /// The payload of the last frame.
+    /// The payload of the frame that [`Inbox::arrived`] returned last.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// Takes the payload of the last frame, to keep it.
+    /// Like [`Inbox::payload`], but the caller keeps the payload.
     pub fn take_payload(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.payload)
     }
 
-    /// Whether no bytes were read after the last frame.
+    /// Whether all bytes that were read belong to returned frames.
     pub fn is_drained(&self) -> bool {
         self.coming.is_none() && self.start == self.read.len()
     }
 
-    /// Reads the bytes that have arrived, once [`Inbox::arrived`] returns nothing; false if there are none.
+    /// Reads more bytes from the stream; returns false if none have arrived. Call it when [`Inbox::arrived`] has no
+    /// further frame.
     pub fn fill(&mut self, stream: &mut impl Read) -> Result<bool> {
         let missing = self.coming.map_or(0, |(_, length)| length - self.payload.len());
         let (target, limit) = if missing > Self::AHEAD {
@@ -203,7 +205,7 @@ impl Inbox {
             (&mut self.read, limit)
         };
         let before = target.len();
-        // Bytes that were read before an error are kept.
+        // An error after some bytes were read is ignored here, and these are kept; the next call returns the error.
         let end = stream.take(limit as u64).read_to_end(target);
         match end {
             _ if target.len() > before => Ok(true),
@@ -241,7 +243,8 @@ mod tests {
         assert!(parse_header([255, 255, 255, 255, 1]).is_err());
         assert!(parse_header([0, 0, 0, 0, 77]).is_err());
     }
-    /// Returns at most `portion` bytes at a time, and then claims to have none for now.
+    /// A stream for tests. It returns at most `portion` bytes at a time, and after each portion once says that none
+    /// have arrived.
     struct Trickle<'a> {
         wire: &'a [u8],
         portion: usize,
@@ -283,7 +286,7 @@ mod tests {
                 match inbox.fill(&mut stream) {
                     Ok(_) => {}
                     Err(ProtocolError::Truncated) => {
-                        // This also holds after a part of a frame.
+                        // The inbox is not drained while it has a part of a frame.
                         assert_eq!(inbox.is_drained(), came == sizes.len(), "{came} frames in portions of {portion}");
                         break;
                     }

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  capture worker ==ring (memfd)==> engine        StreamMessage: decoded transactions, gates, positions, watches
-//!  capture worker <--socketpair---- engine        control::ToWorker: a table went live, a table must be rebuilt
+//!  capture worker <--socketpair---- engine        control::ToWorker: a table serves queries, a table must be rebuilt
 //!  loader         ---unix socket--> engine        Request::Load, rows, LoadEnd
 //!  backend        ---unix socket--> engine        Request::{Query, Explain, Survey, Status}
 //! ```
 //!
-//! The crate knows neither PostgreSQL nor the engine's columns. [`VERSION`] changes whenever a message changes its form
-//! or meaning; both sides of every channel check it first.
+//! The crate uses neither PostgreSQL nor the engine's columns. [`VERSION`] changes whenever a message changes its form
+//! or meaning; both sides of every channel compare it first.
 
 pub mod change;
 pub mod control;
@@ -25,17 +25,17 @@ pub use snapshot::Snapshot;
 
 pub const VERSION: u32 = 12;
 
-/// The environment of the engine process: descriptor numbers, and its settings.
+/// Names of the environment variables with which the engine process is started.
 pub mod env {
     /// The ring's memfd.
     pub const RING_FD: &str = "PG_ANKER_RING_FD";
-    /// The engine's end of the control socketpair.
+    /// The number of the descriptor of the engine's end of the control socketpair.
     pub const CONTROL_FD: &str = "PG_ANKER_CONTROL_FD";
     /// The socket's path, relative to the data directory, which is the engine's working directory.
     pub const SOCKET: &str = "PG_ANKER_SOCKET";
-    /// The path of the file for data that does not fit into memory, relative in the same way.
+    /// The path of the file for data that does not fit into memory, relative to the data directory.
     pub const DISK: &str = "PG_ANKER_DISK";
-    /// JSON-free `key=value` pairs, one a line: see [`crate::control::Settings`].
+    /// The engine's settings as `key=value` pairs, one a line: see [`crate::control::Settings`].
     pub const SETTINGS: &str = "PG_ANKER_SETTINGS";
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-/// The name of a mechanism, as a C string and as a string of Rust.
+/// The name of a mechanism, available as a C string and as a Rust string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name(&'static CStr);
 
@@ -19,7 +19,7 @@ impl Name {
     }
 }
 
-/// The engine chooses the best mechanism.
+/// The engine chooses the best mechanism itself.
 pub const AUTO: Name = Name(c"auto");
 pub const EPOCHS: Name = Name(c"epochs");
 pub const FRAMES: Name = Name(c"frames");
@@ -28,8 +28,8 @@ pub const REWIRED: Name = Name(c"rewired");
 pub const SCOOT: Name = Name(c"scoot");
 pub const VM_SNAPSHOT: Name = Name(c"vm_snapshot");
 pub const MREMAP_COW: Name = Name(c"mremap_cow");
-/// The engine is forked for each query; it is no mechanism of columns.
+/// The engine is forked for each query. This is not a mechanism that columns can use.
 pub const FORK: Name = Name(c"fork");
 
-/// All names; the default comes first.
+/// All names, the default first.
 pub const NAMES: [Name; 9] = [AUTO, EPOCHS, FRAMES, PHYSICAL, REWIRED, SCOOT, VM_SNAPSHOT, MREMAP_COW, FORK];

@@ -11,10 +11,10 @@
 //!  engine:  Refused, Failed or Plan               engine:  Refused or Survey
 //! ```
 //!
-//! Each Arrow frame contains whole messages of one Arrow IPC stream. Wherever a client waits, Alive frames may come in
-//! between, about one in [`crate::frame::ALIVE_INTERVAL`]. An engine that sends nothing at all hangs.
+//! Each Arrow frame contains whole messages of one Arrow IPC stream. While a client waits for a frame, Alive frames may
+//! come instead, about one in [`crate::frame::ALIVE_INTERVAL`]. If an engine sends nothing at all for longer, it hangs.
 //!
-//! A query is cancelled by closing the connection.
+//! A client cancels a query by closing the connection.
 
 pub use plan::FailureKind;
 use plan::{Literal, Plan};
@@ -25,7 +25,7 @@ use crate::frame::{HEADER, Kind, encode_header};
 use crate::survey::SurveyRequest;
 use crate::tree::EnginePlan;
 
-/// First message on a connection.
+/// The first message on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub version: u32,
@@ -43,38 +43,40 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueryRequest {
     pub plan: Plan,
-    /// The oid of the user who asks. Each user has a share of the engine's places.
+    /// The oid of the user who runs the query. Each user may have only a part of the engine's open queries.
     pub user: u32,
     /// The values of `plan.params`.
     pub params: Vec<Option<Literal>>,
     /// S: the query's own snapshot.
     pub snapshot: Snapshot,
-    /// L: a WAL position at or behind the commit of everything that S sees, flushed by the backend.
+    /// L: a WAL position at or behind the commit of every transaction that S sees. The backend has made sure that WAL
+    /// is flushed up to it.
     pub lsn: u64,
-    /// For each of the plan's tables, the fingerprint of the relation that the backend has locked.
+    /// For each of the plan's tables, the fingerprint of the table's definition, which the backend has locked.
     pub fingerprints: Vec<u64>,
-    /// The longest wait for the mirror to reach `lsn`, and then for a place among the running queries.
+    /// The longest time to wait until the mirror has reached `lsn`, and then until the query may run.
     pub max_wait_ms: u64,
     /// Whether [`Done`] has to report the figures of each operator.
     pub observed: bool,
-    /// Given if a number decides the order of joins, and not the optimizer.
+    /// A number that determines the order of joins at random, for tests; `None` if the optimizer determines it.
     pub random_joins: Option<u64>,
-    /// The bytes that the query may put on disk; `None` if only the limit for all queries applies.
+    /// The limit for the data that the query may have on disk; `None` if only the limit for all queries applies.
     pub disk_bytes: Option<u64>,
-    /// Whether the mirror is compared with the heap. Then an engine that forks must also return plain rows.
+    /// Whether the query is run to compare the mirror with the heap. Then an engine that forks must return plain rows,
+    /// too.
     pub verifies: bool,
 }
 
-/// A request for the plan of a query.
+/// A request for the plan of a query, without its execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExplainRequest {
-    /// The query, without rows that are sent along.
+    /// The query, without the rows that the backend would compute for it.
     pub query: QueryRequest,
-    /// The expected number of rows for each relation that the backend would compute.
+    /// For each relation whose rows the backend would compute, the expected number of rows.
     pub expected_sent: Vec<u64>,
 }
 
-/// The rows of one of the plan's relations, column by column, which the backend has computed.
+/// The rows of one of the plan's relations, which the backend has computed, column by column.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentRows {
     pub rows: u32,
@@ -82,28 +84,28 @@ pub struct SentRows {
 }
 
 impl SentRows {
-    /// The bytes that they need in memory; in transit, they need fewer.
+    /// The memory that the rows need after decoding, in bytes; encoded, they are smaller.
     fn memory(&self) -> u64 {
         let text = |value: &Option<Literal>| match value {
             Some(Literal::Text(text)) => text.len() + LONGEST_GAP,
             Some(Literal::Bytes(bytes)) => bytes.len() + LONGEST_GAP,
             _ => 0,
         };
-        // A list that grew may have twice the capacity that it needs.
+        // A list that has grown may have up to twice the capacity that it needs.
         let values = |column: &[Option<Literal>]| 2 * size_of_val(column) + column.iter().map(text).sum::<usize>();
         let columns = self.columns.iter().map(|column| LONGEST_GAP + values(column)).sum::<usize>();
         (LONGEST_GAP + columns) as u64
     }
 }
 
-/// The number of bytes that an allocator adds to a short text.
+/// The number of bytes that an allocator may add to a short text.
 const LONGEST_GAP: usize = 16;
 
-/// The bytes before encoded rows that say how much memory the rows need: a little-endian number.
+/// The length of the number before encoded rows, which says how much memory the rows need: u64, little-endian.
 pub const SENT_HEAD: usize = 8;
 
-/// Encodes the rows for the request that follows, as a frame. It contains the rows of each relation of the plan that
-/// the backend has computed. They are a separate message, so that the engine can reserve memory before it reads them.
+/// Encodes the rows that the backend has computed for the request that follows, as a frame. They are a message of their
+/// own, with the memory that they need, so that the engine can reserve it before it reads them.
 pub fn encode_sent(relations: &[SentRows]) -> Vec<u8> {
     let memory: u64 = relations.iter().map(SentRows::memory).sum();
     // Serialising plain data into memory cannot fail.
@@ -115,7 +117,8 @@ pub fn encode_sent(relations: &[SentRows]) -> Vec<u8> {
     frame
 }
 
-/// A request to load a table's rows under an ordinary snapshot, for the generation that the stream began to watch.
+/// A request to load a table's rows, which the loader reads under an ordinary snapshot. The stream must have begun to
+/// watch this generation of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadRequest {
     pub relid: u32,
@@ -124,15 +127,16 @@ pub struct LoadRequest {
     pub snapshot: Snapshot,
 }
 
-/// Sent before the first row: from here on, the query is bound to its column snapshot.
+/// The answer before the first row. From now on, the query has its snapshot of the columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
     /// Name of the snapshot mechanism.
     pub mechanism: String,
-    /// The time from the request's arrival until the stream had reached `lsn` and the writer handled it.
+    /// The time from the arrival of the request until the stream had reached `lsn` and the writer began to serve the
+    /// request.
     pub waited_us: u64,
-    /// The time for applying changes that S sees, for column snapshots, and for taking back changes that S does not
-    /// see.
+    /// The time for applying changes that S sees, for taking snapshots of columns, and for undoing changes that S does
+    /// not see.
     pub snapshot_us: u64,
     pub undone_transactions: u64,
     pub undone_changes: u64,
@@ -142,44 +146,44 @@ pub struct Ready {
 pub struct Done {
     pub rows: u64,
     pub scanned_rows: u64,
-    /// The time from Ready until the last batch, including the time in the queue and the time spent waiting for the
-    /// client.
+    /// The time from Ready until the last batch of rows was sent. It includes the time in the queue and the time spent
+    /// waiting for the client.
     pub engine_us: u64,
-    /// The time in the queue behind other queries (`anker.max_queries`). It comes after Ready, so that a query waits
-    /// with its snapshot bound.
+    /// The time that the query spent in the queue behind other queries (`anker.max_queries`). It is after Ready,
+    /// because a query in the queue already has its snapshot.
     pub queued_us: u64,
-    /// The plan, if the query was to be observed.
+    /// The plan with the figures of its operators, if the request asked for them.
     pub plan: Option<Box<EnginePlan>>,
 }
 
-/// The reason why a request is not served; the backend then uses the heap.
+/// The reason why the engine does not serve a request. The backend then runs the query on the heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     Version {
         engine: u32,
     },
-    /// No such table in the mirror.
+    /// The table has no mirror.
     NotMirrored {
         relid: u32,
     },
-    /// The table is watched, but its rows are not complete yet.
+    /// The table is being loaded, so the mirror does not have all rows yet.
     Loading {
         relid: u32,
     },
-    /// DDL, TRUNCATE or a rewrite happened between the snapshot and the state of the mirror.
+    /// The table's definition differs between the backend and the mirror, because of DDL, TRUNCATE or a rewrite.
     FingerprintDiffers {
         relid: u32,
     },
-    /// S does not see a change that can no longer be taken back, or S is older than the load.
+    /// S does not see a change whose undo was discarded, or S is older than the load.
     SnapshotTooOld {
         relid: u32,
     },
-    /// The column holds a value that its layout cannot hold, in S or in the undo that S needs.
+    /// The column has a value that its layout cannot represent, in S or in the undo that S needs.
     Unholdable {
         relid: u32,
         attnum: i16,
     },
-    /// The mirror does not have this column, or not with this type.
+    /// The mirror does not have this column, or has it with another type.
     ColumnMissing {
         relid: u32,
         attnum: i16,
@@ -188,22 +192,22 @@ pub enum Refusal {
         reached: u64,
         wanted: u64,
     },
-    /// Too many queries and cursors are open.
+    /// There are too many open queries and cursors.
     TooManyQueries {
         limit: u32,
     },
-    /// One user has too many of them open.
+    /// One user has too many open queries and cursors.
     TooManyOfUser {
         limit: u32,
     },
-    /// No place became free in time.
+    /// The maximum number of queries was running until the wait timed out.
     Busy {
         places: u32,
     },
     OutOfMemory {
         what: String,
     },
-    /// The engine forks (`anker.mechanism`), and a child cannot answer the query.
+    /// The engine forks for each query (`anker.mechanism`), and a forked child cannot run this query.
     NotForked {
         what: String,
     },
@@ -213,7 +217,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// A short phrase for EXPLAIN; `name` returns the name of a table.
+    /// A short description for EXPLAIN. `name` returns the name of a table.
     pub fn reason(&self, name: impl Fn(u32) -> String) -> String {
         match self {
             Refusal::Version { engine } => {
@@ -250,14 +254,14 @@ impl Refusal {
     }
 }
 
-/// A query that began and cannot be finished.
+/// The failure of a query that had begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub kind: FailureKind,
     pub message: String,
 }
 
-/// The figures that `anker.engine` and `anker.tables` show.
+/// The engine's figures that `anker.engine` and `anker.tables` show.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     pub pid: u32,
@@ -266,12 +270,12 @@ pub struct Status {
     pub memory_limit_bytes: u64,
     pub undo_bytes: u64,
     pub undo_transactions: u64,
-    /// Transactions that were decoded, but not applied yet.
+    /// The number of transactions that were decoded, but not applied yet.
     pub pending_transactions: u64,
     pub live_snapshots: u64,
-    /// Bytes copied so far because a snapshot shared them with the writer.
+    /// The number of bytes copied so far because a snapshot shared them with the writer.
     pub copied_bytes: u64,
-    /// Position up to which the stream was read.
+    /// The position in the WAL up to which the stream was read.
     pub lsn: u64,
     pub transactions_applied: u64,
     pub changes_applied: u64,
@@ -280,9 +284,9 @@ pub struct Status {
     pub queries_refused: u64,
     pub queries_failed: u64,
     pub queries_cancelled: u64,
-    /// The bytes that queries have put on disk so far.
+    /// The number of bytes that queries have written to disk so far.
     pub spilled_bytes: u64,
-    /// The latest values, newest last, at most 4096 of each: see [`crate::delays`].
+    /// The latest delays, newest last, at most 4096 of each kind. [`crate::delays`] summarises them.
     pub commit_to_applied_us: Vec<u64>,
     pub request_to_ready_us: Vec<u64>,
     pub tables: Vec<TableStatus>,

@@ -1,13 +1,14 @@
-//! A byte ring with one producer and one consumer, in a memfd that two processes map.
+//! A ring of bytes with one producer and one consumer, in a memfd that two processes map.
 //!
 //! ```text
 //!   page 0: head (written by the producer), tail (by the consumer), wake word, sleeping flag
 //!   then:   capacity bytes, a power of two; byte p of the stream lies at p % capacity
 //! ```
 //!
-//! `tail <= head <= tail + capacity`. The bytes in `[tail, head)` belong to the consumer, the others to the producer. A
-//! message may be longer than the ring: it is a stream, like a pipe that can be polled without a system call. The
-//! consumer sleeps on a futex, which other threads of its own process may also wake ([`Waker`]).
+//! `tail <= head <= tail + capacity`. The bytes in `[tail, head)` belong to the consumer, all others to the producer.
+//! The ring carries a stream of bytes, like a pipe that can be polled without a system call, so a message may be longer
+//! than the ring. The consumer sleeps on a futex, on which other threads of its own process may also wake it
+//! ([`Waker`]).
 
 #![allow(unsafe_code)]
 
@@ -96,7 +97,8 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Creates a ring. The descriptor (close-on-exec) is for the consumer.
+    /// Creates a ring. Returns the producer, and a descriptor (close-on-exec) with which another process opens the
+    /// consumer.
     pub fn create(capacity: usize) -> io::Result<(Producer, OwnedFd)> {
         assert!(capacity.is_power_of_two() && capacity >= 4096, "capacity must be a power of two");
         // SAFETY: a constant name; the result is checked.
@@ -115,7 +117,7 @@ impl Producer {
         Ok((Producer { map, head: 0 }, fd))
     }
 
-    /// Copies as many bytes as there is room for, wakes the consumer, and returns their number.
+    /// Writes as many of the bytes as there is room for, and wakes the consumer. Returns the number of bytes written.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let header = self.map.header();
         let used = self.head - header.tail.load(Ordering::Acquire);
@@ -130,7 +132,8 @@ impl Producer {
         }
         self.head += n as u64;
         header.head.store(self.head, Ordering::Release);
-        // Either the consumer sees the new head before it sleeps, or this thread sees that it sleeps.
+        // The fences of both sides ensure that the consumer sees the new head before it sleeps, or that this thread
+        // sees that it sleeps.
         fence(Ordering::SeqCst);
         if n > 0 && header.sleeping.load(Ordering::Relaxed) != 0 {
             self.map.wake();
@@ -138,7 +141,7 @@ impl Producer {
         n
     }
 
-    /// Bytes that the consumer has not taken yet.
+    /// The number of bytes that the consumer has not read yet.
     pub fn backlog(&self) -> usize {
         (self.head - self.map.header().tail.load(Ordering::Acquire)) as usize
     }
@@ -166,7 +169,7 @@ impl Waker {
     }
 }
 
-/// The value of the wake word that the consumer saw when it looked for work; see [`Consumer::wait`].
+/// The value of the wake word before the consumer looked for work; see [`Consumer::wait`].
 #[derive(Clone, Copy)]
 pub struct Ticket(u32);
 
@@ -194,7 +197,7 @@ impl Consumer {
         Waker { map: self.map.clone() }
     }
 
-    /// Appends up to `limit` bytes to `out`, frees their room, and returns their number.
+    /// Reads up to `limit` bytes and appends them to `out`. Returns their number.
     pub fn read(&mut self, out: &mut Vec<u8>, limit: usize) -> usize {
         let header = self.map.header();
         let available = (header.head.load(Ordering::Acquire) - self.tail) as usize;
@@ -211,22 +214,23 @@ impl Consumer {
         n
     }
 
-    /// Bytes taken since the beginning of the stream.
+    /// The number of bytes read since the beginning of the stream.
     pub fn taken(&self) -> u64 {
         self.tail
     }
 
-    /// Bytes that the producer has written since the beginning of the stream.
+    /// The number of bytes that the producer has written since the beginning of the stream.
     pub fn written(&self) -> u64 {
         self.map.header().head.load(Ordering::Acquire)
     }
 
-    /// A ticket, which must be taken *before* looking for work of any kind (in the ring or other queues).
+    /// A ticket for [`Consumer::wait`]. Take it *before* looking for work, in the ring or in other queues.
     pub fn ticket(&self) -> Ticket {
         Ticket(self.map.header().wake.load(Ordering::SeqCst))
     }
 
-    /// Sleeps until there are bytes, somebody has woken it since the ticket was taken, or the time runs out.
+    /// Sleeps until there are bytes, until the consumer has been woken since the ticket was taken, or until the
+    /// timeout.
     pub fn wait(&self, ticket: Ticket, timeout: Duration) {
         let header = self.map.header();
         header.sleeping.store(1, Ordering::SeqCst);

@@ -1,13 +1,14 @@
-//! PostgreSQL's MVCC snapshot, reduced to the data that decides whether a *committed* top-level transaction is in it.
+//! PostgreSQL's MVCC snapshot, reduced to the data that decides whether it sees a *committed* top-level transaction.
 
 use serde::{Deserialize, Serialize};
 
-/// Transaction ids are 64 bits wide (FullTransactionId) and so never wrap.
+/// A snapshot. Transaction ids are 64 bits wide (FullTransactionId), so they never wrap around.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// First transaction id that had not completed when the snapshot was taken.
+    /// The first transaction id that was not assigned, or still running, when the snapshot was taken: all ids from here
+    /// on are invisible.
     pub xmax: u64,
-    /// Transactions below `xmax` that were still running; sorted, without duplicates.
+    /// The transactions below `xmax` that were still running; sorted, without duplicates.
     xip: Vec<u64>,
 }
 
@@ -22,12 +23,12 @@ impl Snapshot {
         &self.xip
     }
 
-    /// Whether the snapshot contains the transaction, given that it committed.
+    /// Whether the snapshot sees a transaction that has committed.
     pub fn sees(&self, xid: u64) -> bool {
         xid < self.xmax && self.xip.binary_search(&xid).is_err()
     }
 
-    /// Whether this snapshot sees everything that `other` can see.
+    /// Whether this snapshot sees every transaction that `other` sees.
     pub fn dominates(&self, other: &Snapshot) -> bool {
         other.xmax <= self.xmax && self.xip.iter().all(|&x| x >= other.xmax || other.xip.binary_search(&x).is_ok())
     }
@@ -45,7 +46,7 @@ mod tests {
 
     #[test]
     fn domination_is_inclusion_of_the_visible_sets() {
-        // Compares all snapshots over six transactions with the definition.
+        // All snapshots over six transactions are compared in pairs with the definition.
         let all: Vec<Snapshot> = (0..=6u64)
             .flat_map(|xmax| {
                 (0..1u32 << xmax).map(move |m| Snapshot::new(xmax, (0..xmax).filter(|x| m >> x & 1 == 1).collect()))
@@ -54,7 +55,8 @@ mod tests {
         for a in &all {
             for b in &all {
                 let included = (0..8).all(|x| !b.sees(x) || a.sees(x));
-                // `dominates` may refuse if `b.xmax` is greater only because of transactions that b itself excludes.
+                // `dominates` may be false if `b.xmax` is greater only because of transactions that `b` does not see
+                // itself.
                 if a.dominates(b) {
                     assert!(included, "{a:?} {b:?}");
                 }

@@ -3,20 +3,21 @@
 use plan::Type;
 use serde::{Deserialize, Serialize};
 
-/// A request for the columns of a table as they are now.
+/// A request for a survey of a table's columns as they are now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SurveyRequest {
     pub relid: u32,
     pub fingerprint: u64,
-    /// Whether each chunk is described separately, instead of whole columns.
+    /// Whether each chunk is described on its own, instead of whole columns.
     pub by_chunk: bool,
 }
 
-/// Columns in the order of the layout.
+/// The survey of a table; columns are in the order of the layout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableSurvey {
     pub columns: Vec<ColumnSurvey>,
-    /// The chunks of each column, if they were requested. `columns` then contains only numbers and types.
+    /// For each column, its chunks, if they were requested. The elements of `columns` then contain only number and
+    /// type.
     pub chunks: Vec<Vec<ChunkSurvey>>,
 }
 
@@ -24,16 +25,16 @@ pub struct TableSurvey {
 pub struct ColumnSurvey {
     pub attnum: i16,
     pub ty: Type,
-    /// The codings of its chunks, with the number of chunks for each.
+    /// The codings of the column's chunks, each with the number of chunks that have it.
     pub codings: Vec<(String, u64)>,
     pub bytes: u64,
     /// The number of existing rows.
     pub rows: u64,
-    /// The number of these rows that are null, or have a value that the mirror cannot hold.
+    /// The number of rows whose value is null, or cannot be represented by the mirror.
     pub nulls: u64,
-    /// The number of distinct other values, as estimated from a sample.
+    /// The number of distinct values without nulls, as estimated from a sample.
     pub distinct: u64,
-    /// The bounds of the values.
+    /// The least and the greatest value, as numbers whose order is the order of the values.
     pub bounds: Option<(i128, i128)>,
 }
 
@@ -41,7 +42,7 @@ pub struct ColumnSurvey {
 pub struct ChunkSurvey {
     pub coding: String,
     pub bytes: u64,
-    /// The number of places for rows, some of which may be free.
+    /// The number of slots for rows, some of which may be free.
     pub slots: u64,
     pub rows: u64,
     pub nulls: u64,
@@ -56,12 +57,12 @@ impl TableSurvey {
 }
 
 impl ColumnSurvey {
-    /// The survey of a column about which nothing is known yet.
+    /// The empty survey of a column.
     pub fn of(attnum: i16, ty: Type) -> ColumnSurvey {
         ColumnSurvey { attnum, ty, codings: Vec::new(), bytes: 0, rows: 0, nulls: 0, distinct: 0, bounds: None }
     }
 
-    /// Adds a chunk, except its coding and its distinct values.
+    /// Adds the figures of a chunk, without its coding and its distinct values.
     pub fn add(&mut self, chunk: &ChunkSurvey) {
         self.bytes += chunk.bytes;
         self.rows += chunk.rows;

@@ -1,4 +1,4 @@
-//! The engine's plan for a query, as EXPLAIN shows it: the plan that runs, after optimization.
+//! The engine's plan for a query, as EXPLAIN shows it: the plan that is executed, after optimization.
 
 use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Meaning, Over, Range, SortKey, Unfold, WindowFunction};
 use serde::{Deserialize, Serialize};
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnginePlan {
     pub root: Operator,
-    /// The meaning of each column that the steps mention.
+    /// The meanings of the columns that the operators mention.
     pub columns: Vec<(ColumnId, Meaning)>,
 }
 
-/// An operator with all that is below it.
+/// An operator, together with all operators below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operator {
     pub step: Step,
-    /// The rows that the optimizer expects, if it has an estimate.
+    /// The number of rows that the optimizer expects, if it has an estimate.
     pub expected_rows: Option<f64>,
     /// The measured figures, if the query was run.
     pub actual: Option<Actual>,
-    /// The inputs; a join's probe side comes first.
+    /// The inputs; for a join, the probe side comes first.
     pub inputs: Vec<Operator>,
 }
 
@@ -26,15 +26,15 @@ pub struct Operator {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actual {
     pub rows: u64,
-    /// The time spent in this operator alone; `None` if it is part of the time of the operator above.
+    /// The time spent in this operator alone; `None` if it is included in the time of the operator above.
     pub nanoseconds: Option<u64>,
-    /// The greatest memory at one time.
+    /// The peak of the memory in use.
     pub memory_bytes: u64,
-    /// The greatest size on disk at one time.
+    /// The peak of the data on disk.
     pub disk_bytes: u64,
-    /// The chunks of a scan.
+    /// The numbers of chunks, for a scan.
     pub chunks: Option<Chunks>,
-    /// The number of rows that a scan left out because a join above has no partner for them.
+    /// The number of rows that a scan skipped because they have no partner in a join above.
     pub without_partner: u64,
 }
 
@@ -44,11 +44,11 @@ pub struct Chunks {
     pub of: u64,
 }
 
-/// The work that an operator does.
+/// The kind of an operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Step {
-    /// The scan of a relation. `first` is its first column, if any, which distinguishes the scans of one relation;
-    /// `read` lists the columns that it reads.
+    /// The scan of a relation. `first` is its first column, if it has any, which distinguishes several scans of one
+    /// relation. `read` lists the relation's columns that are read.
     Scan {
         relation: u16,
         first: Option<ColumnId>,
@@ -56,7 +56,7 @@ pub enum Step {
     },
     /// One row without columns.
     Row,
-    /// Rows that are written in the query.
+    /// Rows that the query itself contains.
     Values {
         rows: u64,
     },
@@ -67,8 +67,8 @@ pub enum Step {
     /// The build side of a hash join.
     Hash,
     Union,
-    /// Rows that are computed once and read several times. They are computed below the first such step with this
-    /// number.
+    /// Rows that are computed once and read several times. The plan shows how they are computed only below the first
+    /// operator with this number.
     Shared {
         number: u16,
         is_first: bool,
@@ -77,15 +77,15 @@ pub enum Step {
         keys: Vec<Computed>,
         aggregates: Vec<Aggregation>,
     },
-    /// The rows of its inputs, each of which groups by one set of keys.
+    /// The rows of all inputs. Each input groups by one set of keys.
     GroupingSets,
-    /// The first rows in an order, or any rows; with keys, of each group.
+    /// The first rows in an order, or any rows if there is no order. With keys, these rows of each group.
     Top {
         keys: Vec<Expr>,
         order: Vec<SortKey>,
         range: Box<Range>,
     },
-    /// Each row once for each element of its list.
+    /// Each row once for each element of the row's list.
     Unfold {
         list: Box<Unfold>,
     },
@@ -99,11 +99,11 @@ pub enum Step {
 pub struct Join {
     pub method: Method,
     pub kind: JoinKind,
-    /// Whether the kept side of the join is the second one.
+    /// Whether the side whose rows are kept without a partner is the second one.
     pub keeps_second: bool,
-    /// The equal expressions of the first side and of the second.
+    /// The pairs of expressions that must be equal, of the first side and of the second side.
     pub keys: Vec<(Expr, Expr)>,
-    /// The conditions by which partners are looked up among sorted rows.
+    /// The comparisons by which partners are looked up among sorted rows.
     pub limits: Vec<Expr>,
     pub conditions: Vec<Expr>,
 }
@@ -111,8 +111,8 @@ pub struct Join {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     Hash,
-    /// The sorted rows of one side, in which partners are adjacent.
+    /// Looks up partners in the sorted rows of one side, where they are adjacent.
     Range,
-    /// A comparison of every row of one side with every row of the other.
+    /// Compares each row of one side with each row of the other side.
     NestedLoop,
 }

@@ -1,4 +1,4 @@
-//! Expressions that the filters make equal, transitively.
+//! Classes of expressions that equalities among the filters make equal, directly or transitively.
 
 use plan::{CmpOp, ColumnId, Expr};
 
@@ -7,7 +7,7 @@ use plan::{CmpOp, ColumnId, Expr};
 pub struct Owners(Vec<Option<u16>>);
 
 impl Owners {
-    /// `columns` are the columns of each relation.
+    /// `columns` lists the columns of each relation.
     pub fn new(columns: &[Vec<ColumnId>]) -> Owners {
         let last = columns.iter().flatten().map(|column| column.0).max();
         let mut owners = vec![None; last.map_or(0, |last| last as usize + 1)];
@@ -17,7 +17,7 @@ impl Owners {
         Owners(owners)
     }
 
-    /// The relations whose columns an expression reads, each once.
+    /// The relations whose columns an expression reads, without duplicates.
     pub fn of(&self, expr: &Expr) -> Vec<u16> {
         let mut relations: Vec<u16> =
             (expr.columns().iter()).filter_map(|column| self.0.get(column.0 as usize).copied().flatten()).collect();
@@ -30,7 +30,7 @@ impl Owners {
 /// Two expressions that are equal.
 pub type Pair<'a> = (&'a Expr, &'a Expr);
 
-/// An expression over one relation.
+/// An expression over one relation, as a member of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     pub rel: u16,
@@ -40,17 +40,17 @@ pub struct Member<'a> {
 #[derive(Debug)]
 struct Class<'a> {
     members: Vec<Member<'a>>,
-    /// Whether further equalities may extend it. An expression that can raise an error is compared only with the
-    /// expressions that the query itself compares it with.
+    /// Whether further equalities may extend the class. If an expression can raise an error, it must be compared only
+    /// with the expressions with which the query itself compares it, so its class is closed.
     open: bool,
 }
 
-/// Every class has members of at least two relations.
+/// Classes of equal expressions. Every class has members of at least two relations.
 #[derive(Debug, Default)]
 pub struct Classes<'a>(Vec<Class<'a>>);
 
 impl<'a> Classes<'a> {
-    /// Takes the equalities between relations out of `filters`, which keeps all other conditions.
+    /// Removes the equalities between relations from `filters`, and makes classes of them.
     pub fn extract(filters: &mut Vec<&'a Expr>, owners: &Owners) -> Classes<'a> {
         let mut classes = Classes::default();
         filters.retain(|filter| match sides(filter, owners) {
@@ -86,7 +86,7 @@ impl<'a> Classes<'a> {
         self.0.iter().map(|class| class.members.as_slice())
     }
 
-    /// Equalities within a relation that follow because an expression of another relation equals both sides.
+    /// Equalities within a relation that hold because both sides equal an expression of another relation.
     pub fn within(&self, rel: u16) -> impl Iterator<Item = Pair<'a>> {
         self.iter().flat_map(move |members| {
             let mut own = members.iter().filter(move |member| member.rel == rel).map(|member| member.expr);
@@ -96,7 +96,7 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// The sides of an equality, if each reads one relation, and not the same.
+/// The sides of an equality, if each side reads a single relation, and these differ.
 fn sides<'a>(filter: &'a Expr, owners: &Owners) -> Option<(Member<'a>, Member<'a>)> {
     let Expr::Cmp { op: CmpOp::Eq, left, right } = filter else { return None };
     let member = |expr| match owners.of(expr)[..] {

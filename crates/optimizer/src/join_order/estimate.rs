@@ -1,4 +1,5 @@
-//! Estimates of the number of rows when a set of relations is joined, and of the keys that the joined rows still have.
+//! Estimates: the number of rows when a set of relations is joined, and which keys of the relations are still keys of
+//! the joined rows.
 
 use std::cell::OnceCell;
 
@@ -9,28 +10,30 @@ use crate::simplify::implied;
 
 /// The assumed number of distinct values of an unknown expression.
 const UNKNOWN: f64 = 200.0;
-/// The assumed share of rows that equal a constant, if nothing is known about the values.
+/// The assumed share of rows that equal a constant, if nothing is known about the column's values.
 const EQUAL: f64 = 0.05;
 
-/// The starting point of the estimates for a relation.
+/// The data about a relation from which estimates start.
 #[derive(Clone, Debug)]
 pub struct Relation {
     /// The exact number of rows before any filter.
     pub rows: f64,
-    /// Columns whose values differ between any two rows; `None` if they are not known, or not all of them are
-    /// available.
+    /// Columns that form a key: no two rows have the same values in them. `None` if there is no known key, or if the
+    /// scan does not return all of its columns.
     pub key: Option<Vec<ColumnId>>,
 }
 
-/// Facts that have to be looked up in the data.
+/// Statistics that have to be looked up in the data.
 pub trait Statistics {
     /// The approximate number of distinct values of an expression over one relation; `None` if it is not known.
     fn distinct(&self, expr: &Expr) -> Option<f64>;
 
-    /// The share of a relation's rows that pass all these conditions; `None` if it is not known.
+    /// The share of a relation's rows that pass all these conditions; `None` if it is not known. All conditions are on
+    /// one relation.
     fn passing(&self, conditions: &[&Expr]) -> Option<f64>;
 
-    /// Whether a scan can test an expression's values against the keys of a join's build side, and skip the other rows.
+    /// Whether a scan can test an expression's values against the keys of a join's build side, and skip rows without a
+    /// partner.
     fn is_asked_for(&self, expr: &Expr) -> bool;
 }
 
@@ -39,30 +42,31 @@ pub trait Statistics {
 pub struct Set {
     relations: u64,
     pub rows: f64,
-    /// Relations whose keys are still keys of the joined rows.
+    /// The relations whose key is also a key of the joined rows.
     keyed: u64,
 }
 
 pub struct Graph<'a, 'b> {
     relations: Vec<Node>,
     links: Vec<Link<'a>>,
-    /// Filters of several relations, with the share of rows that passes.
+    /// Filters that read several relations: the relations, and the share of rows that passes.
     conditions: Vec<(u64, f64)>,
-    /// Equalities with a side that reads several relations.
+    /// Equalities of which one side reads several relations: the relations of both sides.
     compared: Vec<(u64, u64)>,
     statistics: &'b dyn Statistics,
 }
 
 struct Node {
-    /// The number of rows before any filter.
+    /// The exact number of rows before any filter.
     rows: f64,
     filtered: f64,
-    /// The links that contain the key's columns, except columns that a constant fixes.
+    /// For each column of the key, the link that contains it. Columns that a filter equates with a constant are
+    /// omitted.
     key: Option<Vec<usize>>,
     neighbours: u64,
 }
 
-/// A class of equal expressions.
+/// A class of equal expressions, which links the relations that they read.
 struct Link<'a> {
     relations: u64,
     ends: Vec<End<'a>>,
@@ -140,7 +144,8 @@ impl<'a, 'b> Graph<'a, 'b> {
         Some(links)
     }
 
-    /// The sets of relations that are connected, directly or through others.
+    /// The connected components of the graph, that is, the sets of relations that equalities connect directly or
+    /// through other relations.
     pub fn components(&self) -> Vec<Vec<u16>> {
         let mut components: Vec<Vec<u16>> = Vec::new();
         let mut seen = 0;
@@ -167,18 +172,18 @@ impl<'a, 'b> Graph<'a, 'b> {
         Set { relations: bit(rel), rows: node.filtered, keyed: if node.key.is_some() { bit(rel) } else { 0 } }
     }
 
-    /// Whether an equality connects them.
+    /// Whether an equality connects both sets.
     pub fn is_linked(&self, a: &Set, b: &Set) -> bool {
         self.links.iter().any(|link| link.connects(a, b))
     }
 
-    /// Whether an equality becomes a join key only when both sets are joined.
+    /// Whether joining both sets makes an equality a join key one side of which reads several relations.
     pub fn is_compared(&self, a: &Set, b: &Set) -> bool {
         let across = |left: u64, right: u64| left & !a.relations == 0 && right & !b.relations == 0;
         self.compared.iter().any(|&(left, right)| across(left, right) || across(right, left))
     }
 
-    /// Equal expressions of both sides: a pair for each class.
+    /// Pairs of equal expressions, one of each set: a pair for each class that connects the sets.
     pub fn keys(&self, a: &Set, b: &Set) -> Vec<Pair<'a>> {
         let side = |link: &Link<'a>, set: &Set| link.ends_in(set).next().map(|end| end.member.expr);
         self.links.iter().filter_map(|link| Some((side(link, a)?, side(link, b)?))).collect()
@@ -189,13 +194,14 @@ impl<'a, 'b> Graph<'a, 'b> {
         self.links.len()
     }
 
-    /// The number of distinct values that a relation has in a class, if it has any.
+    /// The number of distinct values that a relation has in a class; `None` if it has no expression in the class.
     pub fn values(&self, link: usize, rel: u16) -> Option<f64> {
         let own = self.links[link].ends.iter().filter(|end| end.member.rel == rel);
         own.map(|end| self.distinct_at(end)).reduce(f64::min)
     }
 
-    /// The classes that join a build side, and whose values a scan on the probe side can test.
+    /// The classes that connect a build side with the probe side, each with a relation whose scan on the probe side can
+    /// test the values.
     pub fn asking(&self, build: u64, probe: u64) -> impl Iterator<Item = (usize, u16)> {
         let connecting = self.links.iter().enumerate().filter(move |(_, link)| link.relations & build != 0);
         let key = move |(at, link): (usize, &Link<'_>)| {
@@ -205,10 +211,10 @@ impl<'a, 'b> Graph<'a, 'b> {
         connecting.filter_map(key)
     }
 
-    /// The joined rows. The flag says that no key makes their number more than a guess.
+    /// Estimates the joined rows. The flag is true if no key limits their number, so that it is only a guess.
     pub fn join(&self, a: &Set, b: &Set) -> (Set, bool) {
         let linking: Vec<usize> = (0..self.links.len()).filter(|&i| self.links[i].connects(a, b)).collect();
-        // A row of `many` has at most one partner in `once`.
+        // The estimated rows if `once` has at most one partner for each row of `many`, because of a key.
         let through_key = |many: &Set, once: &Set| {
             let ways = (0..).zip(&self.relations).filter(|(rel, _)| once.keyed & bit(*rel) != 0);
             let rows = ways.filter_map(|(_, node)| {
@@ -234,8 +240,8 @@ impl<'a, 'b> Graph<'a, 'b> {
         (Set { relations, rows, keyed }, exact.is_none())
     }
 
-    /// Combines two ways of joining the same relations, which have the same rows. The flags are those of
-    /// [`Graph::join`].
+    /// Combines the estimates for two ways of joining the same relations, which yield the same rows. The flags are
+    /// those of [`Graph::join`].
     pub fn better_known(&self, one: (Set, bool), two: (Set, bool)) -> (Set, bool) {
         let keyed = one.0.keyed | two.0.keyed;
         let two_is_better = (two.1, two.0.rows) < (one.1, one.0.rows);
@@ -243,9 +249,9 @@ impl<'a, 'b> Graph<'a, 'b> {
         (Set { keyed, ..set }, guessed)
     }
 
-    /// The share of all pairs that are equal in the links' expressions. Conditions often depend on each other, so the
-    /// most selective one counts fully, the next by its root, and so on. `before` is the number of such conditions that
-    /// were counted already.
+    /// The share of all pairs of rows whose expressions in the links are equal. Because conditions often depend on each
+    /// other, only the most selective one counts fully; the next one counts with its square root, and so on. `before`
+    /// is the number of conditions that were counted already.
     fn share(&self, links: &[usize], before: i32, a: &Set, b: &Set) -> f64 {
         let values = |link: &Link<'_>| self.distinct(link, a).max(self.distinct(link, b));
         let mut values: Vec<f64> = links.iter().map(|&link| values(&self.links[link])).collect();
@@ -274,7 +280,7 @@ impl<'a> Link<'a> {
     }
 }
 
-/// The expression that a condition equates with a constant.
+/// The expression that a condition equates with a constant, if it does.
 fn fixed_column(condition: &Expr) -> Option<&Expr> {
     let Expr::Cmp { op: CmpOp::Eq, left, right } = condition else { return None };
     match (left.columns().is_empty(), right.columns().is_empty()) {
@@ -284,8 +290,8 @@ fn fixed_column(condition: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The share of rows that pass those parts of a condition which each relation alone can check. The relations' rows are
-/// already filtered by these parts, so the rest of the condition must not count them again.
+/// The share of rows that pass the parts of a condition that concern single relations. The relations' rows are already
+/// filtered by these parts, so they must not be counted again for the whole condition.
 fn said_of_each(condition: &Expr, relations: &[u16], owners: &Owners, statistics: &dyn Statistics) -> f64 {
     let of = |rel: u16| {
         let mut columns = condition.columns();
@@ -295,7 +301,7 @@ fn said_of_each(condition: &Expr, relations: &[u16], owners: &Owners, statistics
     relations.iter().filter_map(|rel| of(*rel)).map(|said| selectivity(&said, statistics)).product()
 }
 
-/// A guess at the share of rows that pass.
+/// A guess at the share of rows for which a condition is true.
 fn selectivity(condition: &Expr, statistics: &dyn Statistics) -> f64 {
     match condition {
         Expr::Cmp { op: CmpOp::Eq, .. } => {

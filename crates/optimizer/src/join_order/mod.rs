@@ -1,19 +1,20 @@
-//! Join ordering: finds the cheapest order of an inner join's relations, by estimates that know which columns are keys.
+//! Join ordering: finds the cheapest order in which to join the relations of inner joins. The estimates know which
+//! columns are keys.
 //!
 //! Estimates of sizes are often wrong. The orders that make a query slow are those in which rows *multiply*. A join on
 //! equalities that cover a key of one side cannot multiply the other side's rows, so its size is well known. Other
-//! joins are estimated from the numbers of distinct values. Equalities are transitive, and all that connect two sides
-//! are used, so that cycles are closed.
+//! joins are estimated from the numbers of distinct values. Equalities are transitive, and a join uses all equalities
+//! between its sides, also those that close a cycle.
 //!
 //! ```text
 //!   filters -> classes of equal expressions -> sets of relations: rows, keys -> the cheapest tree
 //! ```
 //!
 //! Up to [`EXHAUSTIVE`] connected relations, every tree is considered. With more, the pair with the fewest rows is
-//! joined first. Relations that no equality connects are joined last.
+//! always joined next. Relations that no equality connects are joined last.
 //!
-//! Finally, the cheapest tree for each last join gets a second cost, which includes the runtime filters that build
-//! sides send to scans (`passing`).
+//! Finally, for each possible last join, the cheapest tree gets a second cost, which includes the runtime filters that
+//! build sides send to scans (`passing`).
 
 mod classes;
 mod estimate;
@@ -29,21 +30,21 @@ use self::estimate::{Graph, Set};
 pub use self::estimate::{Relation, Statistics};
 use self::random::Dice;
 
-/// This many relations have some thousand trees.
+/// The greatest number of relations for which every tree is considered. There are some thousand trees then.
 const EXHAUSTIVE: usize = 8;
-/// Sets of relations are the bits of a word.
+/// The greatest number of relations, because a set of relations is the bits of a word.
 pub const MAX_RELATIONS: usize = 64;
 
-/// The cost of inserting a row into a hash table, relative to looking one up.
+/// The cost of inserting a row into a hash table, where looking one up costs 1.
 const BUILD_COST: f64 = 2.0;
-/// Estimates are not exact, so a tree counts as better only if its cost is at most this share of the other's.
+/// Estimates are not exact, so a tree replaces another one only if its cost is at most this share of the other's.
 const BETTER: f64 = 0.8;
 
 /// A join tree.
 #[derive(Debug)]
 pub struct Tree<'a> {
     pub node: Node<'a>,
-    /// The expected number of rows, after all filters that can be applied.
+    /// The expected number of rows, after all filters that can be applied to these relations.
     pub rows: f64,
 }
 
@@ -53,14 +54,14 @@ pub enum Node<'a> {
     Join {
         build: Box<Tree<'a>>,
         probe: Box<Tree<'a>>,
-        /// The two sides of each equality: one is computed from the build side, the other from the probe side. Without
-        /// pairs, all rows are combined.
+        /// The pairs of expressions that must be equal, of the build side and of the probe side. Without pairs, all
+        /// rows are combined.
         keys: Vec<Pair<'a>>,
     },
 }
 
 impl Tree<'_> {
-    /// The set of its relations, one bit for each.
+    /// The relations in the tree, as bits.
     fn relations(&self) -> u64 {
         match &self.node {
             Node::Scan(rel) => 1 << rel,
@@ -68,7 +69,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The number of filtered rows in its largest relation.
+    /// The number of rows, after filters, of the tree's largest relation.
     pub fn largest_scan(&self) -> f64 {
         match &self.node {
             Node::Scan(_) => self.rows,
@@ -82,15 +83,16 @@ impl Tree<'_> {
 pub enum Choice {
     #[default]
     Cheapest,
-    /// Joins the pair with the fewest rows first, even if there are few relations. This is enough to estimate the
-    /// number of rows.
+    /// A tree that joins the pair with the fewest rows first, even if there are few relations. This suffices to
+    /// estimate the number of rows.
     Quick,
-    /// A random tree that follows equalities, another one for each number. It shows how good the cheapest tree is.
+    /// A random tree that follows equalities; each number yields another one. Such trees show how good the cheapest
+    /// tree is.
     Random(u64),
 }
 
-/// A tree for all relations, of which there are between one and [`MAX_RELATIONS`]. `conditions` are the filters that
-/// are not in `classes`.
+/// Finds a tree that joins all relations, of which there are between one and [`MAX_RELATIONS`]. `conditions` are the
+/// filters that are not in `classes`.
 pub fn order<'a>(
     relations: &[Relation],
     classes: &Classes<'a>,
@@ -120,7 +122,8 @@ struct Part<'a> {
     set: Set,
 }
 
-/// The two parts that should be joined next, if there are two.
+/// The indexes of the two parts with the least badness, which are to be joined next; `None` if there are fewer than two
+/// parts.
 fn closest<K: PartialOrd>(parts: &[Part<'_>], badness: impl Fn(&Set, &Set) -> K) -> Option<(usize, usize)> {
     let pairs = (0..parts.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
     let mut best: Option<(K, (usize, usize))> = None;
@@ -139,7 +142,7 @@ fn join_parts<'a>(graph: &Graph<'a, '_>, parts: &mut Vec<Part<'a>>, i: usize, j:
     parts.push(Part { tree: join(graph, earlier, later, set.rows), set });
 }
 
-/// The smaller part becomes the build side.
+/// Joins two parts. The smaller part becomes the build side.
 fn join<'a>(graph: &Graph<'a, '_>, a: Part<'a>, b: Part<'a>, rows: f64) -> Tree<'a> {
     let (build, probe) = if b.set.rows < a.set.rows { (b, a) } else { (a, b) };
     join_sides(graph, build, probe, rows)
@@ -154,7 +157,7 @@ fn scan<'a>(rel: u16, set: &Set) -> Tree<'a> {
     Tree { node: Node::Scan(rel), rows: set.rows }
 }
 
-/// Joins relations that equalities connect.
+/// Joins relations that form one connected component.
 fn connected<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     if relations.len() <= EXHAUSTIVE { exhaustive(graph, relations) } else { greedy(graph, relations) }
 }
@@ -175,12 +178,12 @@ fn greedy<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     parts.remove(0)
 }
 
-/// The best way to join a set of relations; the set's bits form its number.
+/// The best way to join a set of relations. The set's bits are the index in the list of these.
 #[derive(Clone)]
 struct Best {
     set: Set,
     cost: f64,
-    /// The bits of one side; 0 for a single relation.
+    /// The set's relations on one side of the last join, as bits; 0 for a single relation.
     side: usize,
 }
 
@@ -198,7 +201,8 @@ fn exhaustive<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     Part { tree: cheaper_by_asking(graph, relations, &best, cheapest), set }
 }
 
-/// The cheapest tree. Among the cheapest trees for each last join, another one may win by its runtime filters.
+/// The cheapest tree if runtime filters are counted. The candidates are `cheapest` and, for each possible last join,
+/// the tree that is cheapest without them.
 fn cheaper_by_asking<'a>(
     graph: &Graph<'a, '_>,
     relations: &[u16],
@@ -223,7 +227,7 @@ fn cheaper_by_asking<'a>(
     found
 }
 
-/// The two sides of each way to split a set of at least two. Exchanged sides are the same split.
+/// All ways to split a set of at least two relations into two sides, each way once.
 fn splits(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     let first = bits & bits.wrapping_neg();
     let others = bits ^ first;
@@ -236,7 +240,7 @@ fn splits(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// The best split; `None` if the relations are not connected.
+/// The best way to split a set into two sides; `None` if the relations are not connected.
 fn best_split(graph: &Graph<'_, '_>, best: &[Option<Best>], bits: usize) -> Option<Best> {
     let mut joined: Option<(Set, bool)> = None;
     let mut found: Option<Split> = None;
@@ -260,16 +264,17 @@ fn best_split(graph: &Graph<'_, '_>, best: &[Option<Best>], bits: usize) -> Opti
     Some(Best { cost: split.cost + set.rows, set, side: split.side })
 }
 
-/// A way to join two sides of a set.
+/// A way to split a set, with the cost of joining both sides.
 struct Split {
     cost: f64,
-    /// The rows of the larger side.
+    /// The number of rows of the larger side.
     large: f64,
     side: usize,
 }
 
 impl Split {
-    /// Among trees of equal cost, the one that reads the most rows last is better, because these rows need not be kept.
+    /// Whether another split is better: by its cost or, if the costs are equal, by the larger `large`. Rows of the
+    /// larger side are not kept, so the last join should have as many of them as possible.
     fn is_worse(&self, cost: f64, large: f64) -> bool {
         let same = (cost - self.cost).abs() <= self.cost * 1e-9;
         if same { large > self.large } else { cost < self.cost }

@@ -1,23 +1,24 @@
-//! The cost of a tree with runtime filters, by which build sides tell the scans of probe sides their keys. A scan then
-//! returns only rows that have partners further up, and all joins in between look up fewer rows.
+//! The cost of a tree with runtime filters. A build side sends its keys to scans of the probe side. Each scan then
+//! returns only rows that have partners further up, so that all joins in between look up fewer rows.
 //!
 //! ```text
-//!           Join                 lineitem reads the lines of these suppliers only, orders those of these nations
+//!           Join                 lineitem returns only lines of these suppliers, orders only those of these nations
 //!          /    \
 //!   suppliers    Join
 //!   of Asia     /    \
 //!           orders   lineitem
 //! ```
 //!
-//! The cost of a part then depends on the joins above it. So this can compare complete trees, but it cannot search
-//! for the best one.
+//! With runtime filters, the cost of a part depends on the joins above it. So complete trees can be compared in this
+//! way, but the best tree cannot be searched for.
 
 use super::estimate::Graph;
 use super::{BUILD_COST, Node, Tree};
 
-/// The cost of testing whether a build side has a row's key, where a lookup in the hash table costs 1.
+/// The cost of testing whether a row's key occurs on a build side, where a lookup in the hash table costs 1.
 const ASK_COST: f64 = 0.1;
-/// If a greater share of the rows has a partner, a scan gives up the filter.
+/// The greatest share of passing rows for which a scan uses a filter. If more rows have a partner, the filter is not
+/// worth its cost.
 const WORTH_ASKING: f64 = 0.75;
 
 /// A runtime filter that a scan applies.
@@ -25,17 +26,17 @@ const WORTH_ASKING: f64 = 0.75;
 struct Asked {
     link: usize,
     rel: u16,
-    /// The values that the build side has.
+    /// The number of distinct values on the build side.
     values: f64,
-    /// The share of rows that has one of them.
+    /// The share of the scan's rows that have one of these values.
     passing: f64,
 }
 
-/// Estimated output of a part of a tree.
+/// The estimated result of a part of a tree.
 struct Passed {
     relations: u64,
     rows: f64,
-    /// The number of distinct values in each link; infinity if it does not limit anything.
+    /// For each link, the number of distinct values; infinity if the part does not limit them.
     values: Vec<f64>,
     cost: f64,
 }
@@ -44,7 +45,7 @@ pub fn cost(graph: &Graph<'_, '_>, tree: &Tree<'_>) -> f64 {
     passed(graph, tree, &[]).cost
 }
 
-/// `above` are the runtime filters of joins further up.
+/// The estimate for a tree. `above` are the runtime filters that joins above it send.
 fn passed(graph: &Graph<'_, '_>, tree: &Tree<'_>, above: &[Asked]) -> Passed {
     match &tree.node {
         Node::Scan(rel) => scanned(graph, *rel, tree.rows, above),
@@ -69,7 +70,7 @@ fn passed(graph: &Graph<'_, '_>, tree: &Tree<'_>, above: &[Asked]) -> Passed {
 fn scanned(graph: &Graph<'_, '_>, rel: u16, all: f64, above: &[Asked]) -> Passed {
     let mut own: Vec<Asked> = above.iter().copied().filter(|asked| asked.rel == rel).collect();
     own.sort_by(|a, b| a.passing.total_cmp(&b.passing));
-    // The filters are applied one after the other, each to the remaining rows.
+    // The filters are applied one after the other, each only to the rows that passed the ones before.
     let (mut rows, mut cost) = (all, 0.0);
     for asked in &own {
         cost += ASK_COST * rows;
@@ -84,7 +85,7 @@ fn scanned(graph: &Graph<'_, '_>, rel: u16, all: f64, above: &[Asked]) -> Passed
     Passed { relations: 1 << rel, rows, values, cost }
 }
 
-/// The runtime filters that a build side offers to scans below the probe side.
+/// The runtime filters that a build side sends to scans on the probe side.
 fn asked(graph: &Graph<'_, '_>, build: &Passed, probe: u64) -> Vec<Asked> {
     let of_link = |(link, rel): (usize, u16)| {
         let (values, all) = (build.values[link].min(build.rows), graph.values(link, rel)?);
@@ -94,7 +95,8 @@ fn asked(graph: &Graph<'_, '_>, build: &Passed, probe: u64) -> Vec<Asked> {
     graph.asking(build.relations, probe).filter_map(of_link).collect()
 }
 
-/// The share of the joined rows of some relations that pass. If several filters test the same link, it counts once.
+/// The share of the joined rows of `relations` that passes the filters. If several filters test the same link, only the
+/// most selective one counts.
 fn passing(above: &[Asked], relations: u64, links: usize) -> f64 {
     let of_link = |link: usize| {
         let own = above.iter().filter(|asked| asked.link == link && relations & (1 << asked.rel) != 0);

@@ -3,7 +3,7 @@
 use super::estimate::Graph;
 use super::{Part, join_sides, scans};
 
-/// Random numbers that a seed determines (SplitMix64).
+/// Pseudo-random numbers from a seed (SplitMix64).
 pub struct Dice(u64);
 
 impl Dice {
@@ -24,8 +24,8 @@ impl Dice {
     }
 }
 
-/// Joins relations that equalities connect, pair by pair. In one of four cases, the larger side by the estimates is the
-/// build side, since estimates may be wrong.
+/// Joins the relations of a connected component in random order. In one of four cases, the side that is larger by the
+/// estimates becomes the build side, because estimates may be wrong.
 pub fn connected<'a>(graph: &Graph<'a, '_>, relations: &[u16], dice: &mut Dice) -> Part<'a> {
     let mut parts = scans(graph, relations);
     while parts.len() > 1 {

@@ -1,11 +1,13 @@
-//! TPC-H's joins with the sizes of its scale factor 1, and small shapes: no order may multiply rows.
+//! Tests with the joins of TPC-H, with the sizes of its scale factor 1, and with small shapes. No order may multiply
+//! rows.
 
 use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Type};
 
 use super::estimate::{Graph, Set};
 use super::*;
 
-/// Name, rows, number of leading columns that form the key, and columns with their distinct values.
+/// A table: name, rows, number of leading columns that form the key, and the columns with their numbers of distinct
+/// values.
 type Table = (&'static str, f64, usize, &'static [(&'static str, f64)]);
 
 const CUSTOMER: Table = ("c", 150e3, 1, &[("custkey", 150e3), ("nationkey", 25.0), ("mktsegment", 5.0)]);
@@ -22,7 +24,7 @@ const PARTSUPP: Table = ("ps", 8e5, 2, &[("partkey", 2e5), ("suppkey", 1e4)]);
 const REGION: Table = ("r", 5.0, 1, &[("regionkey", 5.0), ("name", 5.0)]);
 const SUPPLIER: Table = ("s", 1e4, 1, &[("suppkey", 1e4), ("nationkey", 25.0)]);
 
-/// More columns than any of these tables has.
+/// A number of columns that none of these tables exceeds.
 const WIDTH: usize = 16;
 
 fn id(rel: usize, col: usize) -> ColumnId {
@@ -99,8 +101,8 @@ impl Query {
         self
     }
 
-    /// The tree as text, with each join as `(build probe)`; and the rows of each join, with whether their number is a
-    /// guess.
+    /// The tree as text, with each join as `(build probe)`. Then, for each join, the number of rows, and whether it is
+    /// a guess.
     fn ordered(&self, choice: Choice) -> (String, Vec<(f64, bool)>) {
         let mut conditions = self.filters.iter().collect();
         let owners = self.owners();
@@ -132,7 +134,7 @@ impl Query {
         }
     }
 
-    /// Every join goes through a key of one of its sides. Returns the tree.
+    /// Checks that each join has a key of one of its sides, and returns the tree.
     fn never_multiplies(&self) -> String {
         let (text, joins) = self.ordered(Choice::Cheapest);
         assert!(joins.iter().all(|(_, guessed)| !guessed), "{text} {joins:?}");
@@ -165,7 +167,8 @@ fn q5_customers_and_suppliers_of_one_nation_are_not_combined() {
     let text = query.never_multiplies();
     let (_, joins) = query.ordered(Choice::Cheapest);
     assert!(joins.iter().all(|(rows, _)| *rows < 600_000.0), "{text} {joins:?}");
-    // Suppliers are read when the customers' nations are known, so that only these nations' lines are read.
+    // Suppliers are joined after the customers' nations are known, so that only the lines of suppliers in these nations
+    // are read.
     assert_eq!(text, "(((r n) c) (s (o l)))");
 }
 
@@ -249,7 +252,7 @@ fn a_cycle_is_closed_with_all_its_equalities() {
 
 #[test]
 fn what_is_equal_to_the_same_is_joined_directly() {
-    // No condition says a.k = c.k, but b.k is equal to both.
+    // The query does not say a.k = c.k, but both equal b.k.
     const A: Table = ("a", 10.0, 1, &[("k", 10.0)]);
     const B: Table = ("b", 1e6, 1, &[("k", 1e6)]);
     const C: Table = ("c", 20.0, 1, &[("k", 20.0)]);
@@ -259,7 +262,7 @@ fn what_is_equal_to_the_same_is_joined_directly() {
 
 #[test]
 fn a_key_that_a_constant_fixes_in_part_is_a_key() {
-    // The customers of a warehouse in TPC-C: the key is (w, id), and w is given.
+    // The customers of a warehouse in TPC-C: their key is (w, id), and w is a constant.
     const C: Table = ("c", 1e5, 2, &[("w", 100.0), ("id", 1e3)]);
     const O: Table = ("o", 1e6, 0, &[("w", 100.0), ("c", 1e3)]);
     Query::over(&[O, C]).filter("o.c = c.id, c.w = ?, o.w = ?").never_multiplies();

@@ -1,4 +1,4 @@
-//! The rows of a subquery for all values of the outer columns that it reads, computed at once.
+//! Computes a subquery at once for all values of the outer columns that it reads.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,15 @@ use plan::{ColumnId, Computed, Expr, GroupingSets, JoinKind, Literal, Part, Rel,
 
 use super::{Unnesting, expr_reads, reads};
 
-/// The outer rows of a subquery, and those of their columns that it reads.
+/// The domain of a subquery: the values that its outer rows `left` have in the columns `outer`, which the subquery
+/// reads.
 pub struct Domain<'a> {
     pub left: &'a Rel,
     pub outer: &'a [ColumnId],
 }
 
 impl Unnesting<'_> {
-    /// The rows of `rel` for each value of the domain, which is returned beside them in additional columns.
+    /// The rows of `rel` for each value of the domain. Additional columns, which are returned, contain the value.
     pub fn dependent(&mut self, rel: Rel, domain: &Domain<'_>) -> (Rel, Vec<ColumnId>) {
         if !reads(&rel, domain.outer) {
             let (values, ids) = self.values(domain);
@@ -36,7 +37,7 @@ impl Unnesting<'_> {
                 let union = self.as_union(&input, &grouping);
                 self.dependent(union, domain)
             }
-            // The first rows for each value.
+            // The first rows for each value of the domain.
             Rel::Top { input, mut keys, mut order, range } => {
                 let (input, ids) = self.dependent(*input, domain);
                 let expressions = keys.iter_mut().chain(order.iter_mut().map(|key| &mut key.expr));
@@ -78,7 +79,7 @@ impl Unnesting<'_> {
                 if !all {
                     return (Rel::Aggregate { input, keys, aggregates }, ids);
                 }
-                // A group exists even without rows.
+                // Without keys there must be a group for each value, even if there are no rows for it.
                 let (aggregates, filled) = self.of_missing_groups(aggregates);
                 let (values, values_ids) = self.values(domain);
                 let same = self.same(&values_ids, &ids);
@@ -118,7 +119,7 @@ impl Unnesting<'_> {
         (left.join(kind, right, conditions), ids)
     }
 
-    /// The groups of each set for themselves.
+    /// Replaces grouping sets by a union, whose inputs group by one set each.
     fn as_union(&mut self, input: &Rel, grouping: &GroupingSets) -> Rel {
         let null = |ty| Expr::Literal { ty, value: None };
         let mut inputs = Vec::new();
@@ -142,7 +143,7 @@ impl Unnesting<'_> {
         Rel::Union { columns: keys.chain([grouping.number]).chain(results.copied()).collect(), inputs }
     }
 
-    /// A full join. If the left side has no row, the domain's value is read from the right side.
+    /// A full join for each value. In rows without a left partner, the value is taken from the right side.
     fn dependent_full_join(
         &mut self,
         left: Rel,
@@ -167,7 +168,7 @@ impl Unnesting<'_> {
         (left.join(JoinKind::Full, right, conditions).map(computed), ids)
     }
 
-    /// A copy of the domain with its distinct values.
+    /// The distinct values of the domain, from a copy of its outer rows.
     fn values(&mut self, domain: &Domain<'_>) -> (Rel, Vec<ColumnId>) {
         let (input, new) = self.copied(domain.left);
         let ids: Vec<ColumnId> = domain.outer.iter().map(|id| self.like(*id)).collect();
@@ -176,7 +177,7 @@ impl Unnesting<'_> {
         (Rel::Aggregate { input: Box::new(input), keys, aggregates: Vec::new() }, ids)
     }
 
-    /// A copy of the same rows under new columns, with these.
+    /// A copy of an operator with new columns, and for each old column the new one.
     pub fn copied(&mut self, rel: &Rel) -> (Rel, HashMap<ColumnId, ColumnId>) {
         let mut new = HashMap::new();
         let mut copy = rel.clone();
@@ -195,8 +196,8 @@ impl Unnesting<'_> {
 }
 
 impl Domain<'_> {
-    /// Rewrites conditions that compare with columns of the right side, `own`: they use the domain's values there,
-    /// `ids`. They are then evaluated once for each row of that side, and not for every pair.
+    /// Changes conditions that compare outer columns with columns `own` of the right side: they now use the domain's
+    /// columns `ids` there. So they are evaluated once for each row of the right side, instead of for each pair.
     pub fn compare_on_right(&self, conditions: &mut [Expr], own: &[ColumnId], ids: &[ColumnId]) {
         let known = |e: &Expr| e.columns().iter().all(|id| own.contains(id) || self.outer.contains(id));
         let on_right = |e: &Expr| known(e) && expr_reads(e, own) && only_compares(e, self.outer);
@@ -212,8 +213,8 @@ impl Domain<'_> {
     }
 }
 
-/// Whether an expression cannot raise an error, and only compares the columns, so that it treats equal values the same
-/// even if they look different.
+/// Whether an expression cannot raise an error, and only compares these columns. It then treats equal values the same,
+/// even if their bits differ.
 fn only_compares(expr: &Expr, columns: &[ColumnId]) -> bool {
     let is_operand = |e: &Expr| matches!(e, Expr::Column { .. }) || !expr_reads(e, columns);
     match expr {

@@ -1,6 +1,7 @@
-//! Aggregates over rows with a certain key. They are computed for all keys in one grouping, and then looked up.
+//! Correlated aggregates over rows with a certain key. The aggregates are computed for all keys in one grouping, in
+//! which each left row then looks up its key.
 //!
-//! If the left side has few rows by the estimates, only the rows with its keys are aggregated.
+//! If the left side seems to have few rows, only rows with its keys are aggregated.
 
 use plan::{CmpOp, ColumnId, Computed, Expr, JoinKind, Rel};
 
@@ -8,11 +9,12 @@ use super::{Sides, Unnesting, expr_reads, lift, reads};
 use crate::simplify::{is_selective, simplified};
 
 impl Unnesting<'_> {
-    /// The joined rows, if the right side is one group of rows that depends on the left side only by equalities.
+    /// The joined rows, if the right side is a single group that depends on the left side only by equalities.
+    /// Otherwise, returns the sides unchanged.
     pub fn grouped(&mut self, kind: JoinKind, left: Rel, right: Rel, conditions: Vec<Expr>) -> Result<Rel, Box<Sides>> {
         let is_value = match kind {
             JoinKind::Inner => true,
-            // Without a partner, there would be nulls.
+            // Only if every left row has a partner, because otherwise the computed columns would have to be null.
             JoinKind::Left => conditions.is_empty() && !is_filtered(&right),
             _ => false,
         };
@@ -22,7 +24,7 @@ impl Unnesting<'_> {
         }
     }
 
-    /// Looks groups up. `right` is a plan for which [`keys`] has found keys.
+    /// Makes a join that looks up groups. [`keys`] has found `equalities` for `right`.
     fn looked_up(&mut self, left: Rel, right: Rel, conditions: Vec<Expr>, equalities: Vec<Equality>) -> Rel {
         match right {
             Rel::Filter { input, conditions: own } => self.looked_up(left, *input, own, equalities).filter(conditions),
@@ -50,7 +52,8 @@ impl Unnesting<'_> {
 }
 
 impl Unnesting<'_> {
-    /// The rows whose keys the left side has.
+    /// The rows of `input` that have a key of the left side, if the left side seems to have few rows; otherwise all
+    /// rows.
     fn wanted(&mut self, input: Rel, left: &Rel, outside: &[Expr], keys: &[Computed]) -> Rel {
         let columns: Vec<ColumnId> = outside.iter().flat_map(Expr::columns).collect();
         let source = source(&simplified(left.clone()), &columns);
@@ -69,7 +72,7 @@ impl Unnesting<'_> {
     }
 }
 
-/// Rows that contain all values of these columns, and perhaps more.
+/// A part of an operator whose rows contain all of the operator's values of these columns, and perhaps others.
 fn source(rel: &Rel, columns: &[ColumnId]) -> Rel {
     match rel {
         Rel::Join { kind: JoinKind::Inner, left, right, .. } => {
@@ -96,8 +99,8 @@ fn is_filtered(rel: &Rel) -> bool {
     }
 }
 
-/// The equalities by which the single group of `rel` depends on the left side. `None` if it also depends on it by other
-/// conditions, or if a group that nobody needs could raise an error.
+/// The equalities by which the single group of `rel` depends on the left side. `None` if the group also depends on it
+/// in another way, or if computing a group that no left row needs could raise an error.
 fn keys(rel: &Rel, left: &Rel) -> Option<Vec<Equality>> {
     let (input, aggregates) = match rel {
         Rel::Filter { input, .. } | Rel::Map { input, .. } => return keys(input, left),

@@ -1,11 +1,11 @@
-//! Lifting of correlated conditions out of a subquery.
+//! Lifts correlated conditions out of a subquery.
 
 use plan::{ColumnId, Expr, JoinKind, Rel};
 
 use super::{around, expr_reads};
 
-/// Splits off the conditions that read columns of `outer`, as far as they can be checked last. Returns the rows without
-/// them, and the conditions.
+/// Removes the conditions that read columns of `outer`, as far as they can be tested after all other steps. Returns the
+/// remaining operator, and the removed conditions.
 pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
     let divided = |conditions: Vec<Expr>| conditions.into_iter().partition::<Vec<_>, _>(|c| expr_reads(c, outer));
     match rel {
@@ -15,7 +15,8 @@ pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
             taken.extend(below);
             (input.filter(kept), taken)
         }
-        // A value is computed only for rows that the conditions below it leave.
+        // Conditions below must not be removed if an expression can raise an error, because it is computed only for
+        // rows that pass them.
         Rel::Map { input, computed } if !computed.iter().any(|c| c.expr.can_raise()) => {
             let (input, taken) = lifted(*input, outer);
             (input.map(computed), taken)
@@ -39,7 +40,8 @@ pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
     }
 }
 
-/// Rows of which it only matters whether there are any, so that a partner may be found in several ways.
+/// An operator that has rows if and only if `rel` has. Their number does not matter, because a partner may be found
+/// several times.
 pub fn of_any_number(rel: Rel) -> Rel {
     match rel {
         Rel::Filter { input, conditions } => of_any_number(*input).filter(conditions),
@@ -60,7 +62,8 @@ pub fn of_any_number(rel: Rel) -> Rel {
     }
 }
 
-/// The rows without the values that only `conditions` read. The conditions compute these values themselves.
+/// The operator without computed columns that only `conditions` read. The conditions now contain the computing
+/// expressions.
 pub fn without_maps(rel: Rel, conditions: &mut Vec<Expr>) -> Rel {
     match rel {
         Rel::Map { input, computed } => {

@@ -1,15 +1,15 @@
-//! Unnesting: subqueries that read outer columns become joins, so that no [`Rel::Apply`] is left.
+//! Unnesting: subqueries that read outer columns become joins, so that no [`Rel::Apply`] remains.
 //!
 //! ```text
 //!   Apply(left, Filter(r = l, rows))      Join(left, rows, r = l)                        conditions go up: `lift`
 //!   Apply(left, sum of Filter(r = l, …))  Left join with the sums by r, on r = l         groups by key: `group`
-//!   Apply(left, rows of any other kind)   Join(left, rows for each of D, l = d)          `domain`
+//!   Apply(left, rows of any other kind)   Join(left, rows for each value in D, l = d)    `domain`
 //! ```
 //!
-//! D contains the distinct values, on the left side, of the columns that the right side reads (Neumann and Kemper,
-//! *Unnesting Arbitrary Queries*, BTW 2015). The first two ways are shorter, and are used only if they add no error. D
-//! repeats the left side, whose own subqueries were repeated before. If that grows too large, D is made from fewer
-//! operators and contains more values: see `more`.
+//! D, the domain, is the set of distinct values on the left side of the columns that the right side reads (Neumann and
+//! Kemper, *Unnesting Arbitrary Queries*, BTW 2015). The first two ways make smaller plans, and are used only if they
+//! add no error. To compute D, the left side is repeated, and with it the repetitions for subqueries in it. If the plan
+//! grows too large in this way, D is computed by fewer operators, and contains more values: see `more`.
 
 mod domain;
 mod group;
@@ -20,13 +20,14 @@ use plan::{Aggregation, ColumnId, Computed, Expr, JoinKind, Literal, Part, Plan,
 
 use domain::Domain;
 
-/// A plan with more columns is not unnested, because nested repetitions grow fast.
+/// The greatest number of columns of an unnested plan. It is limited because nested repetitions grow fast.
 const MAX_COLUMNS: usize = 8192;
 
-/// A plan with more columns repeats only necessary operators.
+/// The greatest number of columns of a plan in which the whole left side is repeated. Beyond it, only necessary
+/// operators are.
 const FEW_COLUMNS: usize = 512;
 
-/// The same rows without applications, unless that would need too many operators.
+/// An equivalent plan without [`Rel::Apply`]. If it would have too many columns, the plan is returned unchanged.
 pub fn unnested(plan: Plan) -> Plan {
     let mut any = false;
     plan.root.visit(&mut |rel| any |= matches!(rel, Rel::Apply { .. }));
@@ -46,9 +47,9 @@ pub fn unnested(plan: Plan) -> Plan {
 
 struct Unnesting<'a> {
     columns: Vec<Type>,
-    /// The limit for the number of columns, above which the result is dropped.
+    /// The greatest number of columns. If it is exceeded, the result will be dropped.
     most: usize,
-    /// Whether subqueries may be computed for more values than the outer rows have.
+    /// Whether domains may contain more values than the outer rows have, so that fewer operators are repeated.
     is_sparing: bool,
     params: &'a [Type],
 }
@@ -77,7 +78,8 @@ impl Unnesting<'_> {
             Rel::GroupingSets { input, grouping } => Rel::GroupingSets { input: Box::new(self.rel(*input)), grouping },
             Rel::Top { input, keys, order, range } => {
                 let input = Box::new(self.rel(*input));
-                // With ties, or if all rows are returned, the order leaves nothing open.
+                // The order is made unique, unless ties are included or all rows are returned, so that the same rows
+                // are returned in any case.
                 let order = if range.ties || range.is_all() { order } else { total(order, &input) };
                 Rel::Top { input, keys, order, range }
             }
@@ -90,7 +92,7 @@ impl Unnesting<'_> {
         }
     }
 
-    /// Removes an application whose sides have no applications any more.
+    /// Replaces an application by a join. Neither side contains applications.
     fn apply(&mut self, kind: JoinKind, left: Rel, right: Rel, mut conditions: Vec<Expr>) -> Rel {
         let outer = left.columns();
         if self.columns.len() > self.most || !reads(&right, &outer) {
@@ -110,7 +112,7 @@ impl Unnesting<'_> {
             Rel::Map { input, computed } if kind == JoinKind::Inner => {
                 self.apply(kind, left, *input, Vec::new()).map(computed).filter(conditions)
             }
-            // The list belongs to a row of the left side.
+            // The list is computed from columns of the joined rows, so it can be unfolded after the join.
             Rel::Unfold { input, unfold } if kind == JoinKind::Inner => {
                 let input = match *input {
                     Rel::Row => left,
@@ -131,7 +133,8 @@ impl Unnesting<'_> {
         }
     }
 
-    /// The general way: the right side is computed for each value of the columns that it reads.
+    /// The general way: the right side is computed for each value that the left side has in the columns that the right
+    /// side reads.
     fn by_domain(&mut self, kind: JoinKind, Sides { left, right, mut conditions }: Sides) -> Rel {
         let outer: Vec<ColumnId> = left.columns().into_iter().filter(|id| reads(&right, &[*id])).collect();
         let more = (self.is_sparing && more::is_safe(&right)).then(|| more::with_more(&left, &outer));
@@ -145,7 +148,7 @@ impl Unnesting<'_> {
 
     fn column(&mut self, ty: Type) -> ColumnId {
         self.columns.push(ty);
-        // Beyond the limit, the result is dropped.
+        // If there are too many columns, the result will be dropped, so the number does not matter.
         ColumnId(u16::try_from(self.columns.len() - 1).unwrap_or(u16::MAX))
     }
 
@@ -153,7 +156,7 @@ impl Unnesting<'_> {
         self.column(self.columns[other.0 as usize])
     }
 
-    /// Conditions that columns have the same values; nulls count as equal.
+    /// Conditions that are true if the columns have the same values; nulls count as equal.
     fn same(&self, left: &[ColumnId], right: &[ColumnId]) -> Vec<Expr> {
         let is_null = |id: ColumnId| Expr::IsNull { arg: Box::new(Expr::column(id)), negated: false };
         let some = |id: ColumnId| Expr::Coalesce(vec![Expr::column(id), any_value(self.columns[id.0 as usize])]);
@@ -161,8 +164,8 @@ impl Unnesting<'_> {
         left.iter().zip(right).flat_map(equal).collect()
     }
 
-    /// Replaces aggregates that are not null for an empty group by new columns. Also returns the expressions for the
-    /// old columns, in case there is no group.
+    /// For aggregates that are not null for an empty group: gives them new columns. Also returns expressions that
+    /// compute the old columns from these, even if there is no group.
     fn of_missing_groups(&mut self, aggregates: Vec<Aggregation>) -> (Vec<Aggregation>, Vec<Computed>) {
         let mut filled = Vec::new();
         let mut renamed = |aggregation: Aggregation| {
@@ -181,20 +184,21 @@ impl Unnesting<'_> {
     }
 }
 
-/// Makes an order unique, because rows that are computed twice must be the same ones.
+/// Adds all columns to an order, so that it is unique. If the rows are computed twice, both computations must then
+/// choose the same rows.
 fn total(mut order: Vec<SortKey>, input: &Rel) -> Vec<SortKey> {
     order.extend(input.columns().into_iter().map(|id| SortKey::ascending(Expr::column(id))));
     order
 }
 
-/// The inputs and conditions of an application.
+/// The inputs and the conditions of a [`Rel::Apply`].
 struct Sides {
     left: Rel,
     right: Rel,
     conditions: Vec<Expr>,
 }
 
-/// The columns that an operator reads, but that none of its operators makes.
+/// The columns that an operator reads, but that neither it nor any operator below it makes.
 fn around(rel: &Rel) -> Vec<ColumnId> {
     let (mut made, mut read) = (Vec::new(), Vec::new());
     rel.visit(&mut |rel| {
@@ -217,7 +221,7 @@ fn expr_reads(expr: &Expr, columns: &[ColumnId]) -> bool {
     found
 }
 
-/// Any constant of a type.
+/// A constant of the type; its value does not matter.
 fn any_value(ty: Type) -> Expr {
     use plan::Physical::*;
     let value = match ty.physical() {
@@ -240,7 +244,7 @@ mod tests {
         let mut columns = vec![Type::Int64];
         let mut root = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };
         for number in 1..40 {
-            // Each has two columns, the second computed from an outer one, so there is no condition that could be
+            // Each subquery computes its second column from an outer column, so there is no condition that could be
             // lifted.
             let (own, sum) = (ColumnId(2 * number - 1), ColumnId(2 * number));
             columns.extend([Type::Int64; 2]);

@@ -1,11 +1,12 @@
-//! Larger domains from fewer operators: rows that contain all values of other rows, and more.
+//! Larger domains from fewer operators: rows that contain all values of other rows, and more values.
 //!
-//! A subquery may be computed for more values than the outer rows have, because nobody looks up the additional results.
-//! Semi-joins and outer joins among the outer rows, which are subqueries themselves, then need not be repeated.
+//! A subquery may be computed for more values than the outer rows have, because the additional results are never looked
+//! up. So semi-joins and outer joins among the outer rows, which come from other subqueries, need not be repeated.
 
 use plan::{ColumnId, Expr, JoinKind, Literal, Range, Rel};
 
-/// Rows with at least the values that `rel` has in the columns `read`. They raise no error that `rel` does not raise.
+/// Rows that contain at least the values that `rel` has in the columns `read`. They raise no error that `rel` does not
+/// raise.
 pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
     match rel {
         Rel::Filter { input, conditions } => {
@@ -16,7 +17,8 @@ pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
             input.filter(conditions)
         }
         Rel::Map { input, .. } if has(input, read) => with_more(input, read),
-        // Without a condition, it would be a cross product.
+        // The conditions that can raise an error are left out, but not all conditions, because that would make a cross
+        // product.
         Rel::Join { kind: JoinKind::Inner, left, right, conditions }
             if conditions.is_empty() || !conditions.iter().all(Expr::can_raise) =>
         {
@@ -43,7 +45,7 @@ fn has(rel: &Rel, read: &[ColumnId]) -> bool {
     read.iter().all(|id| columns.contains(id))
 }
 
-/// Whether rows can be computed for additional values without causing an error.
+/// Whether computing an operator for additional values cannot raise an error.
 pub fn is_safe(rel: &Rel) -> bool {
     let mut safe = true;
     rel.visit(&mut |rel| {
@@ -58,7 +60,7 @@ pub fn is_safe(rel: &Rel) -> bool {
     safe
 }
 
-/// Whether the range is constant and not negative, since a negative one is an error.
+/// Whether the range is constant and not negative. A negative range would be an error.
 fn is_known(range: &Range) -> bool {
     let is_known = |bound: &Expr| match bound {
         Expr::Literal { value: Some(Literal::Int(number)), .. } => *number >= 0,
