@@ -14,14 +14,14 @@ impl Backoff {
         Backoff { first, longest, next: first }
     }
 
-    /// The time to wait after one more failure.
+    /// The time to wait after a further failure.
     pub fn failed(&mut self) -> Duration {
         let delay = self.next;
         self.next = (delay * 2).min(self.longest);
         delay
     }
 
-    /// Called after a success: the next failure counts as the first.
+    /// Called after a success, so that the next failure counts as the first one.
     pub fn reset(&mut self) {
         self.next = self.first;
     }

@@ -1,4 +1,4 @@
-//! The restart state of a database's capture worker: the time at which the next one may start.
+//! The restart state of a database's capture worker: when the next worker may be started.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,14 @@ use crate::Backoff;
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// A worker that has lived this long starts with a short delay again.
+/// The lifetime from which on a worker counts as healthy. After a healthy worker, the delays begin with the shortest
+/// again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// How a worker ended.
+/// The way in which a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The worker had completed all its work.
+    /// The worker ended because all its work was done.
     Done,
     Failed,
 }
@@ -20,7 +21,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct Course {
     backoff: Backoff,
-    /// The start time of the present or last worker.
+    /// The time at which the present worker, or the last one, was started.
     started: Instant,
     not_before: Instant,
 }
@@ -30,7 +31,7 @@ impl Course {
         Course { backoff: Backoff::new(FIRST_DELAY, LONGEST_DELAY), started: now, not_before: now }
     }
 
-    /// The time until a worker may be started.
+    /// The time to wait until a worker may be started.
     pub fn wait(&self, now: Instant) -> Duration {
         self.not_before.saturating_duration_since(now)
     }

@@ -1,7 +1,8 @@
-//! Decisions of the launcher and the capture worker, without PostgreSQL: states, and times of further attempts.
+//! The decisions of the launcher and the capture worker, without PostgreSQL: which state something is in, and when it
+//! is tried again.
 //!
-//! The extension asks which actions are due, does them, and reports the results. The caller passes the time in, so that
-//! tests need not wait.
+//! The extension asks which actions are due, does them, and reports the results. It also passes in the current time, so
+//! that tests need not wait.
 
 mod backoff;
 mod course;

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   registered --watched--> load due -> loading -> live
-//!        |                     |  DDL, TRUNCATE: retired, watched again at once (next generation)
-//!        |                     |  broken (engine's word): looked at again after a while
+//!        |                     |  DDL, TRUNCATE: retired, and watched again at once (next generation)
+//!        |                     |  broken (reported by the engine): looked at again after a while
 //!        |--no_room--> waits for room in shared memory
-//!        `--unsupported--> looked at again when DDL touches it
+//!        `--unsupported--> looked at again when DDL touches the table
 //! ```
 //!
-//! `E` is the encoder for the rows of a watched table.
+//! To look at a table means to check whether it can be mirrored, and if so, to watch it. `E` is the encoder for the
+//! rows of a watched table.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -17,30 +18,30 @@ use crate::Backoff;
 
 /// The delays after loads that failed.
 const LOAD_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
-/// The delays after faults.
+/// The delays after faults of a table.
 const FAULT_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
-/// The delays after the memory limit was reached.
+/// The delays after a table did not fit into the memory limit.
 const MEMORY_DELAYS: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(240));
-/// The delays after a row that was too long, and may be gone later.
+/// The delays after a row was too long. They are long, because the row may stay for a while.
 const WIDE_DELAYS: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(3600));
-/// A table that was live for this long counts as sound.
+/// The time for which a table must be live so that earlier faults no longer count.
 const SOUND_AFTER: Duration = Duration::from_secs(60);
-/// A note in the stream requests a look, and arrives within moments. If it does not, it is written again after this
-/// time.
+/// The time after which the request for a look is repeated. The request is a note in the stream, which normally arrives
+/// within moments.
 const LOOK_RETRY: Duration = Duration::from_secs(10);
-/// The time between two looks for room.
+/// The interval at which tables without room in shared memory ask for room.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Tables<E> {
     tables: HashMap<u32, Table<E>>,
-    /// The loads that are due, by time; the next field holds the tables that are to be looked at again. A table is in
-    /// at most one of them, as its `due` says.
+    /// The loads that are due, by time. `looks` has the tables that are to be looked at again, by time. A table is in
+    /// at most one of these sets, at the time that its `due` says.
     loads: BTreeSet<(Instant, u32)>,
     looks: BTreeSet<(Instant, u32)>,
     without_room: BTreeSet<u32>,
     look_for_room: Option<Instant>,
-    /// Tables that were unregistered before the list was read.
+    /// Tables that were unregistered before the list of mirrored tables was read.
     removed: HashSet<u32>,
     list_read: bool,
     held: bool,
@@ -50,7 +51,7 @@ pub struct Tables<E> {
 struct Table<E> {
     generation: u64,
     phase: Phase<E>,
-    /// Whether the table was ever watched.
+    /// Whether the table has ever been watched.
     followed: bool,
     due: Option<Instant>,
     faults: Backoff,
@@ -61,9 +62,9 @@ struct Table<E> {
 #[derive(Debug)]
 enum Phase<E> {
     Watched(Box<Watched<E>>),
-    /// The table was given up for now.
+    /// The table is not watched, but will be looked at again.
     Unwatched,
-    /// Shared memory has no place for the table's state.
+    /// There is no room in shared memory for the table's state.
     WithoutRoom,
     Unsupported,
 }
@@ -90,20 +91,20 @@ pub struct LoadOrder {
     pub generation: u64,
 }
 
-/// The action that DDL on a table calls for.
+/// The action that is needed after DDL on a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recheck {
     Nothing,
-    /// The table must start anew unless it still has this fingerprint.
+    /// The mirror must be made anew, unless the table still has this fingerprint.
     UnlessStill(u64),
-    /// The table must be looked at, because it may be possible to mirror it now.
+    /// The table must be looked at, because it may have become possible to mirror it.
     Always,
 }
 
 /// The reason why a table was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The engine found something that cannot be.
+    /// The engine found an inconsistency, for example an update of a row that does not exist.
     Fault,
     /// The table does not fit into the engine's memory.
     Memory,
@@ -129,14 +130,14 @@ impl<E> Default for Tables<E> {
 impl<E> Tables<E> {
     // -- the list of tables ------------------------------------------------------------------------------------------
 
-    /// Registers a table. Returns whether it is new, so that it has to be watched.
+    /// Registers a table. Returns whether it is new and therefore has to be watched.
     pub fn register(&mut self, relid: u32) -> bool {
         self.removed.remove(&relid);
         !self.tables.contains_key(&relid)
     }
 
-    /// Takes over the list as a snapshot saw it, and returns the tables to register. Changes that the stream has
-    /// brought meanwhile take precedence.
+    /// Takes over the list of mirrored tables, as a snapshot saw it, and returns the tables to register. If the stream
+    /// has already brought a change to the list, the change takes precedence.
     pub fn list_was_read(&mut self, relids: &[u32]) -> Vec<u32> {
         if std::mem::replace(&mut self.list_read, true) {
             return Vec::new();
@@ -150,12 +151,12 @@ impl<E> Tables<E> {
         self.list_read
     }
 
-    /// Whether nothing is mirrored, or nothing any more.
+    /// Whether the list is known, and no table is mirrored.
     pub fn is_empty(&self) -> bool {
         self.list_read && self.tables.is_empty()
     }
 
-    /// Whether there ever was a table.
+    /// Whether any table has ever been registered.
     pub fn has_held_any(&self) -> bool {
         self.held
     }
@@ -168,7 +169,7 @@ impl<E> Tables<E> {
         self.tables.keys().copied()
     }
 
-    /// Removes a table that is no longer in the list. Returns whether it was watched.
+    /// Removes a table that is no longer on the list of mirrored tables. Returns whether it was watched.
     pub fn unregister(&mut self, relid: u32) -> bool {
         if !self.list_read {
             self.removed.insert(relid);
@@ -195,18 +196,18 @@ impl<E> Tables<E> {
         }
     }
 
-    /// Whether the table has been watched before.
+    /// Whether the table has ever been watched.
     pub fn was_watched(&self, relid: u32) -> bool {
         self.tables.get(&relid).is_some_and(|table| table.followed)
     }
 
-    /// The generation of the table's mirror, if it is followed.
+    /// The generation of the table's mirror, if the table is watched.
     pub fn generation(&self, relid: u32) -> Option<u64> {
         let table = self.tables.get(&relid)?;
         matches!(table.phase, Phase::Watched(_)).then_some(table.generation)
     }
 
-    /// The load that a loader was told to do, and that has not ended yet.
+    /// The load of this table that a loader is doing, if there is one.
     pub fn loading(&self, relid: u32) -> Option<LoadOrder> {
         let table = self.tables.get(&relid)?;
         match &table.phase {
@@ -217,12 +218,12 @@ impl<E> Tables<E> {
         }
     }
 
-    /// Whether the table still waits to be watched again.
+    /// Whether the table is not watched, but may be later.
     pub fn is_given_up(&self, relid: u32) -> bool {
         matches!(self.tables.get(&relid).map(|t| &t.phase), Some(Phase::Unwatched | Phase::WithoutRoom))
     }
 
-    /// Records that the table is followed from here on. Its load is then due.
+    /// Records that the table is watched from now on, so that its load is due.
     pub fn watched(&mut self, relid: u32, generation: u64, fingerprint: u64, encoder: E, load_from: Instant) {
         let watched = Watched { fingerprint, load: Load::Due, failed_loads: LOAD_DELAYS, encoder };
         self.enter(relid, generation, Phase::Watched(Box::new(watched)));
@@ -256,14 +257,14 @@ impl<E> Tables<E> {
         table.phase = phase;
     }
 
-    /// Stops watching a table; nothing is due for it any more. Returns whether it was watched.
+    /// Stops watching a table, and cancels what is due for it. Returns whether it was watched.
     pub fn retire(&mut self, relid: u32) -> bool {
         self.forget_due(relid);
         let Some(table) = self.tables.get_mut(&relid) else { return false };
         matches!(std::mem::replace(&mut table.phase, Phase::Unwatched), Phase::Watched(_))
     }
 
-    /// Gives a table up. Returns for how long, and whether it was watched at all.
+    /// Gives up a table until a later look. Returns the time until then; `None` if this generation is not watched.
     pub fn broken(&mut self, relid: u32, generation: u64, cause: Cause, now: Instant) -> Option<Duration> {
         let table = self.tables.get_mut(&relid).filter(|t| t.generation == generation)?;
         let Phase::Watched(watched) = &table.phase else { return None };
@@ -284,12 +285,12 @@ impl<E> Tables<E> {
 
     // -- loading -----------------------------------------------------------------------------------------------------
 
-    /// The number of due loads, counted up to `most`.
+    /// The number of due loads, but at most `most`.
     pub fn due_loads(&self, now: Instant, most: usize) -> usize {
         due(&self.loads, now).take(most).count()
     }
 
-    /// Takes at most `most` due loads; they count as running from now on.
+    /// Returns at most `most` due loads, which count as running from now on.
     pub fn take_due_loads(&mut self, now: Instant, most: usize) -> Vec<LoadOrder> {
         let due: Vec<u32> = due(&self.loads, now).take(most).collect();
         let mut orders = Vec::with_capacity(due.len());
@@ -303,8 +304,8 @@ impl<E> Tables<E> {
         orders
     }
 
-    /// Called when the engine reports that the table serves queries. Returns whether this is the table's present
-    /// mirror.
+    /// Called when the engine reports that the table serves queries. Returns whether the report is about the table's
+    /// present generation.
     pub fn live(&mut self, relid: u32, generation: u64, now: Instant) -> bool {
         let table = self.tables.get_mut(&relid).filter(|t| t.generation == generation);
         let Some(Phase::Watched(watched)) = table.map(|t| &mut t.phase) else { return false };
@@ -313,8 +314,8 @@ impl<E> Tables<E> {
         true
     }
 
-    /// Called when the loader with this order has ended. If the table is not live by now, the load has to be repeated;
-    /// at once, if the loader did not try it.
+    /// Called when the loader with this order has ended. If the table is not live by now, the load is repeated: after a
+    /// delay if the loader has tried it, otherwise at once.
     pub fn load_ended(&mut self, order: LoadOrder, tried: bool, now: Instant) {
         let Some(table) = self.tables.get_mut(&order.relid).filter(|t| t.generation == order.generation) else {
             return;
@@ -330,8 +331,8 @@ impl<E> Tables<E> {
 
     // -- what is due -------------------------------------------------------------------------------------------------
 
-    /// Takes the tables that are due for another look, which the caller has to request now. `room` returns the number
-    /// of further tables that can be taken.
+    /// Returns the tables whose look is due; the caller must request these looks now. `room` returns the number of
+    /// tables for which there is room in shared memory.
     pub fn take_due_looks(&mut self, now: Instant, room: impl FnOnce() -> usize) -> Vec<u32> {
         let mut looks: Vec<u32> = due(&self.looks, now).collect();
         if self.look_for_room.is_some_and(|at| at <= now) {
@@ -345,7 +346,7 @@ impl<E> Tables<E> {
         looks
     }
 
-    /// The time at which something is due next.
+    /// The time at which the next action is due. Loads count only if `may_load`.
     pub fn next(&self, may_load: bool) -> Option<Instant> {
         let load = self.loads.first().filter(|_| may_load).map(|(at, _)| *at);
         let look = self.looks.first().map(|(at, _)| *at);
@@ -393,7 +394,7 @@ mod tests {
         LoadOrder { relid, generation }
     }
 
-    /// One table, watched and live.
+    /// A single table, which is watched and live.
     fn live_table(now: Instant) -> Tables<()> {
         let mut tables = Tables::default();
         assert_eq!(tables.list_was_read(&[1]), [1]);

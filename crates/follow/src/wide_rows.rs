@@ -1,34 +1,34 @@
-//! Recognises rows that are too wide to be followed, in the WAL, before decoding assembles them.
+//! Recognises rows in the WAL that are too wide to be followed, before PostgreSQL's decoding assembles them.
 //!
 //! PostgreSQL logs the long values of a row first, in chunks, and then the row with pointers to them (TOAST). Decoding
-//! keeps the chunks in memory until the row comes. Then it allocates the decompressed length for every value, for rows
-//! of any table, before it calls anybody. So the capture worker asks here first:
+//! keeps the chunks in memory until the row comes. It then allocates the decompressed length of every value, for rows
+//! of any table, before it calls the capture worker. So the worker asks here first:
 //!
 //! ```text
-//!   chunk, chunk, …  within the limit: decoded; beyond it: kept from decoding
-//!   row              within the limit: decoded; beyond it: decoded with pointers that lead nowhere, and remembered
+//!   chunk, chunk, …  within the limit: decoded; beyond it: not passed to decoding
+//!   row              within the limit: decoded; beyond it: decoded with invalid pointers, and its position is recorded
 //! ```
 
 use std::collections::HashMap;
 
-/// The first two bytes of a pointer. One distinguishes it from other values; the other says that it leads to a TOAST
-/// table.
+/// The first two bytes of a pointer. The first one distinguishes it from other values; the second one says that it
+/// points to a TOAST table.
 const POINTER: [u8; 2] = [if cfg!(target_endian = "big") { 0x80 } else { 0x01 }, 18];
-/// The whole pointer. After these bytes come the decompressed size of the value, its stored size, its id, and the TOAST
-/// table.
+/// The length of a pointer. After the first two bytes come the decompressed size of the value, its stored size, its id,
+/// and the id of the TOAST table.
 const POINTER_BYTES: usize = 2 + 4 * 4;
 const RAW_SIZE_AT: usize = 2;
 const VALUE_AT: usize = 10;
-/// The id that no value has.
+/// An id that no value has.
 const NO_VALUE: [u8; 4] = [0; 4];
 
 #[derive(Debug)]
 pub struct WideRows {
-    /// The most bytes of a row.
+    /// The greatest number of bytes in a row.
     pub limit: u64,
-    /// For each transaction (or subtransaction), the chunks whose row has not come yet.
+    /// For each transaction (or subtransaction), the chunks that were logged before their row.
     pending: HashMap<u32, Pending>,
-    /// The positions at which rows beyond the limit were logged, with their transactions.
+    /// The positions in the WAL of rows beyond the limit, each with its transaction.
     found: HashMap<u64, u32>,
 }
 
@@ -43,7 +43,7 @@ impl WideRows {
         WideRows { limit, pending: HashMap::new(), found: HashMap::new() }
     }
 
-    /// Called for a chunk of a value. Returns whether decoding may receive it.
+    /// Called for a chunk of a value. Returns whether the chunk may be passed to decoding.
     pub fn chunk(&mut self, xid: u32, value: u32, bytes: usize) -> bool {
         let pending = self.pending.entry(xid).or_default();
         if pending.values.last() != Some(&value) {
@@ -53,13 +53,13 @@ impl WideRows {
         pending.bytes <= self.limit
     }
 
-    /// Whether chunks wait for a row of the transaction.
+    /// Whether chunks were logged for a row of this transaction that has not come yet.
     pub fn awaits_row(&self, xid: u32) -> bool {
         !self.pending.is_empty() && self.pending.contains_key(&xid)
     }
 
-    /// Called for rows that were logged at `lsn`, with their bytes. After the `last` rows, the chunks so far are no
-    /// longer needed.
+    /// Called for rows that were logged at `lsn`; `rows` are their bytes. Changes the pointers of rows beyond the
+    /// limit. After the `last` rows, the chunks seen so far are no longer needed.
     pub fn rows(&mut self, xid: u32, lsn: u64, rows: &mut [u8], last: bool) {
         let Some(pending) = self.pending.get(&xid) else { return };
         let pointers: Vec<usize> = pointers(rows, &pending.values).collect();
@@ -75,12 +75,13 @@ impl WideRows {
         }
     }
 
-    /// Whether the rows that were logged at `lsn` are beyond the limit.
+    /// Whether the rows that were logged at `lsn` exceed the limit.
     pub fn are_at(&self, lsn: u64) -> bool {
         !self.found.is_empty() && self.found.contains_key(&lsn)
     }
 
-    /// Called when all earlier transactions have ended and were followed to their end.
+    /// Called with the oldest transaction that is still running. The rows of all earlier ones have been decoded, so
+    /// they are forgotten.
     pub fn oldest_running(&mut self, oldest: u32) {
         // Transaction ids wrap around.
         let runs = |xid: u32| xid.wrapping_sub(oldest) as i32 >= 0;
@@ -89,7 +90,7 @@ impl WideRows {
     }
 }
 
-/// The positions of pointers to one of the values.
+/// The offsets of pointers to any of these values.
 fn pointers<'a>(rows: &'a [u8], values: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
     let places = rows.windows(POINTER_BYTES).enumerate().filter(|(_, bytes)| bytes.starts_with(&POINTER));
     places.filter(|(_, bytes)| values.contains(&number(bytes, VALUE_AT))).map(|(at, _)| at)
@@ -103,7 +104,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// A row that contains pointers to these values, each with a size, and other bytes around them.
+    /// A row with pointers to these values, each of which has a size, and with other bytes between them.
     fn row(values: &[(u32, u32)]) -> Vec<u8> {
         let mut row = vec![POINTER[0], 7];
         for &(value, raw_bytes) in values {

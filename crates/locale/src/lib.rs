@@ -1,8 +1,9 @@
-//! The C library's text order and case mapping in a locale. PostgreSQL uses them for collations of its provider
-//! "libc" on the same machine.
+//! The C library's text order and case mapping in a locale. PostgreSQL on the same machine uses the same functions for
+//! collations of its provider "libc".
 //!
-//! Texts are compared pairwise, as PostgreSQL does, and not by the keys of `strxfrm_l`. The keys order some texts
-//! differently, if several characters count only as a last resort (glibc 2.36: `$É` and `$>é` in cs_CZ).
+//! Texts are compared pairwise, as PostgreSQL does, and not by the keys of `strxfrm_l`. These keys order some texts
+//! differently, namely texts with several characters that the locale ignores at first (glibc 2.36: `$É` and `$>é` in
+//! cs_CZ).
 
 #![allow(unsafe_code)]
 
@@ -19,7 +20,7 @@ unsafe extern "C" {
     fn iswctype_l(c: u32, class: c_ulong, locale: libc::locale_t) -> c_int;
 }
 
-/// A locale for text in UTF-8, which is never freed.
+/// A locale for text in UTF-8. It is never freed.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Locale(libc::locale_t);
 
@@ -28,7 +29,7 @@ unsafe impl Send for Locale {}
 // SAFETY: as above.
 unsafe impl Sync for Locale {}
 
-/// Memory for texts in the form that the C library needs.
+/// Buffers in which texts get the final zero that the C library needs.
 #[derive(Debug, Default)]
 pub struct Scratch {
     left: Vec<u8>,
@@ -36,7 +37,7 @@ pub struct Scratch {
 }
 
 impl Locale {
-    /// The locale with a name; `None` if it does not exist on this machine, or is not for UTF-8.
+    /// The locale with this name; `None` if it does not exist on this machine, or has another encoding than UTF-8.
     pub fn named(name: &str) -> Option<&'static Locale> {
         static KNOWN: OnceLock<Mutex<HashMap<String, Option<&'static Locale>>>> = OnceLock::new();
         let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -59,7 +60,7 @@ impl Locale {
         }
     }
 
-    /// Compares as PostgreSQL does: texts that are equal for the C library are compared by their bytes.
+    /// Compares two texts as PostgreSQL does. Texts that are equal for the C library are compared by their bytes.
     pub fn compare(&self, left: &str, right: &str, scratch: &mut Scratch) -> Ordering {
         if left == right {
             return Ordering::Equal;
@@ -67,7 +68,7 @@ impl Locale {
         self.compare_terminated(terminated(left, &mut scratch.left), terminated(right, &mut scratch.right))
     }
 
-    /// Compares texts that are already in the form that the C library needs.
+    /// Like [`Locale::compare`], for texts that already end in a zero.
     pub fn compare_terminated(&self, left: &CStr, right: &CStr) -> Ordering {
         if left == right {
             return Ordering::Equal;
@@ -95,7 +96,7 @@ impl Locale {
     }
 }
 
-/// A text with a zero at its end. PostgreSQL's texts contain no zeros.
+/// The text, followed by a zero. PostgreSQL's texts themselves contain no zeros.
 fn terminated<'a>(text: &str, room: &'a mut Vec<u8>) -> &'a CStr {
     room.clear();
     room.extend_from_slice(text.as_bytes());

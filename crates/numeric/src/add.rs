@@ -1,4 +1,4 @@
-//! Sums and differences, which have the larger of both display scales.
+//! Sums and differences. Their display scale is the larger one of both operands.
 
 use crate::power;
 use crate::value::{Error, Numeric, Repr};
@@ -24,7 +24,7 @@ impl Numeric {
         self.plus(&other.neg()).checked()
     }
 
-    /// The sum, even if PostgreSQL's format cannot hold it.
+    /// The sum, even if it exceeds the limits of PostgreSQL's format.
     pub(crate) fn plus(&self, other: &Numeric) -> Numeric {
         match (self.long(), other.long()) {
             (Some(a), Some(b)) => a.plus(&b),
@@ -36,7 +36,7 @@ impl Numeric {
     }
 }
 
-/// Both mantissas at the larger scale, if they fit.
+/// Both mantissas, converted to the larger of both scales; `None` if one does not fit then.
 #[inline]
 pub(crate) fn aligned(a: i128, s: u16, b: i128, t: u16) -> Option<(i128, i128, u16)> {
     if s == t {

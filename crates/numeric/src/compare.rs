@@ -1,4 +1,5 @@
-//! The order by value: display scales do not matter, and NaN is equal to NaN and greater than everything else.
+//! The order of numerics: by value, without regard to display scales. NaN equals NaN and is greater than everything
+//! else.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};

@@ -1,13 +1,13 @@
-//! Conversion from and to scaled integers and integers.
+//! Conversion from and to integers, and integers with a scale (decimals).
 
 use crate::power;
 use crate::value::{Numeric, Repr};
 
-/// The first magnitude that a Decimal128 cannot hold.
+/// The least magnitude that a Decimal128 cannot represent.
 const LIMIT: u128 = 10u128.pow(38);
 
 impl Numeric {
-    /// The numeric value / 10^scale, shown with `scale` digits.
+    /// The numeric value / 10^scale, with display scale `scale`.
     #[inline]
     pub fn from_decimal(value: i128, scale: u8) -> Numeric {
         Numeric::small(value, scale as u16)
@@ -18,7 +18,8 @@ impl Numeric {
         Numeric::small(value as i128, 0)
     }
 
-    /// The value times 10^scale, rounded half away from zero. `None` if it is not finite, or has more than 38 digits.
+    /// The value times 10^scale, rounded half away from zero. `None` if the value is not finite, or if the result has
+    /// more than 38 digits.
     pub fn to_decimal(&self, scale: u8) -> Option<i128> {
         match self.0 {
             Repr::Small { scale: shown, .. } if shown <= scale as u16 => self.to_decimal_exact(scale),
@@ -29,7 +30,7 @@ impl Numeric {
         }
     }
 
-    /// Like `to_decimal`; also `None` if digits would be lost.
+    /// Like `to_decimal`, but `None` if rounding would change the value.
     #[inline]
     pub fn to_decimal_exact(&self, scale: u8) -> Option<i128> {
         let scale = scale as u16;
@@ -46,7 +47,7 @@ impl Numeric {
                 };
                 limited(power::signed(*mantissa < 0, quotient)?)
             }
-            // The value has too many digits for this, but they may be zeros at its end.
+            // The value has too many digits, but those at its end may be zeros, and can be removed.
             Repr::Long(_) => match self.trimmed() {
                 trimmed @ Numeric(Repr::Small { .. }) => trimmed.to_decimal_exact(scale as u8),
                 _ => None,
@@ -55,7 +56,7 @@ impl Numeric {
         }
     }
 
-    /// The value rounded half away from zero. `None` if it is not finite, or out of range.
+    /// The value as an integer, rounded half away from zero. `None` if it is not finite, or out of range.
     pub fn to_i64(&self) -> Option<i64> {
         match self.round(0).0 {
             Repr::Small { mantissa, .. } => i64::try_from(mantissa).ok(),

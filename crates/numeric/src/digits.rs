@@ -1,10 +1,10 @@
-//! Base-10000 digits. They are stored in place unless a value has very many.
+//! Base-10000 digits. They are stored without a heap allocation unless there are very many.
 
 use std::ops::{Deref, DerefMut};
 
 /// The base of a digit.
 pub const BASE: u16 = 10_000;
-/// The number of decimal digits in one digit.
+/// The number of decimal digits in one base-10000 digit.
 pub const DECIMALS: i32 = 4;
 
 const INLINE: usize = 20;

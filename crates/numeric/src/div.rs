@@ -4,9 +4,9 @@ use crate::digits::DECIMALS;
 use crate::power;
 use crate::value::{Error, Long, Numeric, Repr};
 
-/// The least number of significant digits in a quotient.
+/// The least number of significant decimal digits in a quotient.
 const SIGNIFICANT: i32 = 16;
-/// The greatest number of digits behind the point of a quotient.
+/// The greatest display scale that is chosen for a quotient.
 const QUOTIENT_SCALE_LIMIT: i32 = 1000;
 
 impl Numeric {
@@ -40,7 +40,7 @@ impl Numeric {
         }
     }
 
-    /// The remainder, which has the sign of the dividend and is shown with the larger of both display scales.
+    /// The remainder. It has the sign of the dividend, and the larger one of both display scales.
     pub fn rem(&self, other: &Numeric) -> Result<Numeric, Error> {
         if let Some((a, b, scale)) = self.aligned_with(other)
             && let Some(remainder) = a.checked_rem(b)
@@ -68,7 +68,7 @@ impl Numeric {
         }
     }
 
-    /// The quotient where one of both is not finite.
+    /// The quotient if at least one operand is not finite.
     fn over_special(&self, other: &Numeric) -> Result<Numeric, Error> {
         match (self.direction(), other.direction()) {
             (None, _) | (_, None) => Ok(Numeric::NAN),
@@ -80,8 +80,9 @@ impl Numeric {
     }
 }
 
-/// The scale that PostgreSQL chooses. It gives at least 16 significant digits, estimated from the first base-10000
-/// digits of both values (with their weights). It is not less than the display scale of either value.
+/// The display scale that PostgreSQL chooses for a quotient. It yields at least 16 significant digits, estimated from
+/// the first base-10000 digit (with its weight) of both operands. It is not less than the display scale of either
+/// operand.
 fn quotient_scale(a: (i32, u64), s: u16, b: (i32, u64), t: u16) -> u16 {
     let weight = a.0 - b.0 - (a.1 <= b.1) as i32;
     (SIGNIFICANT - weight * DECIMALS).max(s as i32).max(t as i32).min(QUOTIENT_SCALE_LIMIT) as u16

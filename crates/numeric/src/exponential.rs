@@ -1,7 +1,8 @@
 //! Exponentials, logarithms and powers.
 //!
-//! None of them is exact: each is a series that ends when further terms no longer matter. The number of intermediate
-//! digits decides the last digit in near ties, so every step is the same as PostgreSQL's.
+//! Their results are approximations, computed by series that end when further terms no longer matter. If a result is
+//! nearly halfway between two roundings, its last digit depends on the number of digits in intermediate values.
+//! Therefore each step is the same as in PostgreSQL.
 
 use std::cmp::Ordering;
 
@@ -10,10 +11,10 @@ use crate::root::{SHOWN_LIMIT, SIGNIFICANT};
 use crate::value::{Error, Numeric, Repr, WEIGHT_LIMIT};
 use crate::var::Var;
 
-/// Beyond three times this exponent, the result has more digits than any value.
+/// An exponent of e beyond about three times this limit makes a result that exceeds PostgreSQL's format, or is zero.
 const EXPONENT_LIMIT: i32 = 2000;
-/// The logarithm of e to base 10; then that of 2, and the natural logarithm of 10. They have as many digits as in
-/// PostgreSQL.
+/// The logarithm of e to base 10, the logarithm of 2 to base 10, and the natural logarithm of 10, with as many digits
+/// as in PostgreSQL.
 #[allow(clippy::approx_constant)]
 const DIGITS_OF_E: f64 = 0.434294481903252;
 #[allow(clippy::approx_constant)]
@@ -48,7 +49,7 @@ impl Numeric {
         ln(&value, scale)?.numeric().checked()
     }
 
-    /// The logarithm to another base.
+    /// The logarithm of the value to base `base`.
     pub fn log(&self, base: &Numeric) -> Result<Numeric, Error> {
         match (base.long(), self.long()) {
             (Some(base), Some(number)) => log(&Var::of(&base), &Var::of(&number))?.numeric().checked(),
@@ -74,7 +75,7 @@ impl Numeric {
         power(&base, &by)?.numeric().checked()
     }
 
-    /// The power if base or exponent is not finite, by the rules of POSIX.
+    /// The power if base or exponent is not finite, by POSIX's rules.
     fn special_power(&self, exponent: &Numeric) -> Result<Numeric, Error> {
         let one = Numeric::small(1, 0);
         let finite_and = |number: &Numeric, other: &Numeric| number.is_finite() && number == other;
@@ -121,7 +122,7 @@ fn exp(value: &Var, scale: i32) -> Result<Var, Error> {
         return if near > 0.0 { Err(Error::Overflow) } else { Ok(Var::zero(scale)) };
     }
     let weight = (near * DIGITS_OF_E) as i32;
-    // The value is halved until the series ends soon, and the result is squared as often.
+    // The exponent is halved until the series converges quickly. The result is then squared as many times.
     let mut halvings = 0;
     while near.abs() > 0.01 {
         halvings += 1;
@@ -149,7 +150,7 @@ fn exp(value: &Var, scale: i32) -> Result<Var, Error> {
     Ok(sum.round(scale))
 }
 
-/// The approximate weight of the first decimal digit of a logarithm.
+/// The approximate weight of the first decimal digit of a value's natural logarithm.
 fn weight_of_ln(value: &Var) -> i32 {
     if value.negative {
         return 0;
@@ -174,7 +175,7 @@ fn ln(value: &Var, scale: i32) -> Result<Var, Error> {
     if value.negative {
         return Err(Error::LogarithmOfNegative);
     }
-    // Roots are taken until the value is near one, and the result is doubled as often.
+    // Square roots are taken until the value is near one. The result is then doubled as many times.
     let (mut x, mut factor, mut roots) = (value.clone(), Var::small(2), 0);
     let (least, greatest) = (Var::tenths(0, 9), Var::tenths(1, 1));
     while x.compare(&least) != Ordering::Greater || x.compare(&greatest) != Ordering::Less {
@@ -226,7 +227,7 @@ fn power(base: &Var, exponent: &Var) -> Result<Var, Error> {
     }
     let negative = base.negative && exponent.is_odd();
     let base = Var { negative: false, ..base.clone() };
-    // A few digits of the logarithm determine how many digits the result has.
+    // The logarithm is first computed with few digits, which tell how many digits the result has.
     let weight_of_ln = weight_of_ln(&base);
     let local = (8 - weight_of_ln).max(0);
     let near = ln(&base, local)?.times(exponent, local).to_f64();
@@ -239,7 +240,7 @@ fn power(base: &Var, exponent: &Var) -> Result<Var, Error> {
     Ok(exp(&ln(&base, local)?.times(exponent, local), scale)?.signed(negative))
 }
 
-/// The value as an integer of 32 bits, if it is one.
+/// The value as an integer of 32 bits; `None` if it is not one.
 fn as_i32(value: &Var) -> Option<i32> {
     if !value.is_whole() || value.weight > 2 {
         return None;
@@ -249,7 +250,7 @@ fn as_i32(value: &Var) -> Option<i32> {
     i32::try_from(if value.negative { -magnitude } else { magnitude }).ok()
 }
 
-/// The power with an integer exponent, by squaring.
+/// The power with an integer exponent, by repeated squaring.
 fn whole_power(base: &Var, exponent: i32, scale: i32) -> Result<Var, Error> {
     match exponent {
         0 => return Ok(Var { scale, ..Var::small(1) }),
@@ -259,7 +260,7 @@ fn whole_power(base: &Var, exponent: i32, scale: i32) -> Result<Var, Error> {
         _ => {}
     }
     let Some(&first) = base.digits.first() else { return Ok(Var::zero(scale)) };
-    // The logarithm is estimated from the first sixteen decimal digits.
+    // The logarithm is estimated from the first base-10000 digits, at most four of them.
     let others = &base.digits[1..base.digits.len().min(4)];
     let leading = others.iter().fold(f64::from(first), |value, &digit| value * f64::from(BASE) + f64::from(digit));
     let behind = (base.weight - others.len() as i32) * DECIMALS;
@@ -282,7 +283,7 @@ fn whole_power(base: &Var, exponent: i32, scale: i32) -> Result<Var, Error> {
             let local = significant - (square.weight + result.weight) * DECIMALS;
             result = square.times(&result, local.min(square.scale + result.scale).max(0));
         }
-        // All further intermediate values would be longer still.
+        // All further intermediate values would be even larger.
         if square.weight > WEIGHT_LIMIT || result.weight > WEIGHT_LIMIT {
             return if exponent > 0 { Err(Error::Overflow) } else { Ok(Var::zero(scale)) };
         }

@@ -6,19 +6,19 @@ use crate::parse;
 use crate::power;
 use crate::value::{Numeric, Repr};
 
-/// Integers below this are exact in double precision.
+/// Integers below this bound are exact in double precision.
 const EXACT: u128 = 1 << 53;
 const EXACT_POWERS: u16 = 22;
 
 impl Numeric {
-    /// The float, converted through text as PostgreSQL does. `None` if it is out of range for double precision, in
-    /// either direction.
+    /// The value in double precision, rounded as PostgreSQL does by converting through text. `None` if it is too large
+    /// or too small for double precision.
     pub fn to_f64(&self) -> Option<f64> {
         match &self.0 {
             Repr::NaN => Some(f64::NAN),
             Repr::Infinite { negative } => Some(if *negative { f64::NEG_INFINITY } else { f64::INFINITY }),
             Repr::Small { mantissa, scale } if mantissa.unsigned_abs() < EXACT && *scale <= EXACT_POWERS => {
-                // The quotient of two exact floats is the float nearest to the true quotient.
+                // Both floats are exact, so their quotient is the float nearest to the value.
                 Some(*mantissa as f64 / power::ten(*scale as u32)? as f64)
             }
             Repr::Small { mantissa, scale } => {
@@ -30,12 +30,12 @@ impl Numeric {
         }
     }
 
-    /// The numeric, converted as PostgreSQL does: with the 15 digits that `%.15g` shows.
+    /// The numeric of a float. Like PostgreSQL, it keeps the 15 digits that `%.15g` shows.
     pub fn from_f64(value: f64) -> Numeric {
         Numeric::from_digits_of(value, 15)
     }
 
-    /// The numeric of a real, converted as PostgreSQL does: with the 6 digits that `%.6g` shows.
+    /// The numeric of a real. Like PostgreSQL, it keeps the 6 digits that `%.6g` shows.
     pub fn from_f32(value: f32) -> Numeric {
         Numeric::from_digits_of(value.into(), 6)
     }
@@ -48,7 +48,7 @@ impl Numeric {
             return Numeric::infinite(value < 0.0);
         }
         let mut text = Text::default();
-        // The buffer is large enough for any value.
+        // Writing cannot fail, because the buffer is large enough for any value.
         let _ = write!(text, "{:.*e}", shown - 1, value.abs());
         let (digits, exponent) = text.as_str().split_once('e').unwrap_or(("0", "0"));
         let exponent: i64 = exponent.parse().unwrap_or(0);
@@ -59,13 +59,14 @@ impl Numeric {
     }
 }
 
-/// The float in a text, read as by `strtod`, with PostgreSQL's checks.
+/// Reads a float as `strtod` does. Like PostgreSQL, refuses texts that are too large or too small; `zero` allows the
+/// value 0.
 fn parse_f64(text: &str, zero: bool) -> Option<f64> {
     let value: f64 = text.parse().ok()?;
     (value.is_finite() && (zero || value != 0.0)).then_some(value)
 }
 
-/// A text that is stored in place.
+/// A text of limited length without a heap allocation.
 struct Text {
     bytes: [u8; 64],
     used: usize,

@@ -1,9 +1,9 @@
-//! The key form, whose bytes, compared as unsigned numbers, have the order of the values.
+//! The key form of numerics: bytes that, compared as unsigned numbers, have the order of the values.
 //!
-//! It starts with a byte for the class. A finite value other than zero continues with its weight and its base-10000
-//! digits. The last bit of each of these words says whether another follows; for negative values, all are inverted. A
-//! finite value ends with its display scale. All words are big-endian. Equal values that are trimmed have the same
-//! bytes.
+//! The form starts with a byte for the class (negative, zero, …). A finite value other than zero continues with its
+//! weight and its base-10000 digits, each as a word of 16 bits. The last bit of a digit's word tells whether another
+//! digit follows. For negative values, all these words are inverted. A finite value ends with its display scale. All
+//! words are big-endian. Equal values without trailing zeros have the same bytes.
 
 use crate::digits::{BASE, Digits};
 use crate::value::{GROUPS, Numeric, Repr, SCALE_LIMIT, spread};
@@ -15,11 +15,12 @@ const POSITIVE: u8 = 3;
 const INFINITY: u8 = 4;
 const NAN: u8 = 5;
 
-/// Makes every weight positive. The least weights belong to values with 16383 digits behind the point.
+/// An offset that makes every weight positive. The least weights are those of values with 16383 digits behind the
+/// point.
 const WEIGHT_OFFSET: i32 = 0x4000;
 
 impl Numeric {
-    /// Reads the result of `write_key`; `None` if the bytes are anything else.
+    /// Reads the key form that `write_key` writes; `None` if the bytes are not in this form.
     pub fn from_key(bytes: &[u8]) -> Option<Numeric> {
         let (&class, rest) = bytes.split_first()?;
         let special = match class {
@@ -48,7 +49,7 @@ impl Numeric {
                 let zeros = digits.iter().take_while(|&&d| d == 0).count();
                 let digits = &digits[zeros..];
                 let used = digits.len() - digits.iter().rev().take_while(|&&d| d == 0).count();
-                // The bytes are assembled here, so that the vector grows only once.
+                // The bytes are collected in an array first, so that the vector grows only once.
                 let mut bytes = [[0u8; 2]; GROUPS + 3];
                 let invert = if *mantissa < 0 { 0xffff } else { 0 };
                 let words = words(weight - zeros as i32, &digits[..used], invert).chain([*scale]);
@@ -106,7 +107,8 @@ fn finite(class: u8, bytes: &[u8]) -> Option<Numeric> {
     value.shows_all().then_some(value)
 }
 
-/// Reads the digits. `None` if there are none, one is too large, there is a zero at either end, or a last bit is wrong.
+/// Reads the digits from their words. `None` if there are no digits, if one is too large, if there is a zero at either
+/// end, or if a word's last bit is wrong.
 fn fill(digits: &mut [u16], words: &[[u8; 2]], invert: u16) -> Option<()> {
     let (mut wrong, mut follows) = (false, true);
     for (digit, &word) in digits.iter_mut().zip(words) {

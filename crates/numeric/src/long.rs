@@ -1,4 +1,4 @@
-//! Arithmetic with base-10000 digits, for values that do not fit 128 bits.
+//! Arithmetic with base-10000 digits, for values that do not fit an `i128`.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ impl Long {
     pub fn compare_magnitude(&self, other: &Long) -> Ordering {
         match (self.digits.is_empty(), other.digits.is_empty()) {
             (false, false) => self.weight.cmp(&other.weight).then_with(|| self.digits.cmp(&other.digits)),
-            // Zero, which has no digits, has the least magnitude.
+            // If one value is zero, which has no digits, it has the smaller magnitude.
             (self_zero, other_zero) => other_zero.cmp(&self_zero),
         }
     }
@@ -30,7 +30,7 @@ impl Long {
         let subtract = self.negative != other.negative;
         let (large, small) =
             if subtract && self.compare_magnitude(other) == Ordering::Less { (other, self) } else { (self, other) };
-        // One more digit, for the carry.
+        // There is one digit more than in the larger value, for the carry.
         let weight = large.weight.max(small.weight) + 1;
         let bottom = large.bottom().min(small.bottom());
         let mut digits = Digits::zeros((weight - bottom + 1) as usize);
@@ -59,7 +59,7 @@ impl Long {
         }
         let (long, short) = if self.digits.len() < other.digits.len() { (other, self) } else { (self, other) };
         let count = long.digits.len() + short.digits.len();
-        // Sums of products fit without carries, because there are fewer than 2^32 digits.
+        // Products are summed without carries. The sums cannot overflow, because there are fewer than 2^32 digits.
         let mut few = [0u64; 48];
         let mut many;
         let sums = if count <= few.len() {
@@ -83,12 +83,12 @@ impl Long {
         Numeric::from_digits(self.negative != other.negative, self.weight + other.weight + 1, digits, scale)
     }
 
-    /// The quotient with `scale` digits behind the point, where it is rounded half away from zero or truncated.
+    /// The quotient with display scale `scale`. With `round`, it is rounded half away from zero, otherwise truncated.
     pub fn over(&self, other: &Long, scale: u16, round: bool) -> Result<Numeric, Error> {
         if other.digits.is_empty() {
             return Err(Error::DivisionByZero);
         }
-        // For rounding, at least one more decimal digit is needed.
+        // Rounding needs at least one more decimal digit than the scale.
         let behind = if round { scale as i32 / DECIMALS + 1 } else { (scale as i32 + DECIMALS - 1) / DECIMALS };
         let weight = self.weight - other.weight;
         let count = weight + 1 + behind;
@@ -102,11 +102,11 @@ impl Long {
         Ok(quotient.cut(scale as i32, round))
     }
 
-    /// The value with `places` decimal digits behind the point (before it, if negative), rounded half away from zero or
-    /// truncated.
+    /// The value with `places` decimal digits behind the point; if `places` is negative, so many digits before the
+    /// point become zero. With `round`, it is rounded half away from zero, otherwise truncated.
     pub fn cut(&self, places: i32, round: bool) -> Numeric {
         let scale = places.max(0) as u16;
-        // The number of decimal digits that remain, from the first base-10000 digit on.
+        // The number of decimal digits that remain, counted from the beginning of the first base-10000 digit.
         let stay = (self.weight + 1) * DECIMALS + places;
         if stay < 0 || self.digits.is_empty() {
             return Numeric::small(0, scale);
@@ -117,7 +117,7 @@ impl Long {
         };
         let unit = BASE / 10u16.pow(part);
         let lost = digit % unit;
-        // One more digit in front, for the carry.
+        // There is one digit more in front, for the carry.
         let mut digits = Digits::zeros(whole + 2);
         digits[1..=whole].copy_from_slice(&self.digits[..whole]);
         digits[whole + 1] = digit - lost;
@@ -149,8 +149,8 @@ fn take(digit: &mut u16, subtrahend: u16) -> u16 {
     borrow as u16
 }
 
-/// The first `count` digits of a quotient. If the first digit of `divisor` has the weight of one, the first digit of
-/// the quotient has the weight of the first digit of `dividend`.
+/// The first `count` digits of a quotient. If the first digit of `divisor` has weight 0, the first digit of the
+/// quotient has the same weight as the first digit of `dividend`.
 fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
     let mut quotient = Digits::zeros(count);
     if let [divisor] = *divisor {
@@ -162,10 +162,11 @@ fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
         }
         return quotient;
     }
-    // Knuth's algorithm D: if the first digit is at least half the base, an estimate is too large by at most two.
+    // Knuth's algorithm D. The operands are scaled so that the divisor's first digit is at least half the base. An
+    // estimated digit of the quotient is then at most two too large.
     let factor = BASE as u32 / (divisor[0] as u32 + 1);
     let divisor = scaled(divisor, divisor.len(), factor);
-    // `scaled` adds a digit for the carry in front, which is zero for the divisor.
+    // `scaled` puts a digit for the carry in front, which is zero for the divisor.
     let divisor = &divisor[1..];
     let mut rest = scaled(dividend, count + divisor.len() - 1, factor);
     let (first, second) = (divisor[0] as i64, divisor[1] as i64);
@@ -198,8 +199,8 @@ fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
     quotient
 }
 
-/// The digits times a factor below the base, cut or filled up to `count`, after a leading digit for the carry. The
-/// digits that are cut off cannot change the digits of a quotient.
+/// Multiplies digits by a factor below the base. The result has a leading digit for the carry, and then `count` digits:
+/// missing ones are zero, and further ones are cut off. These cannot change the digits of a quotient.
 fn scaled(digits: &[u16], count: usize, factor: u32) -> Vec<i32> {
     let mut product = vec![0i32; count + 1];
     let used = digits.len().min(count);
@@ -213,8 +214,8 @@ fn scaled(digits: &[u16], count: usize, factor: u32) -> Vec<i32> {
     product
 }
 
-/// Computes rest - divisor * factor. Returns whether it was below zero: the first digit of the rest is then too small
-/// by one borrow.
+/// Subtracts divisor * factor from `rest`. Returns whether the result is negative; then `rest` lacks a borrow from its
+/// first digit.
 fn subtract_multiple(rest: &mut [i32], divisor: &[i32], factor: i32) -> bool {
     let mut borrow = 0;
     for (rest, &d) in rest[1..].iter_mut().zip(divisor).rev() {

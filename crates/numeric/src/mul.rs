@@ -1,4 +1,4 @@
-//! Products. They are exact, and their display scale is the sum of both, up to the limit of the format.
+//! Products. They are exact. Their display scale is the sum of both operands' display scales, limited by the format.
 
 use crate::power;
 use crate::value::{Error, Numeric, Repr, SCALE_LIMIT};
@@ -19,7 +19,7 @@ impl Numeric {
         }
     }
 
-    /// The product, even if PostgreSQL's format cannot hold it.
+    /// The product, even if it exceeds the limits of PostgreSQL's format.
     pub(crate) fn times(&self, other: &Numeric) -> Numeric {
         match (self.long(), other.long()) {
             (Some(a), Some(b)) => a.times(&b),

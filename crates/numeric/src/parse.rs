@@ -1,4 +1,4 @@
-//! Values from text, as PostgreSQL reads them.
+//! Reading values from text, as PostgreSQL does.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// PostgreSQL reports larger exponents (in either direction) as an overflow, whatever the digits are.
+/// The limit for exponents in either direction. Beyond it, PostgreSQL reports an overflow, whatever the digits are.
 const EXPONENT_LIMIT: i64 = i32::MAX as i64 / 2;
 
 impl FromStr for Numeric {
@@ -68,19 +68,20 @@ fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
 
-/// The exponent in a text, read as by C's `strtol`.
+/// Reads an exponent as C's `strtol` does.
 fn exponent(text: &str) -> Result<i64, ParseError> {
     let text = text.trim_start_matches(is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(ParseError::Syntax);
     }
-    // An exponent with too many digits is also too large.
+    // An exponent that does not fit 64 bits is too large in any case.
     let value = digits.parse().unwrap_or(i64::MAX);
     Ok(if text.starts_with('-') { -value } else { value })
 }
 
-/// A value from decimal digits, the last of which counts 10^exponent; `None` if it is beyond PostgreSQL's format.
+/// The value of decimal digits, the last of which is multiplied by 10^exponent. `None` if it exceeds the limits of
+/// PostgreSQL's format.
 pub(crate) fn build(
     negative: bool,
     digits: impl Iterator<Item = u8> + Clone,
@@ -97,7 +98,7 @@ pub(crate) fn build(
         return Some(Numeric::small(0, scale));
     }
     let digits = digits.skip(zeros);
-    // The power of ten of the first digit determines the weight of the first group.
+    // The weight of the first base-10000 digit follows from the power of ten of the first decimal digit.
     let first = (count - zeros) as i64 - 1 + exponent;
     let weight = first.div_euclid(DECIMALS as i64);
     if weight > WEIGHT_LIMIT as i64 {

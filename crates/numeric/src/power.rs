@@ -1,4 +1,4 @@
-//! Powers of ten, and intermediate integers of more than 128 bits for products and dividends.
+//! Powers of ten, and integer arithmetic with intermediate results of more than 128 bits.
 
 const POWERS: [u128; 39] = {
     let mut powers = [1; 39];
@@ -10,23 +10,23 @@ const POWERS: [u128; 39] = {
     powers
 };
 
-/// 10^exponent, if it fits.
+/// 10^exponent; `None` if it does not fit 128 bits.
 #[inline]
 pub fn ten(exponent: u32) -> Option<u128> {
     POWERS.get(exponent as usize).copied()
 }
 
-/// a * b, if it fits.
+/// a * b; `None` if it does not fit 128 bits.
 #[inline]
 pub fn multiply(a: i128, b: i128) -> Option<i128> {
     match (i64::try_from(a), i64::try_from(b)) {
-        // This is one instruction, and cannot overflow.
+        // This product is one instruction, and cannot overflow.
         (Ok(a), Ok(b)) => Some(a as i128 * b as i128),
         _ => a.checked_mul(b),
     }
 }
 
-/// value * 10^exponent, if it fits.
+/// value * 10^exponent; `None` if it does not fit 128 bits.
 #[inline]
 pub fn shift(value: i128, exponent: u32) -> Option<i128> {
     match ten(exponent).and_then(|power| i128::try_from(power).ok()) {
@@ -40,7 +40,7 @@ pub fn signed(negative: bool, magnitude: u128) -> Option<i128> {
     if negative { 0i128.checked_sub_unsigned(magnitude) } else { i128::try_from(magnitude).ok() }
 }
 
-/// Quotient and remainder, by 64-bit divisions if possible.
+/// Quotient and remainder. A 64-bit division is used if both operands fit, because it is faster.
 #[inline]
 pub fn divide(a: u128, b: u128) -> (u128, u128) {
     match (u64::try_from(a), u64::try_from(b)) {
@@ -52,14 +52,15 @@ pub fn divide(a: u128, b: u128) -> (u128, u128) {
     }
 }
 
-/// Quotient and remainder of (high * 2^128 + low) / divisor. `high < divisor`, so that the quotient fits.
+/// Quotient and remainder of (high * 2^128 + low) / divisor. `high` must be less than `divisor`, so that the quotient
+/// fits 128 bits.
 pub fn divide_wide(high: u128, low: u128, divisor: u128) -> (u128, u128) {
     debug_assert!(high < divisor);
     if high == 0 {
         return divide(low, divisor);
     }
-    // Long division with digits of 64 bits. The divisor has two digits, with its highest bit set, so that an estimated
-    // digit is at most two too large.
+    // Long division with digits of 64 bits. The operands are shifted so that the divisor's highest bit is set. An
+    // estimated digit of the quotient is then at most two too large.
     const HALF: u32 = 64;
     const MASK: u128 = u64::MAX as u128;
     let places = divisor.leading_zeros();
@@ -76,7 +77,7 @@ pub fn divide_wide(high: u128, low: u128, divisor: u128) -> (u128, u128) {
                 break;
             }
         }
-        // The rest is less than the divisor, so only bits above 128 are lost.
+        // The remainder is less than the divisor, so wrapping loses only bits that are zero in the result.
         let rest = (rest << HALF | next).wrapping_sub(quotient.wrapping_mul(divisor));
         (quotient, rest)
     };

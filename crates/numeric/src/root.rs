@@ -4,9 +4,9 @@ use crate::digits::{BASE, DECIMALS, Digits};
 use crate::value::{Error, Numeric, Repr};
 use crate::var::Var;
 
-/// The least number of significant digits in a result.
+/// The least number of significant decimal digits in a result.
 pub const SIGNIFICANT: i32 = 16;
-/// The greatest number of digits behind the point in a result.
+/// The greatest display scale that is chosen for a result.
 pub const SHOWN_LIMIT: i32 = 1000;
 
 impl Numeric {
@@ -25,7 +25,7 @@ impl Numeric {
 }
 
 impl Var {
-    /// The square root, rounded to a scale, which may be negative. The computation has one more exact digit.
+    /// The square root, rounded to `scale`, which may be negative. It is computed with at least one more digit.
     pub fn sqrt(&self, scale: i32) -> Result<Var, Error> {
         if self.is_zero() {
             return Ok(Var::zero(scale));
@@ -39,7 +39,8 @@ impl Var {
             _ => -((-scale - 1) / DECIMALS),
         };
         let count = (weight + 1 + behind).max(1);
-        // Each digit of the root comes from two digits: all digits before the point, and as many behind it.
+        // Each digit of the root needs two digits of the value: all digits before the point, and twice as many behind
+        // it as the root is to have.
         let taken = (self.weight + 1 + (count - weight - 1) * 2).max(1) as usize;
         let mut digits = self.digits.clone();
         digits.resize(taken, 0);
@@ -47,12 +48,13 @@ impl Var {
     }
 }
 
-/// The greatest number of digits that always fit 128 bits.
+/// The greatest number of base-10000 digits that always fit 128 bits.
 const FEW: usize = 8;
-/// The greatest number of digits whose root and remainder fit 128 bits, together with one more digit of the root.
+/// The greatest number of base-10000 digits whose root and remainder still fit 128 bits when another digit is added to
+/// the root.
 const SOME: usize = 14;
 
-/// The integer part of the square root of an integer.
+/// The integer part of the square root of an integer, all three in base-10000 digits.
 fn whole_root(digits: &[u16]) -> Vec<u16> {
     let (root, _) = root_and_rest(digits);
     let long = root.long().map(|long| (long.weight, long.digits.to_vec()));
@@ -61,8 +63,8 @@ fn whole_root(digits: &[u16]) -> Vec<u16> {
     root
 }
 
-/// The same for [`FEW`] to [`SOME`] digits, one digit of the root at a time. Each comes from a division by twice the
-/// root so far.
+/// Root and remainder of an integer of [`FEW`] to [`SOME`] digits. It computes one digit of the root at a time, by a
+/// division by twice the root so far.
 fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
     const BASE: u128 = crate::digits::BASE as u128;
     let (first, pairs) = digits.split_at(FEW - digits.len() % 2);
@@ -72,7 +74,7 @@ fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
     for pair in pairs.as_chunks::<2>().0 {
         let upper = rest * BASE + u128::from(pair[0]);
         let all = upper * BASE + u128::from(pair[1]);
-        // The estimate may be a little too large.
+        // The estimated digit may be a little too large, so it is decreased until it fits.
         let mut digit = upper.checked_div(2 * root)?.min(BASE - 1);
         let taken = |digit: u128| digit * (2 * root * BASE + digit);
         while taken(digit) > all {
@@ -83,8 +85,8 @@ fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
     Some((root, rest))
 }
 
-/// The root, and the remainder (Zimmermann, "Karatsuba Square Root"). The upper half of the digits gives the first half
-/// of the root. A division by twice that half gives the other half.
+/// Root and remainder of an integer (Zimmermann, "Karatsuba Square Root"). The upper half of its digits yields the
+/// first half of the root. A division by twice that half yields the second half.
 fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     if digits.len() <= FEW {
         let number = digits.iter().fold(0u128, |number, &digit| number * u128::from(BASE) + u128::from(digit));
@@ -96,7 +98,7 @@ fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     {
         return (Numeric::small(root as i128, 0), Numeric::small(rest as i128, 0));
     }
-    // The upper part must be at least a quarter of the power of the base that limits each of the other parts.
+    // With b = BASE^length, the algorithm requires that the upper part is at least b²/4.
     let quarter = digits.len() / 4;
     let length = if quarter * 4 == digits.len() && digits[0] < BASE / 4 { quarter - 1 } else { quarter };
     let (upper, lower) = digits.split_at(digits.len() - 2 * length);
@@ -111,7 +113,7 @@ fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     let mut root = shifted(&root).plus(&quotient);
     let mut rest = shifted(&remainder).plus(&whole(&lower[length..])).plus(&quotient.times(&quotient).neg());
     if rest.direction() == Some(-1) {
-        // The estimate is too large by one.
+        // The root is too large by one.
         let one = Numeric::small(1, 0);
         rest = rest.plus(&root);
         root = root.plus(&one.neg());
@@ -121,7 +123,7 @@ fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
 }
 
 impl Numeric {
-    /// Integer quotient and remainder of two integers.
+    /// Quotient and remainder of a division of integers.
     fn split_by(&self, divisor: &Numeric) -> (Numeric, Numeric) {
         let quotient = match (self.long(), divisor.long()) {
             (Some(a), Some(b)) => a.over(&b, 0, false).unwrap_or(Numeric::ZERO),
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_root_squared_and_the_rest_are_the_number() {
-        // Random numbers from a linear congruential generator.
+        // A linear congruential generator of pseudo-random numbers.
         let mut state = 9u64;
         let mut below = |end: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

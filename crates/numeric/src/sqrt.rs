@@ -1,15 +1,16 @@
-//! Square roots of any number of digits.
+//! Exactly rounded square roots with any number of digits.
 
 use crate::value::Numeric;
 
-/// The number of additional digits with which a root is approximated.
+/// The number of additional digits with which a root is approximated before it is rounded.
 const GUARDS: u16 = 2;
-/// The limit of steps. A float has the first sixteen digits, and each step doubles the number of right digits.
+/// The greatest number of steps of Newton's method. It starts with a float, which has sixteen right digits, and each
+/// step doubles their number.
 const MOST_STEPS: usize = 2000;
 
 impl Numeric {
-    /// The root, rounded half away from zero to `scale` digits behind the point; `None` for a value that is negative or
-    /// not finite.
+    /// The square root, rounded half away from zero to `scale` digits behind the point; `None` if the value is negative
+    /// or not finite.
     pub fn root(&self, scale: u16) -> Option<Numeric> {
         match self.direction()? {
             _ if !self.is_finite() => None,
@@ -19,7 +20,7 @@ impl Numeric {
         }
     }
 
-    /// The approximate root, by Newton's method.
+    /// The approximate square root, by Newton's method.
     fn approximated(&self, scale: u16) -> Option<Numeric> {
         let (unit, half, value) = (Numeric::small(1, scale), Numeric::small(5, 1), self.long()?);
         let guess = self.to_f64().map(|float| Numeric::from_f64(float.sqrt()).round(scale.into()));
@@ -36,7 +37,7 @@ impl Numeric {
         Some(root)
     }
 
-    /// Turns an approximation of the root into the rounded root.
+    /// The exactly rounded square root, from an approximation `near`.
     fn corrected(&self, near: &Numeric, scale: u16) -> Numeric {
         let (unit, half) = (Numeric::small(1, scale), Numeric::small(5, scale + 1));
         let is_above = |root: &Numeric| root.times(root) > *self;

@@ -1,6 +1,6 @@
-//! PostgreSQL's stored form, without the varlena's length, in the machine's byte order. It begins with a header word
-//! with sign, display scale and weight, or with two words if these do not fit. Base-10000 digits follow, most
-//! significant first.
+//! The form in which PostgreSQL stores numerics, without the varlena's length. All words have the machine's byte order.
+//! The form begins with a header word for sign, display scale and weight, or with two words if these do not fit one.
+//! Base-10000 digits follow, most significant first.
 
 use crate::digits::{BASE, DECIMALS, Digits};
 use crate::value::{GROUPS, Long, Numeric, Repr, spread};
@@ -23,7 +23,7 @@ const SHORT_WEIGHT_SIGN: u16 = 0x0040;
 const SHORT_WEIGHT_MASK: u16 = 0x003F;
 
 impl Numeric {
-    /// `bytes` are PostgreSQL's stored form after the length. `None` if they are malformed.
+    /// Reads PostgreSQL's stored form, without the varlena's length. `None` if it is malformed.
     pub fn from_stored(bytes: &[u8]) -> Option<Numeric> {
         let (words, []) = bytes.as_chunks::<2>() else { return None };
         let (&header, words) = words.split_first()?;
@@ -53,7 +53,7 @@ impl Numeric {
         if words.len() <= GROUPS {
             let digits = &mut few[..words.len()];
             fill(digits, words)?;
-            // This is nearly always possible; other values are handled below.
+            // Nearly all values fit this form; other values are handled below.
             if let Some(mantissa) = crate::value::gather(digits, weight, scale)
                 && let Some(mantissa) = crate::power::signed(negative, mantissa)
             {
@@ -66,7 +66,7 @@ impl Numeric {
         value.shows_all().then_some(value)
     }
 
-    /// Whether no digit lies beyond the display scale.
+    /// Whether all digits are within the display scale, so that the text shows all of them.
     pub(crate) fn shows_all(&self) -> bool {
         let Repr::Long(long) = &self.0 else { return true };
         let Some(&last) = long.digits.last() else { return true };
@@ -74,7 +74,7 @@ impl Numeric {
         behind <= 0 || (behind < DECIMALS && last % 10u16.pow(behind as u32) == 0)
     }
 
-    /// Appends PostgreSQL's stored form, which follows the length.
+    /// Appends PostgreSQL's stored form, without the varlena's length.
     pub fn write_stored(&self, out: &mut Vec<u8>) {
         match &self.0 {
             Repr::NaN => out.extend(NAN.to_ne_bytes()),

@@ -1,4 +1,4 @@
-//! The text that PostgreSQL shows.
+//! The text of a numeric, as PostgreSQL shows it.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl fmt::Display for Numeric {
     }
 }
 
-/// Writes decimal digits, right-aligned; none for zero.
+/// Writes decimal digits to the end of `room`, and returns them. Zero has no digits.
 pub(crate) fn decimals(mut rest: u128, room: &mut [u8; MOST]) -> &str {
     const LARGE: u128 = 10u128.pow(19);
     let mut at = MOST;
@@ -55,7 +55,7 @@ pub(crate) fn decimals(mut rest: u128, room: &mut [u8; MOST]) -> &str {
         }
         rest = upper;
         if rest > 0 {
-            // The leading zeros were written before.
+            // The leading zeros of this part are already in `room`.
             at = end - 19;
         }
     }

@@ -1,45 +1,46 @@
-//! Sums and averages with the results of PostgreSQL's aggregates.
+//! Sums and averages, with the same results as PostgreSQL's aggregates.
 
 use crate::add::aligned;
 use crate::digits::{BASE, Digits};
 use crate::power;
 use crate::value::{Error, Long, Numeric, Repr};
 
-/// A sum that is exact in any order, shown with the largest display scale of its addends.
+/// A sum, exact in any order of its addends. Its display scale is the largest one of its addends.
 #[derive(Clone, Debug, Default)]
 pub struct Total {
-    /// The number of finite addends.
+    /// The number of addends that are finite.
     finite: u64,
-    /// The sum of the addends that fit here, at `scale`.
+    /// The sum, as an integer with the scale `scale`, of the addends for which it does not overflow; `rest` has the
+    /// other ones.
     sum: i128,
     scale: u16,
-    /// The largest display scale.
+    /// The largest display scale of an addend.
     shown: u16,
     rest: Option<Box<Rest>>,
 }
 
-/// The parts of a sum that few sums have.
+/// The parts of a sum that are rarely needed.
 #[derive(Clone, Debug, Default)]
 struct Rest {
     nan: u64,
     infinite: u64,
     negative_infinite: u64,
-    /// The sum of finite addends that do not fit 128 bits together with the others.
+    /// The sum of finite addends that did not fit `Total::sum`, as base-10000 digits with a sign each.
     digits: Vec<i64>,
-    /// The weight of the first of `digits`, which is the least significant.
+    /// The weight of the first element of `digits`, which is the least significant digit.
     bottom: i32,
-    /// The number of values that were added since the digits were last normalised.
+    /// The number of values that were added to `digits` since their carries were resolved.
     pending: u64,
 }
 
-/// This many values of 14 bits fit a digit of 63 bits.
+/// The greatest number of values that may be added before carries are resolved: so many digits of 14 bits fit 63 bits.
 const MOST_PENDING: u64 = 1 << 48;
 
 impl Total {
     #[inline]
     pub fn add(&mut self, value: &Numeric) {
         match value.0 {
-            // The scale is nearly always the same as before.
+            // Nearly always, the value has the same scale as the sum.
             Repr::Small { mantissa, scale } if scale == self.scale => match self.sum.checked_add(mantissa) {
                 Some(sum) => {
                     self.sum = sum;
@@ -51,7 +52,7 @@ impl Total {
         }
     }
 
-    /// Adds a value `times` times.
+    /// Adds a value `times` times at once.
     pub fn add_times(&mut self, value: &Numeric, times: u64) {
         if times == 0 {
             return;
@@ -66,7 +67,8 @@ impl Total {
         }
     }
 
-    /// Removes an addend, even one of a total that was merged later. The display scale stays.
+    /// Removes an addend. If totals were merged, the addend may have been added to any of them. The display scale does
+    /// not change.
     pub fn remove(&mut self, value: &Numeric) {
         match value.scale() {
             Some(scale) => {
@@ -107,7 +109,7 @@ impl Total {
         (self.count() != 0).then(|| self.value().checked())
     }
 
-    /// The average; `None` if there are no addends.
+    /// The average of the addends; `None` if there are none.
     pub fn average(&self) -> Option<Result<Numeric, Error>> {
         (self.count() != 0).then(|| {
             let sum = self.value().checked()?;
@@ -138,7 +140,7 @@ impl Total {
                 (self.sum, self.scale) = (sum, scale);
                 return;
             }
-            // The sum so far is moved, to make room for this value.
+            // The sum so far is moved to `digits`, so that this value fits.
             let before = Numeric::small(std::mem::replace(&mut self.sum, addend), self.scale);
             self.scale = scale;
             self.add_long(&before);
@@ -199,7 +201,7 @@ impl Rest {
         }
     }
 
-    /// Normalises all digits except the last, which has the sign.
+    /// Resolves the carries of all digits except the last one, which holds the sign.
     fn carry(&mut self) {
         let base = BASE as i64;
         let mut carry = 0;
@@ -218,7 +220,7 @@ impl Rest {
         self.pending = 1;
     }
 
-    /// The sum; `None` if it is zero.
+    /// The sum in `digits`; `None` if it is zero.
     fn long(&self) -> Option<Long> {
         let mut proper = self.clone();
         proper.carry();

@@ -1,4 +1,4 @@
-//! The representation of a value, with functions that need no arithmetic.
+//! The representation of a numeric, and functions that need no arithmetic.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,8 @@ pub struct Numeric(pub(crate) Repr);
 
 #[derive(Clone, Debug)]
 pub(crate) enum Repr {
-    /// mantissa / 10^scale, shown with `scale` digits. Every finite value that fits has this form.
+    /// The value mantissa / 10^scale, with display scale `scale`. Every finite value that fits is represented in this
+    /// way.
     Small {
         mantissa: i128,
         scale: u16,
@@ -24,27 +25,27 @@ pub(crate) enum Repr {
     NaN,
 }
 
-/// A finite value in PostgreSQL's form: digit `i` counts 10000^(weight - i).
+/// A finite value in PostgreSQL's form: digit `i` is multiplied by 10000^(weight - i).
 #[derive(Clone, Debug)]
 pub(crate) struct Long {
     pub negative: bool,
-    /// The digits, without zeros at either end; zero has none.
+    /// The digits, without zeros at either end. The value zero has no digits.
     pub digits: Digits,
     pub weight: i32,
-    /// The number of digits that are shown behind the point. The value has no further ones.
+    /// The display scale. The value has no further digits behind the point.
     pub scale: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     DivisionByZero,
-    /// PostgreSQL's "value overflows numeric format".
+    /// The result exceeds the limits of the format (PostgreSQL's "value overflows numeric format").
     Overflow,
     NegativeSquareRoot,
     LogarithmOfZero,
     LogarithmOfNegative,
     ZeroToNegativePower,
-    /// A negative number with an exponent that is no integer.
+    /// A negative number raised to a power that is no integer.
     ComplexPower,
 }
 
@@ -64,12 +65,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A value stores its weight in 16 bits, which allows 131072 digits before the point.
+/// The greatest weight of a value. PostgreSQL stores it in 16 bits, which allows 131072 digits before the point.
 pub(crate) const WEIGHT_LIMIT: i32 = i16::MAX as i32;
-/// The greatest number of digits behind the point that a value can store.
+/// The greatest display scale of a value.
 pub(crate) const SCALE_LIMIT: u16 = 0x3FFF;
 
-/// The number of groups of four that the decimal digits of an `i128` can touch.
+/// The greatest number of base-10000 digits over which the decimal digits of an `i128` can be spread.
 pub(crate) const GROUPS: usize = 11;
 
 impl Numeric {
@@ -87,7 +88,7 @@ impl Numeric {
         Numeric(Repr::Infinite { negative })
     }
 
-    /// A value whose `digits[0]` counts 10000^weight; there may be zeros at either end.
+    /// A value from digits: `digits[0]` is multiplied by 10000^weight. There may be zeros at either end.
     pub(crate) fn from_digits(negative: bool, weight: i32, digits: Digits, scale: u16) -> Numeric {
         let (digits, zeros) = digits.stripped();
         let weight = weight - zeros as i32;
@@ -127,7 +128,7 @@ impl Numeric {
         }
     }
 
-    /// PostgreSQL's `trim_scale`: the least display scale that shows all digits.
+    /// PostgreSQL's `trim_scale`: the same value with the least display scale that shows all of its digits.
     pub fn trimmed(&self) -> Numeric {
         match &self.0 {
             Repr::Small { mantissa: 0, .. } => Numeric::ZERO,
@@ -166,8 +167,8 @@ impl Numeric {
         self.direction().map_or(Numeric::NAN, |direction| Numeric::small(direction as i128, 0))
     }
 
-    /// The value, if PostgreSQL's format can hold it. Operations that return an `Error` have checked their results.
-    /// `ceil`, `floor` and `round` can exceed the limit before the point by one digit.
+    /// The value, or an error if it exceeds the limits of PostgreSQL's format. Operations that return an `Error` have
+    /// checked this already. `ceil`, `floor` and `round` can exceed the limit before the point by one digit.
     pub fn checked(self) -> Result<Numeric, Error> {
         match &self.0 {
             Repr::Long(long) if long.weight > WEIGHT_LIMIT || long.scale > SCALE_LIMIT => Err(Error::Overflow),
@@ -176,7 +177,7 @@ impl Numeric {
         }
     }
 
-    /// The bytes on the heap.
+    /// The bytes that the value has allocated on the heap.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Repr::Long(Long { digits: Digits::Heap(digits), .. }) => digits.capacity() * size_of::<u16>(),
@@ -184,7 +185,7 @@ impl Numeric {
         }
     }
 
-    /// The digits of a finite value.
+    /// The value in base-10000 digits; `None` if it is not finite.
     pub(crate) fn long(&self) -> Option<Cow<'_, Long>> {
         match &self.0 {
             Repr::Small { mantissa, scale } => Some(Cow::Owned(split(*mantissa, *scale))),
@@ -194,9 +195,9 @@ impl Numeric {
     }
 }
 
-/// Removes zeros at the end, as far as they are behind the point. Not for zero.
+/// Removes trailing zeros behind the point. The value must not be zero.
 fn trim(mut mantissa: i128, mut scale: u16) -> (i128, u16) {
-    // Multiples of 10^4 are multiples of 2^4, which can be tested without a division.
+    // A multiple of 10^4 is a multiple of 2^4. That is tested first, because it needs no division.
     while i64::try_from(mantissa).is_err() && scale >= 4 && mantissa.trailing_zeros() >= 4 && mantissa % 10_000 == 0 {
         mantissa /= 10_000;
         scale -= 4;
@@ -219,15 +220,15 @@ fn trim(mut mantissa: i128, mut scale: u16) -> (i128, u16) {
     (small as i128, scale)
 }
 
-/// Digits times 10^scale, if that is an integer and fits. The last digit must not be zero, unless the scale still shows
-/// it. Otherwise, `None` does not mean that the value is too large.
+/// The value of digits times 10^scale, if it is an integer that fits 128 bits. The last digit must not be zero, unless
+/// it lies within the scale. Otherwise, `None` may be returned for a value that fits.
 #[inline]
 pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
     let Some((&last, front)) = digits.split_last() else { return Some(0) };
     if digits.len() > GROUPS {
         return None;
     }
-    // The power of ten of the last digit, once the value is scaled.
+    // The power of ten by which the last digit is multiplied in the scaled value.
     let exponent = (weight - front.len() as i32) * DECIMALS + scale as i32;
     let (head, tail) = front.split_at(front.len().min(4));
     let head = head.iter().fold(0u64, |value, &d| value * BASE as u64 + d as u64);
@@ -239,7 +240,7 @@ pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
         value = value.checked_mul(BASE as u128)?.checked_add(last as u128)?;
         if exponent == 0 { Some(value) } else { value.checked_mul(power::ten(exponent as u32)?) }
     } else {
-        // The scale ends within the last digit.
+        // The scale ends within the decimal digits of the last base-10000 digit.
         if exponent <= -DECIMALS {
             return None;
         }
@@ -251,14 +252,14 @@ pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
     }
 }
 
-/// The base-10000 digits of mantissa / 10^scale, right-aligned, perhaps with zeros at both ends. Returns where they
-/// begin, and the weight of the first.
+/// The base-10000 digits of magnitude / 10^scale, right-aligned in `digits`; there may be zeros at both ends. Returns
+/// the index of the first digit, and its weight.
 #[inline]
 pub(crate) fn spread(magnitude: u128, scale: u16, digits: &mut [u16; GROUPS]) -> (usize, i32) {
     let mut at = GROUPS;
     let odd = scale as u32 % DECIMALS as u32;
     let mut rest = magnitude;
-    // The last digit may have fewer than four decimals, and is filled up with zeros.
+    // If the scale is not a multiple of four, the last digit has fewer decimal digits, and is filled up with zeros.
     if odd != 0 {
         let unit = 10u16.pow(odd);
         let last;

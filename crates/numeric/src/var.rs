@@ -1,23 +1,27 @@
-//! Intermediate finite values of approximations. Products and quotients are cut to a scale, as in PostgreSQL.
+//! Finite intermediate values of approximations. Products and quotients are rounded to a scale, as in PostgreSQL.
 //!
-//! The digits after the last correct one depend on how many were computed, so these steps are the same as PostgreSQL's.
+//! The last digits of an approximation depend on how many digits were computed, so all steps are the same as in
+//! PostgreSQL.
 
 use std::cmp::Ordering;
 
 use crate::digits::{BASE, DECIMALS, Digits};
 use crate::value::{Error, Long, Numeric};
 
-/// The number of additional base-10000 digits in a product; the next constant is that for a quotient.
+/// The number of additional base-10000 digits with which a product is computed; `QUOTIENT_GUARDS` is the same for
+/// quotients.
 const PRODUCT_GUARDS: i32 = 2;
 const QUOTIENT_GUARDS: i32 = 4;
 
-/// Digit `i` counts 10000^(weight - i). There are no zeros at either end. Zero has no digits, and its weight is 0.
+/// A finite value. Digit `i` is multiplied by 10000^(weight - i). There are no zeros at either end. Zero has no digits,
+/// and its weight is 0.
 #[derive(Clone, Debug)]
 pub struct Var {
     pub negative: bool,
     pub digits: Vec<u16>,
     pub weight: i32,
-    /// The number of known decimal digits behind the point; negative while large numbers are being reduced.
+    /// The number of known decimal digits behind the point. It may be negative for intermediate values of large
+    /// numbers.
     pub scale: i32,
 }
 
@@ -30,7 +34,7 @@ impl Var {
         Var { negative: false, digits: vec![value], weight: 0, scale: 0 }
     }
 
-    /// A value with one decimal; `tenths` is below ten.
+    /// The value whole + tenths / 10; `tenths` must be below ten.
     pub fn tenths(whole: u16, tenths: u16) -> Var {
         Var::new(false, 0, vec![whole, tenths * (BASE / 10)], 1)
     }
@@ -52,7 +56,7 @@ impl Var {
         }
     }
 
-    /// The value; its scale must be one that a numeric can have.
+    /// The value as a numeric. Its scale must be one that numerics can have.
     pub fn numeric(self) -> Numeric {
         Numeric::from_digits(self.negative, self.weight, Digits::new(&self.digits), self.scale as u16)
     }
@@ -65,12 +69,13 @@ impl Var {
         self.digits.len() as i32 <= self.weight + 1
     }
 
-    /// Whether a whole number is odd.
+    /// Whether the value is odd. It must be an integer.
     pub fn is_odd(&self) -> bool {
         self.digits.len() as i32 == self.weight + 1 && self.digits.last().is_some_and(|digit| digit % 2 == 1)
     }
 
-    /// The float that `strtod` reads from its text; infinite beyond all floats, and perhaps zero.
+    /// The value in double precision, as `strtod` reads it from its text: infinite if it is too large, zero if it is
+    /// too small.
     pub fn to_f64(&self) -> f64 {
         let mut text = String::with_capacity(self.digits.len() * 4 + 16);
         if self.negative {
@@ -110,7 +115,7 @@ impl Var {
             return Var { scale, ..large.clone() };
         }
         let bottom = |var: &Var| var.weight - var.digits.len() as i32 + 1;
-        // One more digit, for the carry.
+        // There is one digit more than in the larger value, for the carry.
         let (top, last) = (large.weight + 1, bottom(large).min(bottom(small)));
         let mut sum = vec![0i32; (top - last + 1) as usize];
         let at = |var: &Var| (top - var.weight) as usize;
@@ -134,7 +139,7 @@ impl Var {
         self.plus(&Var { negative: !other.negative, ..other.clone() })
     }
 
-    /// The product, rounded to a scale, without the contribution of digits far behind it.
+    /// The product, rounded to a scale. Digits of the operands that lie far beyond the scale are ignored.
     pub fn times(&self, other: &Var, scale: i32) -> Var {
         if self.is_zero() || other.is_zero() {
             return Var::zero(scale);
@@ -147,7 +152,7 @@ impl Var {
         }
         let mut sums = vec![0u64; count as usize];
         for (i, &a) in self.digits.iter().enumerate().take(count as usize - 2) {
-            // Later digits are left out.
+            // Products of later digits are left out, because they lie beyond the guard digits.
             for (sum, &b) in sums[i + 2..].iter_mut().zip(&other.digits) {
                 *sum += u64::from(a) * u64::from(b);
             }
@@ -162,12 +167,12 @@ impl Var {
         rounded(self.negative != other.negative, weight, digits, scale)
     }
 
-    /// The quotient by a small divisor, rounded to a scale.
+    /// The quotient by a small integer, rounded to a scale.
     pub fn over_small(&self, divisor: u32, scale: i32) -> Var {
         self.over_digits(divisor, 0, scale)
     }
 
-    /// The quotient; `divisor` counts 10000^`divisor_weight`.
+    /// The quotient by `divisor` * 10000^`divisor_weight`, rounded to a scale.
     fn over_digits(&self, divisor: u32, divisor_weight: i32, scale: i32) -> Var {
         if self.is_zero() {
             return Var::zero(scale);
@@ -184,8 +189,8 @@ impl Var {
         rounded(self.negative, weight, (0..count).map(digit).collect(), scale)
     }
 
-    /// The quotient, rounded to a scale, from estimated digits with a few more than necessary. The divisor must not be
-    /// zero.
+    /// The quotient, rounded to a scale. It is computed from estimated digits, a few more than necessary. The divisor
+    /// must not be zero.
     pub fn over(&self, divisor: &Var, scale: i32) -> Var {
         let negative = self.negative != divisor.negative;
         match divisor.digits[..] {
@@ -205,7 +210,7 @@ impl Var {
         rounded(negative, weight, digits, scale)
     }
 
-    /// The reciprocal, exact to a scale that values have.
+    /// The reciprocal, exactly rounded. The scale must be one that numerics can have.
     pub fn inverse(&self, scale: i32) -> Result<Var, Error> {
         let long = |var: &Var| Long {
             negative: var.negative,
@@ -221,7 +226,7 @@ impl Var {
         Var { negative: negative && !self.is_zero(), ..self }
     }
 
-    /// The value rounded half away from zero.
+    /// The value, rounded half away from zero to a scale.
     pub fn round(self, scale: i32) -> Var {
         rounded(self.negative, self.weight, self.digits, scale)
     }
@@ -229,7 +234,7 @@ impl Var {
 
 /// Rounds half away from zero, to `scale` decimal digits behind the point.
 fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var {
-    // The number of decimal digits that remain.
+    // The number of decimal digits that remain, counted from the beginning of the first base-10000 digit.
     let stay = (weight + 1) * DECIMALS + scale;
     if stay < 0 {
         return Var::zero(scale);
@@ -240,7 +245,7 @@ fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var
     let lost = digit % unit;
     digits.truncate(whole + 1);
     digits[whole] = digit - lost;
-    // One more digit in front, for the carry.
+    // There is one digit more in front, for the carry.
     digits.insert(0, 0);
     let mut carry = if lost >= unit / 2 { unit } else { 0 };
     for digit in digits.iter_mut().rev() {
@@ -251,11 +256,11 @@ fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var
     Var::new(negative, weight + 1, digits, scale)
 }
 
-/// The first `count` + 1 digits of a quotient of numbers below one; the last is not certain. Each digit is estimated in
-/// floats. It may be too large or too small by one, for which the following digits compensate.
+/// The first `count` + 1 digits of a quotient of numbers below one. Each digit is estimated in floats. It may be too
+/// large or too small by one; the following digits then compensate for that. The last digit is not certain.
 fn estimated_quotient(dividend: &[u16], divisor: &[u16], count: usize) -> Vec<u16> {
     const BASE: i32 = crate::digits::BASE as i32;
-    /// The largest sum before carries must be resolved, so that 32 bits do not overflow.
+    /// The greatest sum of estimated digits for which `rest` cannot overflow. Beyond it, carries are resolved.
     const LIMIT: i32 = (i32::MAX - i32::MAX / BASE - 1) / (BASE - 1);
     let mut rest = vec![0i32; count + 1];
     for (rest, &digit) in rest[1..].iter_mut().zip(dividend) {
@@ -301,7 +306,7 @@ fn estimated_quotient(dividend: &[u16], divisor: &[u16], count: usize) -> Vec<u1
     digits
 }
 
-/// Rounds towards minus infinity, except that negative integers are decreased by one, too.
+/// Rounds down. In addition, negative integers are decreased by one.
 fn below(value: f64) -> i32 {
     if value >= 0.0 { value as i32 } else { value as i32 - 1 }
 }

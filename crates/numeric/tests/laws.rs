@@ -1,4 +1,4 @@
-//! Laws that hold for all values, tested with random ones of all sizes.
+//! Tests of laws that hold for all values, with random values of all sizes.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::DefaultHasher;
@@ -68,7 +68,7 @@ fn hash(value: &Numeric) -> u64 {
     hasher.finish()
 }
 
-/// Requires the same value with the same display scale.
+/// Checks that two numerics have the same value and the same display scale.
 fn same(a: &Numeric, b: &Numeric) {
     assert_eq!((a, a.scale()), (b, b.scale()));
     assert_eq!(a.to_string(), b.to_string());
@@ -136,7 +136,8 @@ fn arithmetic_can_be_undone() {
         let (whole, rest) = (a.div_trunc(&b).expect("fits"), a.rem(&b).expect("fits"));
         assert_eq!(whole.mul(&b).and_then(|x| x.add(&rest)), Ok(a.clone()));
         assert!(rest.abs() < b.abs() && (rest.is_zero() || rest.sign() == a.sign()), "{a} {b}");
-        // The quotient is the nearest number with its scale: its error is at most half a unit, times b.
+        // The quotient is rounded to the nearest number with its scale, so twice its error times b is at most one unit
+        // times b.
         let quotient = a.div(&b).expect("fits");
         let unit = format!("1e-{}", quotient.scale().unwrap_or(0)).parse::<Numeric>().expect("a number");
         let error = quotient.mul(&b).and_then(|x| a.sub(&x)).expect("fits").abs();
@@ -197,7 +198,7 @@ fn totals_do_not_depend_on_the_order() {
             &odd.average().expect("addends").expect("fits"),
             &expected.div(&Numeric::from_i64(count as i64)).expect("fits"),
         );
-        // Each value is added three times, then removed twice.
+        // Each value is added many more times. From the merged total, each value is removed, so that none is left.
         for value in &values {
             total.add_times(value, u64::MAX / 64);
             total.add_times(value, 2);
@@ -245,7 +246,7 @@ fn the_ends_of_the_format() {
     total.remove(&greatest);
     assert_eq!(total.sum(), Some(Ok(greatest.clone())));
     assert!("1e131072".parse::<Numeric>().is_err() && "1e-16384".parse::<Numeric>().is_err());
-    // The smallest possible values, at whose scale products are rounded.
+    // The smallest positive value. Products are rounded at its scale.
     let least = value("1e-16383");
     assert_eq!(least.scale(), Some(16_383));
     let half = least.mul(&value("0.5")).expect("fits");
@@ -275,7 +276,8 @@ fn what_is_not_well_formed_is_refused() {
                 }
             }
         }
-        // A key has only one form. In the stored form, only digits may have zeros at their ends.
+        // A value has only one key form. It has several stored forms, because these may have zeros at the ends of the
+        // digits.
         if let Some(value) = Numeric::from_key(&bytes) {
             assert_eq!(key(&value), bytes);
         }
@@ -287,7 +289,8 @@ fn what_is_not_well_formed_is_refused() {
         assert!(Numeric::from_key(bytes).is_none(), "{bytes:?}");
     }
     let words = |words: &[u16]| Numeric::from_stored(&words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>());
-    // No header, a digit too many, an unknown sign, an invalid digit, and digits behind the display scale.
+    // Malformed stored forms: no header, a digit too many, an unknown sign, an invalid digit, and digits beyond the
+    // display scale.
     for wrong in [&[][..], &[0xC000, 1], &[0xE000], &[0x8000, 10_000], &[0x8000, 1, 1], &[0x8080, 1, 10], &[0x4000]] {
         assert!(words(wrong).is_none(), "{wrong:?}");
     }

@@ -1,4 +1,4 @@
-//! Roots, logarithms and powers: laws that hold for all of them. `vectors.tsv` contains results of PostgreSQL.
+//! Tests of laws for roots, logarithms and powers. Results of PostgreSQL are tested in `vectors.rs`.
 
 use anker_numeric::{Error, Numeric};
 
@@ -10,13 +10,13 @@ fn value(text: &str) -> Numeric {
 fn roots_are_the_largest_whose_squares_are_not_larger() {
     let mut text = String::new();
     for i in 1..400u32 {
-        // Numbers of all lengths, which contain nines and zeros.
+        // The numbers have all lengths; their digits include nines and zeros.
         text.push(char::from(b'0' + (i * i * 7 + i / 3) as u8 % 10));
         for (number, scale) in [(format!("{i}{text}"), 0), (format!("{i}.{text}"), text.len() as i32)] {
             let number = value(&number);
             let root = number.sqrt().expect("not negative");
             assert!(root.scale().is_some_and(|shown| i32::from(shown) >= scale));
-            // Half a unit in either direction.
+            // The squares of the root less and plus half a unit enclose the number.
             let unit = value(&format!("5e-{}", root.scale().expect("finite") + 1));
             let (below, above) = (root.sub(&unit).expect("short"), root.add(&unit).expect("short"));
             assert!(

@@ -1,4 +1,4 @@
-//! Results of a real PostgreSQL 15.20, read from `vectors.tsv`, which `vectors.sql` has made.
+//! Compares with results of PostgreSQL 15.20, which `vectors.sql` has written to `vectors.tsv`.
 
 use std::cmp::Ordering;
 
@@ -18,7 +18,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hex")).collect()
 }
 
-/// The lines of a kind, without the kind itself.
+/// The lines of `vectors.tsv` that begin with `kind`, without this first field.
 fn lines(kind: &str) -> Vec<Vec<&'static str>> {
     let lines = VECTORS.lines().map(|line| line.split('\t').collect::<Vec<_>>());
     let lines: Vec<_> = lines.filter(|line| line[0] == kind).map(|line| line[1..].to_vec()).collect();
@@ -77,7 +77,7 @@ fn one_value() {
 #[test]
 fn stored_bytes() {
     for line in lines("stored") {
-        // The length is one byte, because the value is short. All words are those of a little-endian machine.
+        // The length takes one byte, because the value is short. The words of the file are little-endian.
         let stored = bytes(line[1]);
         let words = stored[1..].as_chunks::<2>().0;
         let stored: Vec<u8> = words.iter().flat_map(|&word| u16::from_le_bytes(word).to_ne_bytes()).collect();

@@ -1,4 +1,4 @@
-//! The work per row that a plan needs.
+//! The work that a plan needs per row, in the units of [`Work`].
 
 use std::collections::BTreeSet;
 
@@ -6,31 +6,31 @@ use plan::{ColumnId, Expr, Physical, Plan, Rel, Type};
 
 use crate::{Flow, Work};
 
-/// The number of values to which one compared pair of a nested loop is equivalent. Two conditions on a pair took two
-/// nanoseconds with two threads.
+/// The number of values whose work equals that of one pair of rows in a nested loop. A pair with two conditions took
+/// two nanoseconds, with two threads.
 const VALUES_OF_PAIR: f64 = 4.0;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     reads: Vec<Reads>,
-    /// The work for a grouped row: its aggregates, and the expressions in them.
+    /// The work for each row that is grouped: its aggregates, and the expressions in them.
     per_grouped: f64,
     per_returned: f64,
-    /// Whether the engine returns no more rows than the query needs.
+    /// Whether the engine returns only as many rows as the query needs.
     pub is_limited: bool,
-    /// Whether the engine returns all rows in an order.
+    /// Whether the engine sorts the rows that it returns.
     pub is_sorted: bool,
 }
 
-/// Reads of one relation.
+/// The reads of one relation.
 #[derive(Clone, Debug, PartialEq)]
 struct Reads {
     tables: Vec<u32>,
-    /// The work for a row: the columns that are read, and the conditions that read only them.
+    /// The work for each row: its columns that are read, and the conditions that read only these.
     per_row: f64,
 }
 
-/// The number of values of eight bytes to which a value of the type is equivalent.
+/// The number of values of eight bytes whose work equals that of a value of this type.
 pub fn weight(ty: Type) -> f64 {
     match ty.physical() {
         Physical::Bit | Physical::Int16 | Physical::Int32 | Physical::Int64 | Physical::Float64 => 1.0,
@@ -70,7 +70,7 @@ impl Demand {
         demand
     }
 
-    /// `rows_of` returns the number of rows in a table.
+    /// The engine's work for the plan. `rows_of` returns the number of rows in a table.
     pub fn work(&self, mut rows_of: impl FnMut(u32) -> f64, flow: Flow) -> Work {
         let read = |reads: &Reads| reads.per_row * reads.tables.iter().map(|table| rows_of(*table)).sum::<f64>();
         Work {
@@ -83,7 +83,7 @@ impl Demand {
     }
 }
 
-/// For each column, by its number, the relation whose scan makes it.
+/// For each column of the plan, the relation whose scan makes it.
 fn origins(plan: &Plan) -> Vec<Option<usize>> {
     let mut origins = vec![None; plan.columns.len()];
     plan.root.visit(&mut |rel| {
@@ -94,14 +94,14 @@ fn origins(plan: &Plan) -> Vec<Option<usize>> {
     origins
 }
 
-/// The columns that any expression reads, each once.
+/// The columns that any expression of the plan reads.
 fn read_columns(plan: &Plan) -> BTreeSet<ColumnId> {
     let mut read: BTreeSet<ColumnId> = plan.output.iter().flat_map(Expr::columns).collect();
     plan.root.visit(&mut |rel| read.extend(rel.expressions().into_iter().flat_map(Expr::columns)));
     read
 }
 
-/// The relation, if a condition reads only columns of one.
+/// The relation that a condition reads, if it reads only one.
 fn only_relation(condition: &Expr, origins: &[Option<usize>]) -> Option<usize> {
     let mut relations = condition.columns().into_iter().map(|ColumnId(column)| origins[column as usize]);
     let first = relations.next()??;
@@ -133,7 +133,7 @@ mod tests {
         Relation::of_table(relid, &columns.collect::<Vec<_>>())
     }
 
-    /// select sum(a.y * 2) from a join b on a.x = b.x where b.t = 'u' and a.x = b.x
+    /// The plan of: select sum(a.y * 2) from a join b on a.x = b.x where b.t = 'u' and a.x = b.x
     fn joined() -> Plan {
         let text = Expr::Literal { ty: Type::Text, value: Some(Literal::Text("u".into())) };
         let two = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(2)) };
@@ -161,8 +161,8 @@ mod tests {
     fn columns_and_conditions_count_for_each_row_of_their_table() {
         let rows_of = |relid| if relid == 7 { 1000.0 } else { 10.0 };
         let work = Demand::of(&joined()).work(rows_of, Flow::default());
-        // One side has two columns; the other has a column, a text and a condition. The join's own condition is not
-        // counted as a value.
+        // Table a has two columns with 1000 rows; b has a column, a text and a condition, with 10 rows. The join's own
+        // condition is not counted as a value.
         assert_eq!(work.values, 2.0 * 1000.0 + (1.0 + 4.0 + 1.0) * 10.0);
         assert_eq!(work.rows, 0.0);
     }
@@ -171,7 +171,7 @@ mod tests {
     fn what_flows_counts_by_the_rows_that_are_expected() {
         let flow = Flow { joined: 300.0, grouped: 100.0, returned: 1.0, ..Flow::default() };
         let work = Demand::of(&joined()).work(|_| 0.0, flow);
-        // The work of the aggregate, of the multiplication, and of the row itself.
+        // The work per grouped row is that of the aggregate, of the multiplication, and of the row itself.
         assert_eq!(work, Work { values: 200.0, rows: 400.0, results: 3.0 });
     }
 

@@ -1,20 +1,20 @@
-//! A fit of the cost factors to measurements.
+//! Fits the cost factors to measurements.
 
 use crate::{Costs, Work};
 
-/// A query that was run.
+/// A measured query.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed {
     pub work: Work,
-    /// The time in any unit; the costs will have the same unit.
+    /// The time, in any unit. The costs will have the same unit.
     pub time: f64,
 }
 
-/// The greatest number of rounds; further ones change nothing measurable.
+/// The greatest number of rounds. Further rounds do not change the result measurably.
 const ROUNDS: usize = 20_000;
 
-/// The costs with the least sum of squared *relative* errors, so that short queries count as much as long ones. None is
-/// negative. A cost is 0 if no query had such work.
+/// The costs for which the sum of squared *relative* errors is least, so that short queries count as much as long ones.
+/// No cost is negative. A cost is 0 if no query had work of its kind.
 pub fn fit(observed: &[Observed]) -> Costs {
     let relative = |observed: &Observed| {
         let Work { values, rows, results } = observed.work;

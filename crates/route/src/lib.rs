@@ -1,8 +1,9 @@
 //! The cost of a query in the engine, in the units of PostgreSQL's planner.
 //!
-//! The planner has its own number for the heap. The engine's cost is a sum of four terms: a fixed cost per query,
-//! values read and computed, rows joined and grouped, and values returned. The engine itself is not asked. The
-//! translated plan determines the values that are read, and the heap's plan the number of rows that are returned.
+//! PostgreSQL's planner itself estimates the cost on the heap. The engine's cost is a sum of four terms: a fixed cost
+//! per query, and costs for values read and computed, for rows joined and grouped, and for values returned. The engine
+//! is not asked for it. The translated plan tells which values are read; PostgreSQL's own plan for the heap tells how
+//! many rows are joined and returned.
 
 mod demand;
 mod fit;
@@ -13,13 +14,13 @@ pub use fit::{Observed, fit};
 /// Cost factors, in the planner's units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// The cost per query, for any size.
+    /// The fixed cost of a query.
     pub startup: f64,
-    /// The cost per value of eight bytes or less that is read, and per operation on it.
+    /// The cost of reading a value of at most eight bytes, and of an operation on it.
     pub value: f64,
-    /// The cost per row that is joined or grouped.
+    /// The cost of joining or grouping a row.
     pub row: f64,
-    /// The cost per value that is returned to PostgreSQL, and once more per row.
+    /// The cost of returning a value to PostgreSQL; a row costs as much as one further value.
     pub result: f64,
 }
 
@@ -31,12 +32,12 @@ pub struct Work {
     pub results: f64,
 }
 
-/// The numbers of rows that the planner expects in a query.
+/// The numbers of rows that PostgreSQL's planner expects in a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flow {
-    /// The number of rows that go into joins and come out of them.
+    /// The number of rows that go into joins, plus the number that come out.
     pub joined: f64,
-    /// The number of pairs of rows that are compared because no equality finds the partners.
+    /// The number of pairs of rows that joins must compare because they have no equality.
     pub paired: f64,
     /// The number of rows that are grouped.
     pub grouped: f64,

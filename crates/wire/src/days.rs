@@ -1,17 +1,17 @@
-//! The Gregorian calendar, which PostgreSQL extends to all times.
+//! The Gregorian calendar. Like PostgreSQL, it is applied to all times.
 
-/// The days from 1 March 6401 BC, which is before all of PostgreSQL's days, to 2000-01-01.
+/// The number of days from 1 March 6401 BC, which is before every date of PostgreSQL, to 2000-01-01.
 const TO_2000: i64 = 730_425 + 16 * CYCLE;
-/// The days in four hundred years.
+/// The number of days in four hundred years.
 const CYCLE: i64 = 146_097;
-/// The year of that first day.
+/// The year (0 is 1 BC) of the day from which [`TO_2000`] counts.
 const FIRST_YEAR: i64 = -6400;
 
-/// The year (0 is 1 BC), the month and the day of a day that is counted from 2000-01-01.
+/// The year (0 is 1 BC), the month and the day of the month. `days` is counted from 2000-01-01.
 ///
-/// Years begin in March here, so that a leap day is the last day of a year. Quotients are computed as products with
-/// fractions of powers of two (Neri and Schneider, "Euclidean affine functions and their application to calendar
-/// algorithms", 2023).
+/// Years begin in March here, so that a leap day is the last day of a year. Divisions are replaced by products with
+/// fractions whose denominator is a power of two (Neri and Schneider, "Euclidean affine functions and their application
+/// to calendar algorithms", 2023).
 #[inline]
 pub fn civil(days: i64) -> (i64, u32, u32) {
     let day = 4 * (days + TO_2000) as u64 + 3;

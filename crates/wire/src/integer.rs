@@ -1,6 +1,6 @@
 //! The text of integers.
 
-/// The room that any integer needs.
+/// The number of bytes that any integer needs.
 pub const ROOM: usize = 20;
 
 /// The digits of 0 to 99.

@@ -1,9 +1,9 @@
-//! Dates and timestamps in DateStyle ISO. As in PostgreSQL, they count from the beginning of 2000.
+//! Dates and timestamps as text in DateStyle ISO. As in PostgreSQL, they are counted from the beginning of 2000.
 
 use crate::days::civil;
 use crate::integer::{four, pair, unsigned};
 
-/// The room that any of them needs.
+/// The number of bytes that any date or timestamp needs.
 pub const ROOM: usize = 64;
 
 const SECOND: i64 = 1_000_000;
@@ -21,7 +21,7 @@ pub fn date(days: i32, out: &mut [u8]) -> usize {
     }
 }
 
-/// `east` is the offset of the session's zone from UTC in seconds at that time, for a timestamptz.
+/// Writes a timestamp. For a timestamptz, `east` is the offset of the session's zone from UTC at that time, in seconds.
 #[inline]
 pub fn timestamp(micros: i64, east: Option<i32>, out: &mut [u8]) -> usize {
     match micros {
@@ -37,7 +37,7 @@ pub fn timestamp(micros: i64, east: Option<i32>, out: &mut [u8]) -> usize {
     era(is_bc, out, end)
 }
 
-/// Writes the day. Returns whether its year is before Christ, and the number of bytes.
+/// Writes a date. Returns whether its year is before Christ, and the number of bytes.
 #[inline]
 fn day(days: i64, out: &mut [u8]) -> (bool, usize) {
     let (year, month, day) = civil(days);

@@ -1,4 +1,4 @@
-//! Numerics, from their stored form: see `plan::numeric`.
+//! The text of numerics, from the form in which PostgreSQL stores them (described in `plan::numeric`).
 
 use crate::integer::{four, unsigned};
 
@@ -13,19 +13,19 @@ const SHORT_SCALE_SHIFT: u16 = 7;
 const SHORT_WEIGHT_SIGN: u16 = 0x0040;
 const SHORT_WEIGHT_MASK: u16 = 0x003F;
 
-/// A stored numeric that is a finite number.
+/// A stored numeric whose value is finite.
 pub struct Stored<'a> {
     negative: bool,
-    /// The weight of the first digit, in powers of 10,000.
+    /// The exponent of 10,000 by which the first digit is multiplied.
     weight: i16,
     /// The number of decimal digits that are shown behind the point.
     scale: u16,
-    /// The digits to base 10,000, each in the machine's byte order.
+    /// The base-10000 digits, each in the machine's byte order.
     digits: &'a [[u8; 2]],
 }
 
 impl<'a> Stored<'a> {
-    /// `bytes` are its content after the length. `None` if it is NaN, infinite, or cut off.
+    /// Reads a numeric's content, which follows its length. `None` if it is NaN, infinite, or incomplete.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Option<Stored<'a>> {
         let (words, _) = bytes.as_chunks::<2>();
@@ -54,14 +54,15 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// The digit at a place, counted from the first.
+    /// The digit at an index, counted from the first digit; 0 beyond the stored digits.
     #[inline]
     fn digit(&self, at: i32) -> u32 {
         usize::try_from(at).ok().and_then(|at| self.digits.get(at)).map_or(0, |&digit| u16::from_ne_bytes(digit).into())
     }
 
     pub fn text_room(&self) -> usize {
-        // The sign, four decimal digits for each place (at least one), the point, and a complete last place.
+        // The sign, four decimal digits for each digit before the point (at least one), the point, and the digits
+        // behind it, of which the last is written completely.
         1 + 4 * (i32::from(self.weight) + 1).max(1) as usize + 1 + usize::from(self.scale) + 3
     }
 
