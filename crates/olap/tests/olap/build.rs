@@ -1,4 +1,4 @@
-//! Short ways to write expressions.
+//! Short functions that build expressions.
 
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Literal, Named, Type};
 

@@ -1,4 +1,4 @@
-//! CASE and COALESCE raise no errors from parts that they do not evaluate, and malformed ones are refused.
+//! CASE and COALESCE must not raise errors of parts that they do not evaluate. Malformed ones are refused.
 
 use plan::{ArithOp, CmpOp, Expr, FailureKind, Named, Type};
 

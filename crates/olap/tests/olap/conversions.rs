@@ -1,4 +1,4 @@
-//! Values as texts, texts as values, and patterns, spelled out.
+//! Reference functions: values to texts, texts to values, and patterns, computed in the simplest way.
 
 use plan::regular::{self, Class, Regular, Set};
 use plan::{Literal, Named, Type};
@@ -12,7 +12,7 @@ use crate::times::{DAY, date, lengths};
 
 const SECOND: i64 = 1_000_000;
 
-/// Whether [`call`] knows the function.
+/// Whether [`call`] can compute the function.
 pub fn knows(function: Named, types: &[Type]) -> bool {
     use Named::*;
     let to_text = function == ToText && !matches!(types[0], Type::Int16 | Type::Int32 | Type::Int64 | Type::Numeric);
@@ -39,7 +39,7 @@ pub fn knows(function: Named, types: &[Type]) -> bool {
     to_text || reads || others
 }
 
-/// A call whose operands are not null.
+/// The result of a function; its operands are not null.
 pub fn call(function: Named, types: &[Type], args: &[Value]) -> Result<Option<Literal>, Raised> {
     let value = args[0].as_ref().unwrap();
     let text = |i: usize| match args[i].as_ref() {
@@ -213,7 +213,7 @@ fn moment(day: i64, time: Option<i64>, zone: &str) -> String {
     format!("{year:04}-{month:02}-{of_month:02}{time}{zone}{era}")
 }
 
-/// The clock with its seconds, and the digits behind the point without trailing zeros.
+/// The time of day with its seconds, and the fraction of the second without trailing zeros.
 fn full_clock(time: i64) -> String {
     let (whole, behind) = (time / SECOND, time % SECOND);
     let seconds = format!("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
@@ -248,14 +248,14 @@ fn interval([months, days, time]: [i128; 3]) -> String {
         } else {
             ""
         };
-        // An interval may have any number of hours.
+        // An interval may have more than 24 hours.
         let (hours, rest) = (time.abs() / 3_600_000_000, (time.abs() % 3_600_000_000) as i64);
         parts.push(format!("{sign}{hours:02}{}", &full_clock(rest)[2..]));
     }
     parts.join(" ")
 }
 
-/// The fewest digits that are read as the same float.
+/// The text of a float with the fewest digits that are read as the same float.
 fn float(value: &Literal, single: bool) -> String {
     let Literal::Float(value) = value else { panic!("{value:?} is no float") };
     if !value.is_finite() {
@@ -278,7 +278,7 @@ fn float(value: &Literal, single: bool) -> String {
     format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// Days and microseconds of a text in the form of ISO 8601, without a zone.
+/// The days and microseconds since 2000 of a text in the form of ISO 8601, without a zone.
 fn read(text: &str) -> Result<(i64, i64), Raised> {
     let field = |from: usize, to: usize| -> Result<i64, Raised> {
         let digits = text.get(from..to).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
@@ -289,7 +289,7 @@ fn read(text: &str) -> Result<(i64, i64), Raised> {
     if !separated || year < 1 || !(1..=12).contains(&month) || !(1..=lengths(year)[month as usize - 1]).contains(&day) {
         return Err(Raised);
     }
-    // Counted from the year 2000 on.
+    // Days are counted from the beginning of 2000.
     let mut days = day - 1 + lengths(year)[..month as usize - 1].iter().sum::<i64>();
     let of_years = |years: std::ops::Range<i64>| years.map(|year| lengths(year).iter().sum::<i64>()).sum::<i64>();
     days += if year >= 2000 { of_years(2000..year) } else { -of_years(year..2000) };
@@ -307,12 +307,12 @@ fn read(text: &str) -> Result<(i64, i64), Raised> {
     Ok((days, seconds * SECOND + behind))
 }
 
-/// The longest of the matches that begin first, at `search` or behind it.
+/// The first match from `search` on; of several that begin at the same place, the longest.
 fn first(regular: &Regular, text: &[char], search: usize) -> Option<(usize, usize)> {
     (search..=text.len()).find_map(|from| Some((from, *ends(regular, text, from, false).last()?)))
 }
 
-/// The possible ends of a match that begins at `from`, by trying everything.
+/// All possible ends of a match that begins at `from`, found by trying everything.
 fn ends(regular: &Regular, text: &[char], from: usize, any_case: bool) -> Vec<usize> {
     let mut all = match regular {
         Regular::Empty => vec![from],
@@ -341,7 +341,7 @@ fn ends(regular: &Regular, text: &[char], from: usize, any_case: bool) -> Vec<us
         Regular::Captured(inner) => ends(inner, text, from, any_case),
         Regular::Repeated { what, least, most } => {
             let (mut at, mut found) = (vec![from], vec![]);
-            // A repetition beyond the required number needs at least a character.
+            // A repetition beyond the required number must match at least one character.
             for times in 0..=most.unwrap_or(text.len() as u32 + least) {
                 if times >= *least {
                     found.extend(&at);

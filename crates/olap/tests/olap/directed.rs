@@ -1,4 +1,4 @@
-//! One test for every promise of the plan's documentation.
+//! A test for each promise in the documentation of plans.
 
 use plan::{Agg, ArithOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Plan, Rel, Type};
 use protocol::request::FailureKind::{self, *};
@@ -17,7 +17,8 @@ fn eval(types: &[Type], row: &[Value], expr: Expr) -> Result<Value, FailureKind>
     Ok(run(&plan, &[row.to_vec()])?.remove(0).remove(0))
 }
 
-/// `left op right` over two columns, and with either side as a constant: all must give the same result.
+/// Computes `left op right` with both operands in columns, and with either one as a constant. All results must be
+/// equal.
 fn arithmetic(op: ArithOp, ty: Type, types: [Type; 2], left: Value, right: Value) -> Result<Value, FailureKind> {
     let row = [left.clone(), right.clone()];
     let constants = [literal(types[0], left), literal(types[1], right)];
@@ -43,11 +44,11 @@ fn aggregate(ty: Type, values: Vec<Value>, agg: Agg) -> Result<Row, FailureKind>
     plan.grouping = grouping(vec![], vec![agg.clone()]);
     let table: Vec<Row> = values.into_iter().map(|v| vec![v]).collect();
     let ungrouped = run(&plan, &table).map(|mut rows| rows.remove(0));
-    // The same with a key takes another code path and must give the same answer.
+    // The same aggregate with a key runs in other code, and must give the same result.
     plan.grouping = grouping(vec![integer(Type::Int32, 7)], vec![agg]);
     let grouped = run(&plan, &table).map(|rows| rows.into_iter().next());
     match (&ungrouped, grouped) {
-        // Results are compared as text, in which NaN equals NaN.
+        // Results are compared as text, because NaN does not equal itself otherwise.
         (Ok(row), Ok(Some(grouped))) => assert_eq!(format!("{:?}", &grouped[1..]), format!("{row:?}")),
         (Err(kind), grouped) => assert_eq!(grouped, Err(*kind)),
         (Ok(_), grouped) => assert!(table.is_empty() && grouped == Ok(None), "{grouped:?}"),
@@ -101,7 +102,7 @@ fn floats_neither_overflow_nor_vanish_nor_divide_by_zero() {
     assert_eq!(of(Div, 1e-200, 1e200), Err(FloatUnderflow));
     assert_eq!(of(Div, 1.0, infinity), Ok(float(0.0)));
     assert_eq!(eval(&[f], &[float(0.0)], Expr::Neg(column(0, 0).into())), Ok(float(-0.0)));
-    // NaN is not an error, not even over zero.
+    // NaN divided by zero is NaN, and not an error.
     let nan = eval(&[f, f], &[float(f64::NAN), float(0.0)], arith(Div, f, column(0, 0), column(0, 1)));
     assert!(matches!(nan, Ok(Some(plan::Literal::Float(x))) if x.is_nan()));
 }
@@ -229,7 +230,7 @@ fn logic_is_three_valued() {
             };
             assert_eq!(of(l, r, and), both, "{l:?} AND {r:?}");
             assert_eq!(of(l, r, or), either, "{l:?} OR {r:?}");
-            // An operand that could raise, though it does not, takes another code path.
+            // An operand that could raise an error is evaluated by other code, even if it raises none.
             let one = || integer(Type::Int32, 1);
             let risky =
                 || or(vec![column(0, 1), cmp(CmpOp::Lt, arith(ArithOp::Div, Type::Int32, one(), one()), one())]);
@@ -273,7 +274,7 @@ fn an_earlier_operand_guards_a_later_one() {
 
 #[test]
 fn null_slots_raise_nothing() {
-    // Null slots of the test's tables hold values that raise errors in any arithmetic.
+    // The nulls of the test's tables have values behind them that would raise errors in any arithmetic.
     let arithmetic = [
         (Type::Int16, vec![ArithOp::Sub, ArithOp::Mul, ArithOp::Add]),
         (Type::Int64, vec![ArithOp::Sub, ArithOp::Mul, ArithOp::Add]),
@@ -485,7 +486,7 @@ fn plans_that_are_not_well_formed_are_refused() {
 #[test]
 fn joins_that_are_not_inner() {
     use JoinKind::*;
-    // a (id, x), b (id, y): id 2 twice, and nulls without partners.
+    // The tables a (id, x) and b (id, y). Id 2 has two partners in b, and nulls have none.
     let (left, right) = (
         [[Some(1), Some(10)], [Some(2), Some(20)], [None, Some(30)]],
         [[Some(2), Some(200)], [Some(2), Some(300)], [Some(4), None], [None, Some(500)]],
@@ -520,13 +521,13 @@ fn joins_that_are_not_inner() {
     assert_eq!(joined(Full, std::slice::from_ref(&same)), [&["- - - 500", "- - 4 -"], &alone[..], &pairs].concat());
     assert_eq!(joined(Semi, std::slice::from_ref(&same)), ["2 20"]);
     assert_eq!(joined(Anti, std::slice::from_ref(&same)), ["- 30", "1 10"]);
-    // Conditions other than the key decide about partners, not about rows.
+    // Conditions besides the key decide whether rows are partners; rows that have none are still returned.
     let small = cmp(CmpOp::Lt, column(1, 1), integer(Type::Int64, 250));
     let later = cmp(CmpOp::Gt, column(0, 1), integer(Type::Int64, 25));
     assert_eq!(joined(Left, &[same.clone(), small.clone()]), [&alone[..], &pairs[..1]].concat());
     assert_eq!(joined(Left, &[same.clone(), later.clone()]), ["- 30 - -", "1 10 - -", "2 20 - -"]);
     assert_eq!(joined(Anti, &[same.clone(), later.clone()]), ["- 30", "1 10", "2 20"]);
-    // The same without a key.
+    // Joins without a key.
     assert_eq!(joined(Semi, &[later.clone(), small.clone()]), ["- 30"]);
     assert_eq!(joined(Anti, &[]), Vec::<String>::new());
     assert_eq!(joined(Left, &[later, small]), ["- 30 2 200", "1 10 - -", "2 20 - -"]);

@@ -1,4 +1,4 @@
-//! Aggregates of many floats, in one partition and in several: the largest allowed distance from the exact result.
+//! Aggregates of many floats, in one partition and in several. The distance from the exact result is limited.
 
 use plan::catalogue::{FloatAgg, PairAgg, Spread};
 use plan::{Agg, Expr, Literal, Type};
@@ -12,7 +12,7 @@ use crate::table::{Row, TestView, chunk, engine, grouping, plan_over, rows, toki
 const ROWS: usize = 40_000;
 const GROUPS: i64 = 3;
 
-/// `value` makes the pairs. The bounds hold in any order of the pairs.
+/// Checks the aggregates of pairs that `value` makes. The limits hold for any order of the pairs.
 fn check(value: impl Fn(&mut StdRng) -> f64) {
     let types = [Type::Int64, Type::Float64, Type::Float64];
     let mut rng = StdRng::seed_from_u64(5);

@@ -1,4 +1,5 @@
-//! Aggregates of floats by exact sums. The engine, like PostgreSQL, comes near to these in any order of rows.
+//! Reference aggregates of floats, by exact sums. The results of the engine and of PostgreSQL, for any order of rows,
+//! must be close to them.
 
 use plan::catalogue::{FloatAgg, MAX_SUMMED, PairAgg, Spread};
 use plan::{Literal, Plan, Rel};
@@ -6,7 +7,7 @@ use plan::{Literal, Plan, Rel};
 use crate::interpreter::Raised;
 use crate::table::{Row, Value};
 
-/// An aggregate of values, and the greatest of their magnitudes, on which rounding errors depend.
+/// The aggregate of values. Also returns the greatest of their magnitudes, on which rounding errors depend.
 pub fn aggregate(agg: FloatAgg, values: &[Literal]) -> Result<(Value, f64), Raised> {
     let floats: Vec<f64> = values.iter().map(float).collect();
     let largest = largest(&floats)?;
@@ -29,10 +30,10 @@ pub fn aggregate(agg: FloatAgg, values: &[Literal]) -> Result<(Value, f64), Rais
     Ok((value.map(Literal::Float), largest))
 }
 
-/// The result if rounding decides whether points lie on a vertical or horizontal line.
+/// Stands for any result: rounding decides whether the points lie on a vertical or horizontal line.
 const ANYTHING: &str = "anything";
 
-/// The same of pairs of y and x.
+/// Like [`aggregate`], for pairs of y and x.
 pub fn of_pairs(pair: PairAgg, values: &[(Literal, Literal)]) -> Result<(Value, f64), Raised> {
     let (y, x): (Vec<f64>, Vec<f64>) = values.iter().map(|(y, x)| (float(y), float(x))).unzip();
     let (largest_y, largest_x) = (largest(&y)?, largest(&x)?);
@@ -63,8 +64,8 @@ pub fn of_pairs(pair: PairAgg, values: &[(Literal, Literal)]) -> Result<(Value, 
     Ok((value.map(Literal::Float), largest_y.max(largest_x)))
 }
 
-/// Whether values are equal or nearly so, and rounding decides whether their sum of squares is zero. For equal halves
-/// and the like it is zero.
+/// Whether rounding decides if the sum of squares is zero, because all values are equal or nearly so. For floats with
+/// few digits, such as halves, there is no rounding.
 fn on_a_line(floats: &[f64], squares: f64, largest: f64) -> bool {
     let is_short = |float: &f64| (float * 1024.0).fract() == 0.0 && float.abs() < 1e6;
     squares < 1e-6 * largest * largest && !(squares == 0.0 && floats.iter().all(is_short))
@@ -77,13 +78,13 @@ fn float(value: &Literal) -> f64 {
     }
 }
 
-/// The largest of the finite ones.
+/// The largest magnitude of a finite float; an error if it exceeds [`MAX_SUMMED`].
 fn largest(floats: &[f64]) -> Result<f64, Raised> {
     let largest = floats.iter().filter(|f| f.is_finite()).fold(0.0, |a, f| f64::max(a, f.abs()));
     if largest > MAX_SUMMED { Err(Raised) } else { Ok(largest) }
 }
 
-/// The sum with a single rounding at the end: the digits that additions lose are kept in parts that do not overlap.
+/// The sum, rounded only once at the end. The digits that an addition would lose are kept in separate parts.
 fn sum(floats: &[f64]) -> f64 {
     if floats.iter().any(|f| !f.is_finite()) {
         return floats.iter().filter(|f| !f.is_finite()).sum();
@@ -105,7 +106,7 @@ fn sum(floats: &[f64]) -> f64 {
     parts.iter().sum()
 }
 
-/// The sum of the products of the differences from the means.
+/// The sum of products: each difference from the mean of `a`, times the difference from the mean of `b`.
 fn products(a: &[f64], b: &[f64]) -> f64 {
     let mean = |floats: &[f64]| sum(floats) / floats.len() as f64;
     let (of_a, of_b) = (mean(a), mean(b));
@@ -124,10 +125,10 @@ pub fn are_summed(plan: &Plan) -> bool {
     found
 }
 
-/// Whether two results are the same, apart from the rounding of floats up to this magnitude.
+/// Whether two results are equal, apart from rounding errors of floats up to this magnitude.
 pub fn alike(a: &[Row], b: &[Row], largest: f64) -> bool {
     let mut left: Vec<&Row> = b.iter().collect();
-    // Several rows may be near enough. The partner is the one that equals it in most columns, including keys.
+    // Several rows may be close enough. The partner is the one that is equal in most columns, so that keys count.
     let mut has_partner = |row: &Row| {
         let is_near = |other: &Row| row.iter().zip(other).all(|(a, b)| near(a, b, largest));
         let equal = |other: &Row| row.iter().zip(other).filter(|(a, b)| near(a, b, 0.0)).count();

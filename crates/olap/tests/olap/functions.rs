@@ -1,4 +1,4 @@
-//! The meaning of named functions, one value at a time.
+//! Reference implementations of named functions, for one value at a time.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use crate::numerics;
 use crate::table::Value;
 use crate::times;
 
-/// A call with these values. None of them is null if the function is strict.
+/// The result of a function for these operands. If the function is strict, none of them is null.
 pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcome {
     let present = || args.iter().flatten().cloned();
     Ok(match function {
@@ -54,7 +54,7 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
 }
 
 fn of_float(function: Named, ty: Type, a: f64) -> Result<Literal, Raised> {
-    // Rounds to the nearest integer, and to the even one if two are as near.
+    // The nearest integer; if two are equally near, the even one.
     let rounded = || {
         let below = a.floor();
         let up = a - below > 0.5 || a - below == 0.5 && below.rem_euclid(2.0) != 0.0;
@@ -112,21 +112,21 @@ fn from_epoch(seconds: f64) -> Result<Literal, Raised> {
         _ if seconds == f64::NEG_INFINITY => Ok(Literal::Int(i64::MIN)),
         _ => {
             let micros = ((seconds - days_to_2000 * 86_400.0) * 1e6).round_ties_even();
-            // 4714-11-24 BC to 294276-12-31.
+            // The range of timestamps, from 4714-11-24 BC to 294276-12-31.
             let is_there = (-211_813_488e9..9_223_371_331_200e6).contains(&micros);
             if is_there { Ok(Literal::Int(micros as i64)) } else { Err(Raised) }
         }
     }
 }
 
-/// A function of an integer, or of a decimal given in its units.
+/// A function of an integer, or of a decimal given as a scaled integer.
 fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Value>) -> Result<Literal, Raised> {
     let b = second.and_then(|value| value.as_ref().and_then(decimal)).unwrap_or_default();
     let scale = if second.is_some() && matches!(function, Named::Round | Named::Trunc) { ty.scale() } else { 0 };
     let one = 10i128.pow((from.scale() - scale).into());
     let floor = a.div_euclid(one);
     let rest = a.rem_euclid(one);
-    // The fraction is compared with its difference to one; if both are equal, rounding goes away from zero.
+    // The fraction is compared with its distance to one; if both are equal, the value is rounded away from zero.
     let rounded = match rest.cmp(&(one - rest)) {
         Ordering::Greater => floor + 1,
         Ordering::Equal if a > 0 => floor + 1,
@@ -145,7 +145,7 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
         Named::BitOr => a | b,
         Named::BitXor => a ^ b,
         Named::BitNot => -a - 1,
-        // Bits shifted out at the top are lost, and the highest remaining bit is the sign.
+        // Bits that are shifted out at the top are lost. The highest of the remaining bits is the sign.
         Named::ShiftLeft => {
             let kept = (a << by).rem_euclid(1 << bits);
             if kept >= 1 << (bits - 1) { kept - (1 << bits) } else { kept }
@@ -163,9 +163,10 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
     }
 }
 
-/// The quotient by long division, one decimal digit after the other, to 16 significant digits in groups of four.
+/// The quotient by long division, one decimal digit after the other. It has 16 significant digits, which are counted in
+/// groups of four.
 fn average(sum: i128, scale: usize, count: i128) -> Option<i128> {
-    /// The first group that is not zero, and the number of groups between it and the point.
+    /// The first group of four digits that is not zero, and its weight: the number of groups between it and the point.
     fn leading(number: &str) -> (i32, u32) {
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let whole = format!("{}{whole}", "0".repeat((4 - whole.len() % 4) % 4));
@@ -205,7 +206,7 @@ fn average(sum: i128, scale: usize, count: i128) -> Option<i128> {
     (quotient < 10i128.pow(38)).then_some(if sum < 0 { -quotient } else { quotient })
 }
 
-/// Texts are sequences of characters, however they are stored.
+/// Functions of texts, which are treated as lists of characters.
 fn of_text(function: Named, ty: Type, args: &[Literal]) -> Result<Literal, Raised> {
     let text = |i: usize| match args.get(i) {
         Some(Literal::Text(text)) => text.chars().collect::<Vec<char>>(),
@@ -217,7 +218,7 @@ fn of_text(function: Named, ty: Type, args: &[Literal]) -> Result<Literal, Raise
     };
     let (t, own) = (text(0), text(0).len() as i64);
     let bytes = |chars: &[char]| chars.iter().map(|c| c.len_utf8()).sum::<usize>() as i64;
-    // The characters from one position to another, counted from 1, as far as they exist.
+    // The characters from position `first` to position `last`, counted from 1, as far as they exist.
     let between = |first: i64, last: i64| -> Vec<char> {
         (1..).zip(&t).filter(|(i, _)| (first..=last).contains(i)).map(|(_, c)| *c).collect()
     };
@@ -232,7 +233,7 @@ fn of_text(function: Named, ty: Type, args: &[Literal]) -> Result<Literal, Raise
         Named::Substring if args.len() == 2 => between(integer(1), i64::MAX),
         Named::Substring if integer(2) < 0 => return Err(Raised),
         Named::Substring => match integer(1) + integer(2) - 1 {
-            // An end beyond the range of integers counts as no end.
+            // If the end exceeds the range of integers, the text has no end.
             last if last >= i32::MAX as i64 => between(integer(1), i64::MAX),
             last => between(integer(1), last),
         },
@@ -288,7 +289,7 @@ fn trimmed_left(text: Vec<char>, set: &[char]) -> Vec<char> {
     text.into_iter().skip_while(|c| set.contains(c)).collect()
 }
 
-/// Trimmed at its start, and reversed.
+/// Removes characters from the start of a text, and reverses it. Doing so twice trims both ends.
 fn trimmed(text: Vec<char>, set: &[char]) -> Vec<char> {
     reversed(trimmed_left(text, set))
 }
@@ -308,7 +309,7 @@ fn field(text: &[char], delimiter: &[char], number: i64) -> Result<Vec<char>, Ra
     Ok(usize::try_from(index).ok().and_then(|index| fields.get(index).cloned()).unwrap_or_default())
 }
 
-/// Matches by trying everything.
+/// LIKE, by trying everything.
 fn like(text: &[char], pattern: &[char]) -> Result<bool, Raised> {
     Ok(match pattern {
         [] => text.is_empty(),
@@ -321,7 +322,7 @@ fn like(text: &[char], pattern: &[char]) -> Result<bool, Raised> {
             false
         }
         ['_', rest @ ..] => !text.is_empty() && like(&text[1..], rest)?,
-        // The generator makes no such pattern.
+        // A pattern that ends in an escape character is an error. The generator makes none.
         ['\\'] => return Err(Raised),
         ['\\', escaped, rest @ ..] => text.first() == Some(escaped) && like(&text[1..], rest)?,
         [literal, rest @ ..] => text.first() == Some(literal) && like(&text[1..], rest)?,

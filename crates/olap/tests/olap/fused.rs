@@ -1,4 +1,5 @@
-//! Sums and counts of a scan, over stored tables of several chunks, against the interpreter.
+//! Sums and counts computed within a scan, over stored tables of several chunks. They are compared with the
+//! interpreter.
 
 use std::cell::Cell;
 
@@ -24,16 +25,16 @@ const OVERFLOWS: [FailureKind; 4] = [
     FailureKind::DecimalTooWide,
 ];
 
-/// The pattern of a table.
+/// The properties of a random table.
 #[derive(Debug)]
 struct Pattern {
     rows: usize,
     nulls: f64,
-    /// The magnitude of the numbers that take part in arithmetic.
+    /// The magnitude of the numbers with which arithmetic is done.
     magnitude: i64,
-    /// The number of different keys.
+    /// The number of distinct keys.
     kinds: i64,
-    /// The share of rows that have changed since the view was taken.
+    /// The share of rows that are changed after the view is taken.
     changed: f64,
 }
 
@@ -57,7 +58,7 @@ fn table(rng: &mut StdRng, pattern: &Pattern) -> Vec<Row> {
     (0..pattern.rows).map(|_| row()).collect()
 }
 
-/// Arithmetic on the table's numbers.
+/// A random expression of arithmetic on the table's numbers.
 fn number(rng: &mut StdRng, depth: u32) -> (Expr, Type) {
     let decimal = Type::Decimal128 { scale: 2 };
     match if depth == 0 { rng.random_range(0..5) } else { rng.random_range(0..10) } {
@@ -113,7 +114,7 @@ fn aggregates(rng: &mut StdRng) -> Vec<Agg> {
     aggregates
 }
 
-/// The number of random queries that had an answer.
+/// Runs random queries, and compares them with the interpreter. Returns the number of queries that were fused.
 fn check(pattern: &Pattern, queries: u64) -> u64 {
     let rng = &mut StdRng::seed_from_u64(pattern.rows as u64 ^ pattern.magnitude as u64);
     let table = table(rng, pattern);
@@ -141,7 +142,7 @@ fn check(pattern: &Pattern, queries: u64) -> u64 {
         let expected = interpreter.run();
         let context = || format!("query {query} of {pattern:?}: {plan:#?}");
         let text = engines[0].explain(&plan, &[], views.to_vec()).unwrap();
-        // Sums of constants alone are not fused.
+        // Queries whose aggregates are all over constants are not fused.
         fused += u64::from(text.contains("FusedGroups"));
         for engine in &engines {
             let told = runtime.block_on(rows(engine, &level, &[], &views));
@@ -190,7 +191,7 @@ fn groups_are_right_be_they_few_or_many() {
     for (kinds, rows, queries) in [(1, 20_000, 15), (2, 20_000, 15), (7, 20_000, 15), (30, 12_000, 15)] {
         check(&Pattern { kinds, nulls: 0.01, ..pattern(rows, 1_000) }, queries);
     }
-    // More keys than codes of one byte can distinguish, and more than are worth a slot each.
+    // The numbers of keys need codes of one byte, codes of two bytes, and more slots than are worth having.
     for (kinds, rows, queries) in [(200, 10_000, 12), (300, 10_000, 12), (3_000, 9_000, 6)] {
         check(&Pattern { kinds, nulls: 0.01, ..pattern(rows, 1_000) }, queries);
     }

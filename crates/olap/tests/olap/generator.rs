@@ -1,4 +1,4 @@
-//! Random tables and random plans over them.
+//! Makes random tables, and random plans over them.
 
 mod conversions;
 mod expressions;
@@ -36,12 +36,12 @@ pub struct Case {
 
 const INTEGERS: [Type; 3] = [Type::Int16, Type::Int32, Type::Int64];
 
-/// How extreme the values are.
+/// The kind of values in a case.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
-    /// Few values: they often meet in joins and groups, and hardly any raises an error.
+    /// Few distinct values: they often meet in joins and groups, and few of them raise errors.
     Calm,
-    /// Ends of ranges, infinities, NaN.
+    /// Extreme values: ends of ranges, infinities, NaN.
     Wild,
 }
 
@@ -66,13 +66,13 @@ struct Generator<'a> {
     rng: &'a mut StdRng,
     mood: Mood,
     case: Case,
-    /// The largest number of rows of a table.
+    /// The greatest number of rows in a table.
     most: usize,
-    /// Columns that expressions may read.
+    /// The columns that expressions may read.
     visible: Vec<ColumnId>,
-    /// Columns of the outer rows of a subquery, which expressions may read too.
+    /// The columns of the outer rows of a subquery. Expressions may read these, too.
     around: Vec<ColumnId>,
-    /// Whether later operators compute nothing from the next value, so that its last digits may differ.
+    /// Whether no further operator reads the next value, so that its last digits need not be exact.
     is_last: bool,
 }
 
@@ -81,7 +81,7 @@ impl Generator<'_> {
         self.rng.random_bool(p)
     }
 
-    /// A plan over `tables` tables.
+    /// Makes a plan over `tables` tables.
     fn fill(&mut self, tables: usize) {
         let mut root = self.rel(tables, 3);
         self.visible = root.columns();
@@ -99,7 +99,7 @@ impl Generator<'_> {
         self.case.plan.root = root;
     }
 
-    /// All rows in the order of some of their columns.
+    /// Sorts the rows by some of their columns.
     fn in_order(&mut self, input: Rel) -> Rel {
         let columns = input.columns();
         let by: Vec<Expr> = columns.choose_multiple(self.rng, 3).map(|id| Expr::column(*id)).collect();
@@ -107,7 +107,7 @@ impl Generator<'_> {
         Rel::Top { input: Box::new(input), keys: vec![], order, range: Box::default() }
     }
 
-    /// Some operator over `tables` tables, with others above it.
+    /// A random tree of operators over `tables` tables.
     fn rel(&mut self, tables: usize, depth: u32) -> Rel {
         let mut rel = match tables {
             1 if self.chance(0.05) => Rel::Row,
@@ -139,7 +139,7 @@ impl Generator<'_> {
     fn scan(&mut self) -> Rel {
         let number = self.case.tables.len();
         let types: Vec<Type> = if number > 0 && self.chance(0.3) {
-            // The first table is read once more.
+            // The first table is read a second time.
             self.case.tables.push(self.case.tables[0].clone());
             self.case.views.push(self.case.views[0].clone());
             self.case.plan.relations[0].columns.clone()
@@ -176,11 +176,11 @@ impl Generator<'_> {
         left.join(kind, right, conditions)
     }
 
-    /// A join whose right side reads columns of the left one.
+    /// A join whose right side reads columns of the left side.
     fn apply(&mut self, left: usize, right: usize, depth: u32) -> Rel {
         let left = self.rel(left, depth);
         let wall = self.around.len();
-        // The engine may give either of two equal zeros to a subquery.
+        // Floats are excluded, because the engine may pass either 0 or -0 to a subquery.
         let readable = left.columns().into_iter().filter(|id| !self.type_of(*id).is_float());
         self.around.extend(readable.collect::<Vec<_>>());
         let mut rows = self.rel(right, depth);
@@ -208,7 +208,7 @@ impl Generator<'_> {
         left.apply(kind, rows, conditions)
     }
 
-    /// All rows as one group, and above it operators that may follow such a group.
+    /// Groups all rows into one group, with operators above that may follow such a group.
     fn total(&mut self, input: Rel) -> Rel {
         let aggregates = self.aggregates();
         let mut rel = Rel::Aggregate { input: Box::new(input), keys: vec![], aggregates };
@@ -264,8 +264,8 @@ impl Generator<'_> {
         aggregates
     }
 
-    /// The first rows in an order that leaves only equal rows in any order, or some rows of which only the number is
-    /// read.
+    /// The first rows in an order. Rows that are equal in the order are equal in all columns; otherwise, only the
+    /// number of rows is read.
     fn top(&mut self, input: Rel) -> Rel {
         let range = Range { offset: self.number_of_rows(0.5), count: self.number_of_rows(0.9), ties: self.chance(0.3) };
         if self.chance(0.15) {
@@ -279,14 +279,15 @@ impl Generator<'_> {
         let whole = !range.ties || self.chance(0.5);
         by.extend(input.columns().into_iter().filter(|_| whole).map(Expr::column));
         let order: Vec<SortKey> = by.into_iter().map(|expr| self.sort_key(expr)).collect();
-        // If the limit fell between different rows that are equal in the order, the engine would be free to choose.
+        // If the offset fell between different rows that are equal in the order, the engine could skip any of them. So
+        // there is no offset then, and the count includes ties.
         let range = Range { offset: range.offset.filter(|_| whole), ..range };
         let keys =
             if self.chance(0.4) { (0..self.rng.random_range(1..3)).map(|_| self.any_expr()).collect() } else { vec![] };
         Rel::Top { input: Box::new(input), keys, order, range: Box::new(range) }
     }
 
-    /// Few elements of each row's list.
+    /// Unfolds a short list for each row.
     fn unfold(&mut self, input: Rel) -> Rel {
         let (list, arguments, ty) = if self.chance(0.5) {
             let ty = *[Type::Int32, Type::Int64].choose(self.rng).unwrap();
@@ -305,7 +306,7 @@ impl Generator<'_> {
         Rel::Unfold { input: Box::new(input), unfold }
     }
 
-    /// Window functions over rows whose order is complete up to equal rows.
+    /// Window functions. Rows that are equal in the window's order are equal in all columns.
     fn window(&mut self, input: Rel) -> Rel {
         let partition = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
         let order: Vec<Expr> = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
@@ -368,7 +369,7 @@ impl Generator<'_> {
         }
     }
 
-    /// The same over a frame whose edges may be anywhere.
+    /// Gives a call a frame of values, whose edges may be any expressions.
     fn of_values(&mut self, key: &SortKey, call: WindowCall) -> WindowCall {
         let ty = self.case.plan.type_of(&key.expr);
         let edge = |this: &mut Self, bound: Bound| match bound {
@@ -391,7 +392,7 @@ impl Generator<'_> {
         (*known.choose(self.rng).unwrap()).to_owned()
     }
 
-    /// A number for LIMIT or OFFSET: it may be missing or null.
+    /// A number for LIMIT or OFFSET; sometimes null, or absent.
     fn number_of_rows(&mut self, often: f64) -> Option<Expr> {
         if !self.chance(often) {
             return None;

@@ -1,10 +1,11 @@
-//! The reference interpreter: a naive reading of the plan's documented semantics, one row at a time, to compare the
-//! engine with.
+//! The reference interpreter, with which the engine is compared: a naive implementation of the documented semantics of
+//! plans, one row at a time.
 //!
-//! It is lenient where PostgreSQL leaves the order of evaluation open. A conjunction with a false operand is false even
-//! if another one raises an error, and an error matters only if its value or row does. So errors are kept as values and
-//! marks of rows until something needs them. An error that the interpreter reports must be raised by the engine, too.
-//! [`Interpreter::may_raise`] tells whether an error is possible at all; it evaluates everything on everything.
+//! PostgreSQL leaves open in which order conditions are evaluated, so the interpreter is lenient with errors. A
+//! conjunction with a false operand is false even if another operand raises an error. An error matters only if its
+//! value or its row is needed. So errors are stored as values, or as marks of rows, until something needs them. If the
+//! interpreter reports an error, the engine must raise one, too. [`Interpreter::may_raise`] tells whether any error is
+//! possible; for that, it evaluates all expressions on all rows.
 
 mod doubt;
 mod lists;
@@ -36,8 +37,8 @@ pub struct Raised;
 
 pub type Outcome = Result<Value, Raised>;
 
-/// Values by column. If `doubtful` is set, an error was met on the way to the row, and every operator that needs the
-/// row meets the error.
+/// A row: the value of each column. If `doubtful` is set, it depends on an error whether the row exists. Every operator
+/// that needs the row then meets the error.
 #[derive(Clone)]
 pub struct Tuple {
     pub values: Vec<Outcome>,
@@ -50,7 +51,7 @@ pub struct Rows {
     pub tuples: Vec<Tuple>,
 }
 
-/// The result of a condition, or of several.
+/// The result of a condition, or of several conditions together.
 #[derive(PartialEq)]
 enum Verdict {
     True,
@@ -62,14 +63,14 @@ pub struct Interpreter<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Value],
     pub tables: &'a [Vec<Row>],
-    /// The greatest magnitude of the floats that were summed.
+    /// The greatest magnitude of all floats that were summed.
     pub largest_float: Cell<f64>,
 }
 
 const LIMIT: i128 = 10i128.pow(38);
 
 impl Interpreter<'_> {
-    /// The result, in any order.
+    /// The plan's result. Its rows may be in any order.
     pub fn run(&self) -> Result<Vec<Row>, Raised> {
         let Rows { columns, tuples } = self.rel(&self.plan.root);
         if tuples.iter().any(|tuple| tuple.doubtful) {
@@ -137,7 +138,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// A row for each element of its list.
+    /// The row once for each element of its list.
     fn unfolded(&self, columns: &[ColumnId], tuple: &Tuple, unfold: &Unfold) -> Vec<Tuple> {
         let values: Vec<Outcome> = unfold.arguments.iter().map(|e| self.eval(e, columns, &tuple.values)).collect();
         let with = |element: Outcome, number: Outcome, doubtful: bool| {
@@ -172,7 +173,7 @@ impl Interpreter<'_> {
         (1..).zip(all).map(|(number, value)| with(Ok(value), Ok(Some(Literal::Int(number))), false)).collect()
     }
 
-    /// Computes the right side anew for each row of the left one.
+    /// Computes the right side again for each row of the left side.
     fn apply(&self, kind: JoinKind, left: Rows, right: &Rel, conditions: &[Expr]) -> Vec<Tuple> {
         let mut joined = Vec::new();
         for tuple in &left.tuples {
@@ -185,7 +186,8 @@ impl Interpreter<'_> {
         joined
     }
 
-    /// Runs an operator that reads an outer row, with that row's values. Also tells whether one of these is an error.
+    /// A copy of an operator in which an outer row's columns are replaced by their values. Also returns whether one of
+    /// these values is an error.
     fn given(&self, rel: &Rel, columns: &[ColumnId], values: &[Outcome]) -> (Rel, bool) {
         let (mut rel, raised) = (rel.clone(), Cell::new(false));
         let with = |id: ColumnId| {

@@ -1,4 +1,4 @@
-//! Intervals as months, days and microseconds, each computed as in PostgreSQL's source.
+//! Reference functions of intervals. Months, days and microseconds are each computed as in PostgreSQL's source.
 
 use plan::{Field, Interval, Literal, Named, Type};
 use rand::Rng;
@@ -28,7 +28,7 @@ pub fn any(rng: &mut StdRng, extreme: bool) -> Parts {
     [part(&months, ends), part(&days, ends), part(&times, [ages, -ages - 1])]
 }
 
-/// An interval of parts that it can have.
+/// An interval with these parts, which must be in range.
 pub fn literal(parts: Parts) -> Literal {
     checked(parts).unwrap_or_else(|_| panic!("{parts:?} is no interval"))
 }
@@ -37,7 +37,7 @@ fn checked(parts: Parts) -> Result<Literal, Raised> {
     within(parts)?.number().map(Literal::Decimal).ok_or(Raised)
 }
 
-/// The interval of these parts, for which the engine's number may have no room.
+/// An interval with these parts, even if it is too long for the engine's number.
 fn within([months, days, microseconds]: Parts) -> Result<Interval, Raised> {
     let (months, days) = (i32::try_from(months).map_err(|_| Raised)?, i32::try_from(days).map_err(|_| Raised)?);
     let microseconds = i64::try_from(microseconds).map_err(|_| Raised)?;
@@ -49,7 +49,7 @@ pub fn parts(value: &Literal) -> Parts {
     [months.into(), days.into(), microseconds.into()]
 }
 
-/// Whether [`call`] knows the function.
+/// Whether [`call`] can compute the function.
 pub fn knows(function: Named, types: &[Type]) -> bool {
     use Named::*;
     let moves = matches!(function, PlusInterval | MinusInterval | PlusIntervalIn | MinusIntervalIn);
@@ -58,7 +58,7 @@ pub fn knows(function: Named, types: &[Type]) -> bool {
         || types.get(1) == Some(&Type::Interval) && !moves
 }
 
-/// A call whose operands are not null.
+/// The result of a function; its operands are not null.
 pub fn call(function: Named, args: &[Value]) -> Result<Option<Literal>, Raised> {
     let value = |i: usize| args[i].as_ref().unwrap();
     let number = |i: usize| int(value(i));
@@ -89,7 +89,7 @@ pub fn call(function: Named, args: &[Value]) -> Result<Option<Literal>, Raised> 
     checked(result).map(Some)
 }
 
-/// The result of an operator on two values, or on one.
+/// The result of an operator on one or two values.
 pub fn operator(function: Named, values: &[&Literal]) -> Result<Literal, Raised> {
     let of = |i: usize| parts(values[i]);
     let floats = |literal: &&Literal| if let Literal::Float(float) = literal { Some(*float) } else { None };
@@ -138,7 +138,7 @@ pub fn sum(values: &[Literal]) -> Result<Value, Raised> {
     if all.is_empty() { Ok(None) } else { checked([total(0), total(1), total(2)]).map(Some) }
 }
 
-/// The interval up to this step, on the way from one value to another.
+/// The interval at the fraction `part` of the way from `low` to `next`.
 pub fn between(low: &Literal, next: &Literal, part: f64) -> Result<Literal, Raised> {
     let (low, next) = (parts(low), parts(next));
     let whole: Parts = std::array::from_fn(|i| next[i] - low[i]);
@@ -197,7 +197,7 @@ fn with_months([months, days, time]: Parts) -> Parts {
     [months, days, time]
 }
 
-/// The interval of the same span whose parts all have its sign.
+/// The interval with the same span whose parts have the same sign, with less than 30 days and less than 24 hours.
 fn justified([months, days, time]: Parts) -> Parts {
     let span = (months * 30 + days) * DAYS + time;
     [span / (30 * DAYS), span / DAYS % 30, span % DAYS]
@@ -219,7 +219,8 @@ fn extracted(field: Field, [months, days, time]: Parts) -> Result<Literal, Raise
         Field::Epoch => (years * 1461 + months % 12 * 120 + days * 4) * 21_600 * SECOND + time,
         other => panic!("{other:?} of an interval"),
     };
-    // The part that is added last may bring the sum back into range, but it was too large before.
+    // The time may bring the sum back into range, but PostgreSQL reports an error, because the sum without the time is
+    // out of range.
     if field == Field::Epoch && i64::try_from(part - time).is_err() {
         return Err(Raised);
     }
@@ -244,7 +245,7 @@ fn part(field: Field, [months, days, time]: Parts) -> f64 {
     }
 }
 
-/// The difference of two points in time, as a calendar shows them.
+/// The difference of two points in time in calendar units. `shown` converts to local time.
 pub fn age(a: i64, b: i64, shown: impl Fn(i64) -> i64) -> Result<Literal, Raised> {
     let infinite = |time: i64| [i64::MIN, i64::MAX].contains(&time);
     if infinite(a) || infinite(b) {

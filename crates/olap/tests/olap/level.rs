@@ -1,10 +1,12 @@
-//! One SELECT level, the most frequent kind of plan: tables in inner joins, conditions, and perhaps groups.
+//! A single SELECT level, which is the most frequent kind of plan: tables in inner joins, conditions, and perhaps
+//! groups.
 
 use std::borrow::Cow;
 
 use plan::{Agg, Aggregation, ColumnId, Computed, Expr, JoinKind, Plan, Rel, Relation, RelationColumn, Type};
 
-/// More columns than any table here has. A column's number follows from its table's and its own.
+/// A number of columns that no table here exceeds. A column's id is computed from the numbers of its table and of the
+/// column.
 const WIDTH: usize = 16;
 
 #[derive(Clone, Debug, Default)]
@@ -68,7 +70,7 @@ impl AsPlan for Level {
     }
 }
 
-/// Groups the rows; the plan then returns the groups' columns.
+/// Adds a grouping to the plan, which then returns the columns of the groups.
 fn group(plan: &mut Plan, grouping: &Grouping) {
     let typed = plan.clone();
     let mut new = |types: &[Type]| -> Vec<ColumnId> {

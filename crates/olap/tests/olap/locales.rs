@@ -1,4 +1,4 @@
-//! Locales whose order is not that of bytes, on any machine that can compile them.
+//! Tests with locales whose order differs from the order of bytes, on machines that can compile such locales.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ use crate::interpreter::Interpreter;
 use crate::level::relation;
 use crate::table::{Row, TestView, Value, engine, rows, tokio_runtime};
 
-/// Locales with unusual orders, and one that every machine has.
+/// Locales with unusual orders, and one that exists on every machine.
 const NAMES: [&str; 3] = ["cs_CZ.utf8", "sv_SE.utf8", "C.utf8"];
 
 /// The locales that this process can use.
@@ -25,7 +25,8 @@ pub fn known() -> Vec<&'static str> {
     NAMES.into_iter().filter(|name| Locale::named(name).is_some()).collect()
 }
 
-/// Runs this test once more in a process that has all locales, unless this is that process, or no locale can be made.
+/// Runs a test again in a process in which all locales exist, and returns whether it did. Returns false in that process
+/// itself, or if a locale cannot be compiled.
 pub fn tested_with_all(test: &str) -> bool {
     const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/locales");
     if std::env::var_os("LOCPATH").is_some() || NAMES.iter().any(|name| compile(name, Path::new(FOLDER)).is_none()) {
@@ -39,14 +40,14 @@ pub fn tested_with_all(test: &str) -> bool {
     true
 }
 
-/// Compiles a locale from the sources that come with the C library.
+/// Compiles a locale from its source, which comes with the C library.
 fn compile(name: &str, folder: &Path) -> Option<()> {
     std::fs::create_dir_all(folder).ok()?;
     let (source, _) = name.split_once('.')?;
     let (made, compiled) = (folder.join(format!("{}-{name}", std::process::id())), folder.join(name));
     if !compiled.exists() {
         Command::new("localedef").args(["-c", "-i", source, "-f", "UTF-8"]).arg(&made).output().ok()?;
-        // Another test may have been faster, so a failure does not matter.
+        // If another test has already done this, renaming fails, which does not matter.
         let _ = std::fs::rename(&made, &compiled);
     }
     compiled.exists().then_some(())
@@ -61,8 +62,8 @@ fn word(rng: &mut StdRng) -> Value {
     (!rng.random_bool(0.1)).then_some(Literal::Text(word))
 }
 
-/// A window over two texts with an integer between them. `first` is the locale of the first text's order, `second` that
-/// of the second.
+/// A plan with a window over two texts and the integer between them. `first` and `second` are the locales in which the
+/// texts are ordered.
 fn numbered(first: Option<&str>, second: Option<&str>, directions: [bool; 4]) -> Plan {
     let types = [Type::Text, Type::Int32, Type::Char];
     let own = |from: u16, count: u16| (from..from + count).map(ColumnId).collect::<Vec<_>>();

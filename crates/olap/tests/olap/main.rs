@@ -1,4 +1,4 @@
-//! The engine's answers against the documented semantics.
+//! Tests that compare the engine's answers with the documented semantics.
 
 mod build;
 mod conditional;

@@ -1,5 +1,5 @@
-//! Times of the most important kinds of query, at the sizes of a TPC-C database of five warehouses; run with `--ignored
-//! --nocapture`.
+//! Measures the most important kinds of query, with as many rows as in a TPC-C database of five warehouses. Run it with
+//! `--ignored --nocapture`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::table::{Row, TestView, batches, chunk, engine, grouping, plan_over, t
 
 const MONEY: Type = Type::Decimal64 { scale: 2 };
 
-/// Chunks of `rows` rows whose columns are computed from the row's number.
+/// A table of `rows` rows, whose values are computed from the row's number.
 fn view(rows: usize, types: &[Type], value: impl Fn(usize, usize) -> i64) -> Arc<dyn TableView> {
     let array = |ty: Type, numbers: Vec<i64>| -> ArrayRef {
         match ty {
@@ -122,8 +122,8 @@ fn hot_shapes() {
     }
 }
 
-/// Milliseconds of CPU time of this thread. With one partition the whole query runs on it, and on a busy machine this
-/// is the number to trust.
+/// The CPU time of this thread in milliseconds. With one partition, the whole query runs on this thread, so on a busy
+/// machine this number is more reliable than the elapsed time.
 fn thread_cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e6
@@ -138,7 +138,7 @@ fn projected(view: &Arc<dyn TableView>, columns: &[usize]) -> Arc<dyn TableView>
     TestView::of_chunks(types, chunks.collect())
 }
 
-/// Rows in an order: all of them to number them, and the first hundred.
+/// Numbers all rows in an order, and returns the first hundred of an order.
 #[test]
 #[ignore = "measures"]
 fn orders() {

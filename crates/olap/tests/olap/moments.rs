@@ -1,4 +1,4 @@
-//! Time zones, intervals and patterns, computed as a reader of the documentation would do it by hand.
+//! Reference functions of time zones, intervals and patterns, computed as in their documentation.
 
 use plan::{Field, Literal, Named, Type};
 
@@ -9,18 +9,18 @@ use crate::times::{DAY, date, lengths, part, week, weekday};
 
 const SECOND: i64 = 1_000_000;
 const CYCLE: i64 = 146_097 * 86_400;
-/// The first timestamp, and the first moment behind the last one.
+/// The first timestamp, and the first time after the last timestamp.
 const FIRST: i64 = -2_451_545 * DAY;
 const END: i64 = 106_751_983 * DAY;
 
-/// Whether [`call`] knows the function.
+/// Whether [`call`] can compute the function.
 pub fn knows(function: Named) -> bool {
     use Named::*;
     function.takes_zone() && !matches!(function, ToTextIn | ReadTimestampIn)
         || matches!(function, Comparable | PlusInterval | MinusInterval | DateBin | MakeDate | ToChar)
 }
 
-/// A call whose operands are not null.
+/// The result of a function; its operands are not null.
 pub fn call(function: Named, types: &[Type], args: &[Value]) -> Result<Option<Literal>, Raised> {
     let number = |i: usize| int(args[i].as_ref().unwrap());
     let text = |i: usize| match args[i].as_ref() {
@@ -43,7 +43,7 @@ pub fn call(function: Named, types: &[Type], args: &[Value]) -> Result<Option<Li
         return Ok(Some(Literal::Int(infinite)));
     }
     let midnight = if of_date { first.saturating_mul(DAY) } else { first };
-    // A rounded timestamp may lie just beyond the range.
+    // A timestamp that was rounded may lie just outside of the range.
     let clamped = |time: i64| Ok(Some(Literal::Int(if time >= END { END + 1 } else { time.max(FIRST - 1) })));
     match function {
         Named::LocalTime => Ok(Some(Literal::Int(zone().shown(first)))),
@@ -81,7 +81,7 @@ fn valid(time: i64) -> Option<i64> {
     (FIRST..END).contains(&time).then_some(time)
 }
 
-/// The numbers of a zone's description: the first offset, the first offset to read local times, whether it repeats
+/// A zone, from the numbers of its text form: the first offset, the first offset for local times, whether it repeats
 /// back and ahead, and then each change.
 pub struct Zone {
     first: i64,
@@ -125,9 +125,8 @@ impl Zone {
         time + self.offset(time.div_euclid(SECOND)) * SECOND
     }
 
-    /// The offset at this local time, either before or after a change. If both offsets show the time, it is the later
-    /// one. If neither does, the clocks have skipped the time, and it is the earlier one. No two changes are near each
-    /// other.
+    /// The offset at a local time: one of the offsets before and after a change. If the clocks show the time twice, it
+    /// is the later offset. If the clocks skip the time, it is the earlier one. Changes are never close together.
     pub fn read_local(&self, local: i64) -> i64 {
         let second = local.div_euclid(SECOND);
         let offset = |at: i64| self.offset_from(self.first_local, at);
@@ -157,13 +156,13 @@ fn negated(interval: [i64; 3]) -> [i64; 3] {
     [(months as i32).wrapping_neg().into(), (days as i32).wrapping_neg().into(), microseconds.wrapping_neg()]
 }
 
-/// Moves month by month, as long as months remain.
+/// Adds an interval to a point in time. Months are added one by one.
 fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Option<i64> {
     let mut time = valid(time)?;
     if months != 0 {
         let local = zone.shown(time);
         let (mut year, month, of_month, _) = date(local.div_euclid(DAY));
-        // Whole years come first; they only differ in the length of February.
+        // Whole years are added at once, because only the length of February differs.
         year += months / 12;
         let mut month = month + months % 12;
         if month > 12 {
@@ -181,8 +180,8 @@ fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Opti
     }
     if days != 0 {
         let local = zone.shown(time);
-        // Some versions of PostgreSQL count no days before the first one, though in a zone it may still be the evening
-        // before.
+        // Some versions of PostgreSQL refuse days before the first one, although with a zone it may still be the
+        // evening before in UTC.
         if local.div_euclid(DAY) + days < FIRST / DAY {
             return None;
         }
@@ -222,7 +221,7 @@ fn binned(time: i64, origin: i64, length: i64) -> Result<i64, Raised> {
     }
     let since = i128::from(time) - i128::from(origin);
     let bins = since.div_euclid(length.into());
-    // PostgreSQL's versions differ for a time before the origin at which a bin begins.
+    // For a time before the origin that is the beginning of a bin, PostgreSQL's versions give different results.
     if i64::try_from(since).is_err() || since < 0 && bins * i128::from(length) == since {
         return Err(Raised);
     }
@@ -233,7 +232,7 @@ fn binned(time: i64, origin: i64, length: i64) -> Result<i64, Raised> {
 const MONTHS: &str = "January February March April May June July August September October November December";
 const DAYS: &str = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday";
 
-/// The time as each word of the pattern writes it. `None`: there is no pattern.
+/// The time, written by a pattern of `to_char`. `None` if the pattern is empty.
 fn written(time: i64, pattern: &str) -> Option<String> {
     let (day, within) = (time.div_euclid(DAY), time.rem_euclid(DAY));
     let (year, month, of_month, of_year) = date(day);

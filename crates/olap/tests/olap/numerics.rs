@@ -1,4 +1,4 @@
-//! Conversions of numerics. Their arithmetic is compared with PostgreSQL's by tests of `anker_numeric`.
+//! Conversions of numerics. Tests of `anker_numeric` compare the arithmetic with PostgreSQL's.
 
 use numeric::{Numeric, Total};
 use plan::{ArithOp, Literal, Named, Type};
@@ -38,7 +38,7 @@ pub fn negated(value: &Literal) -> Literal {
     literal(&of(value).neg())
 }
 
-/// A numeric from an integer or a decimal.
+/// The numeric with the value of an integer or decimal.
 pub fn from_number(value: &Literal, from: Type) -> Literal {
     literal(&Numeric::from_decimal(decimal(value).unwrap(), from.scale()))
 }
@@ -81,7 +81,7 @@ pub fn call(function: Named, args: &[Value]) -> Result<Literal, Raised> {
     }
 }
 
-/// `None`: there are no values.
+/// The sum; null if there are no values.
 pub fn sum(values: &[Literal]) -> Result<Value, Raised> {
     let mut total = Total::default();
     values.iter().for_each(|value| total.add(&of(value)));

@@ -1,4 +1,4 @@
-//! The interpreter's reading of operators that depend on an order.
+//! The interpreter's implementation of operators that depend on an order.
 
 use std::cmp::Ordering;
 
@@ -10,11 +10,11 @@ use plan::{
 use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order, order_in, same_row};
 use crate::table::{Row, Value};
 
-/// A row, and before it the values that decide its place: the order's keys, and those that break ties.
+/// A row, with the values of the order's keys and of the keys that break ties before it.
 type Member = (Row, Row, Tuple);
 
 impl Interpreter<'_> {
-    /// The first rows of each group. The plan's maker leaves ties open only if they make no difference.
+    /// The first rows of each group. Ties do not matter, because the generator allows them only between equal rows.
     pub fn top(&self, input: Rows, keys: &[Expr], by: &[SortKey], range: &Range) -> Rows {
         let (offset, count) = (self.number(&range.offset).unwrap_or(0), self.number(&range.count));
         let columns = input.columns;
@@ -58,7 +58,7 @@ impl Interpreter<'_> {
         Rows { columns, tuples }
     }
 
-    /// Whether the range is an error.
+    /// Whether offset or count is negative, which is an error.
     pub fn is_negative(&self, range: &Range) -> bool {
         [&range.offset, &range.count].iter().any(|number| self.number(number).is_some_and(|number| number < 0))
     }
@@ -71,7 +71,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// The order of two rows, given the values that decide it.
+/// Compares two rows by the values of their keys.
 pub fn compare(by: &[SortKey], a: &Row, b: &Row) -> Ordering {
     let one = |(key, (a, b)): (&SortKey, (&Value, &Value))| match (a, b) {
         (Some(a), Some(b)) if key.descending => order_in(key.locale.as_deref(), b, a),
@@ -85,7 +85,7 @@ pub fn compare(by: &[SortKey], a: &Row, b: &Row) -> Ordering {
 }
 
 impl Interpreter<'_> {
-    /// The rows with the values of window functions, row by row as the documentation says.
+    /// The rows with the values of window functions, computed row by row as documented.
     pub fn window(&self, input: Rows, over: &Over, calls: &[WindowCall]) -> Rows {
         let Over { partition, order: by, ties } = over;
         let Rows { mut columns, tuples } = input;
@@ -99,7 +99,7 @@ impl Interpreter<'_> {
             let place = values(&mut by.iter().map(|key| &key.expr));
             let tie = values(&mut ties.iter().map(|key| &key.expr));
             tainted |= tuple.doubtful;
-            // If one of them is an error, nobody may need the functions' results.
+            // If a key is an error, the results of the functions must not be needed.
             let (Ok(key), Ok(place), Ok(tie)) = (key, place, tie) else {
                 tainted = true;
                 partitions.push((vec![], vec![(vec![], vec![], tuple)]));
@@ -123,7 +123,7 @@ impl Interpreter<'_> {
         for (_, mut members) in partitions {
             members.sort_by(|(a, x, _), (b, y, _)| compare(by, a, b).then_with(|| compare(ties, x, y)));
             let rows: Vec<&Tuple> = members.iter().map(|(.., tuple)| tuple).collect();
-            // The number of each row's peers, from 0.
+            // For each row, the number of its group of peers, from 0.
             let mut peers = vec![0; rows.len()];
             for at in 1..rows.len() {
                 peers[at] = peers[at - 1] + usize::from(compare(by, &members[at - 1].0, &members[at].0).is_ne());
@@ -218,7 +218,7 @@ impl Interpreter<'_> {
                 let mut best: Option<(Literal, Value)> = None;
                 for row in frame {
                     let Some(key) = value(&image, *row)? else { continue };
-                    // The last of equal values counts.
+                    // If values are equal, the last one is taken.
                     let is_better = best.as_ref().is_none_or(|(best, _)| match agg {
                         Agg::Min(_) => order(&key, best).is_le(),
                         _ => order(&key, best).is_ge(),
@@ -240,7 +240,7 @@ impl Interpreter<'_> {
 }
 
 impl Interpreter<'_> {
-    /// The starts of the frames of values for a partition's rows, and their ends.
+    /// The start and the end of each row's frame, for frames of values in one partition.
     fn reached(
         &self,
         call: &WindowCall,
@@ -276,7 +276,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// Whether a row is in the frame of row `at`. `peers`: the number of each row's peers.
+/// Whether `row` is in the frame of row `at`. `peers` has the number of each row's group of peers.
 fn in_frame(frame: &Frame, peers: &[usize], [starts, ends]: &[Vec<usize>; 2], at: usize, row: usize) -> bool {
     let distance = match frame.unit {
         Unit::Rows => row as i128 - at as i128,
@@ -305,7 +305,7 @@ fn in_frame(frame: &Frame, peers: &[usize], [starts, ends]: &[Vec<usize>; 2], at
     starts && ends && !left_out
 }
 
-/// The form of a value that PostgreSQL compares: equal values may look different.
+/// The expression by which PostgreSQL compares values that may be equal although they look different.
 fn image(value: &Expr, ty: Type) -> Expr {
     let (function, ty) = match ty {
         Type::Numeric => (Named::Trimmed, ty),

@@ -1,4 +1,4 @@
-//! Random plans over random tables: the engine and the interpreter must agree.
+//! Random plans over random tables, for which engine and interpreter must agree.
 
 use std::cell::Cell;
 
@@ -16,10 +16,10 @@ use crate::ordered::compare;
 use crate::stored::stored;
 use crate::table::{Row, TestView, Value, engine, rows_as, spilling_engine, tokio_runtime};
 
-/// The number of cases, unless `ANKER_CASES` gives another one.
+/// The number of cases if `ANKER_CASES` is not set.
 const CASES: u64 = 12_000;
 
-/// Prints the present case if anything panics.
+/// Prints the number of the present case if anything panics.
 struct Current(u64);
 
 impl Drop for Current {
@@ -30,7 +30,7 @@ impl Drop for Current {
     }
 }
 
-/// `ANKER_SEED` repeats a single case, or begins with it if `ANKER_CASES` are wanted.
+/// Runs many random cases. `ANKER_SEED` runs a single case or, if `ANKER_CASES` is set, begins with it.
 #[test]
 fn random_plans_agree_with_the_interpreter() {
     if locales::tested_with_all("random::random_plans_agree_with_the_interpreter") {
@@ -51,10 +51,10 @@ fn random_plans_agree_with_the_interpreter() {
         let largest_float = Cell::new(0.0);
         let interpreter = Interpreter { plan: &plan, params: &params, tables: &tables, largest_float };
         let expected = interpreter.run();
-        // Engines with many threads run the joins in a random order.
+        // Some of the engines with several threads run the joins in a random order.
         let random = JoinOrder::Random(seed);
         let orders = [JoinOrder::Cheapest, random, JoinOrder::Cheapest, JoinOrder::Cheapest, random];
-        // In small pieces: an operator that already has rows in memory puts the further ones on disk.
+        // The tables come in small pieces, because an operator that has rows in memory may put further ones on disk.
         let relations = plan.relations.iter().zip(&tables);
         let in_pieces = relations.map(|(relation, rows)| TestView::of_pieces(&relation.columns, rows, 3)).collect();
         let mut rng = StdRng::seed_from_u64(seed);
@@ -92,7 +92,7 @@ fn random_plans_agree_with_the_interpreter() {
     assert!(is_single || (summed_floats > answers / 50 && sorted_rows > answers / 50));
 }
 
-/// Checks that the rows are those of the interpreter, as far as it decides them.
+/// Checks that the engine's rows are the interpreter's, as far as the result is determined.
 pub fn assert_alike(told: &[Row], expected: &[Row], interpreter: &Interpreter, context: impl Fn() -> String) {
     let plan = interpreter.plan;
     let grouped = operators(plan).iter().any(|rel| {
@@ -106,8 +106,8 @@ pub fn assert_alike(told: &[Row], expected: &[Row], interpreter: &Interpreter, c
     }
 }
 
-/// Checks that the rows of a sorting plan are in order, as far as they show their keys. Returns the number of rows
-/// that were compared.
+/// Checks that the rows of a plan that sorts are in order, as far as they contain their keys. Returns the number of
+/// rows that were compared.
 fn assert_in_order(told: &[Row], plan: &Plan, context: impl Fn() -> String) -> usize {
     let Some((order, _)) = plan.order() else { return 0 };
     let shown = |key: &SortKey| plan.output.iter().position(|output| *output == key.expr);
@@ -120,7 +120,7 @@ fn assert_in_order(told: &[Row], plan: &Plan, context: impl Fn() -> String) -> u
     if by.is_empty() { 0 } else { told.len() }
 }
 
-/// The errors that the plan's functions and aggregates can raise, by the catalogue.
+/// The errors that the plan's functions and aggregates can raise according to the catalogue.
 fn raises(plan: &Plan) -> Vec<FailureKind> {
     let mut kinds = Vec::new();
     let operators = operators(plan);
@@ -165,7 +165,7 @@ fn operators(plan: &Plan) -> Vec<&Rel> {
     all
 }
 
-/// Rows as sorted text. A group may show any of its equal floats, and any of several equal rows may be first.
+/// The rows as sorted texts. For groups, 0 and -0 have the same text, because a group may show either.
 fn multiset(rows: &[Row], grouped: bool) -> Vec<String> {
     let show = |value: &Value| match value {
         Some(Literal::Float(f)) if f.is_nan() => "NaN".into(),

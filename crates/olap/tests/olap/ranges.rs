@@ -1,4 +1,4 @@
-//! Well-formed window frames of a range of values.
+//! Checks of plans whose window frames are ranges of values.
 
 use plan::{
     Agg, Bound, ColumnId, Exclude, Expr, Frame, Over, Plan, Reach, Rel, SortKey, Type, Unit, WindowCall, WindowFunction,

@@ -1,4 +1,4 @@
-//! Subplans that a plan has twice are computed once.
+//! Subplans that occur twice in a plan are computed once.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn column(id: u16) -> Expr {
     Expr::column(ColumnId(id))
 }
 
-/// select n % modulus, count(*) group by 1, in three columns from `first` on.
+/// The plan of: select n % modulus, count(*) group by 1. It has three columns, numbered from `first` on.
 fn counted(modulus: i64, first: u16) -> Rel {
     let rest =
         Expr::Arith { op: ArithOp::Mod, ty: BIG, left: column(first).into(), right: integer(BIG, modulus).into() };
@@ -40,7 +40,7 @@ fn plan(root: Rel, output: &[u16]) -> Plan {
     Plan { relations, columns: vec![BIG; 16], params: vec![], root, output }
 }
 
-/// Each group joined with itself; the groups are read twice.
+/// Groups joined with the same groups, which are therefore read twice.
 fn joined(modulus: i64) -> Plan {
     let same = vec![Expr::equal(column(1), column(5))];
     plan(counted(modulus, 0).join(JoinKind::Left, counted(modulus, 4), same), &[1, 2, 6])
@@ -54,7 +54,7 @@ fn equal_groups_are_computed_once() {
     assert_eq!(text.matches("SharedRows: again").count(), 1, "{text}");
     assert_eq!(text.matches("ViewScan").count(), 1, "{text}");
     for threads in [1, 2, 3] {
-        // Statistics look at chunks, too.
+        // Planning reads chunks for its statistics; these are counted first.
         let before = read.load(Ordering::Relaxed);
         engine(threads).explain(&plan, &[], vec![view.clone()]).unwrap();
         let looked_at = read.load(Ordering::Relaxed) - before;
@@ -80,7 +80,8 @@ fn other_groups_are_not_taken_for_the_same() {
     assert!(!text.contains("SharedRows"), "{text}");
 }
 
-/// If a reader reads one input to its end before the other one, it does not wait for ever.
+/// The inputs of a union share a subplan. A union that reads one input to its end before it starts the next must not
+/// wait for ever for the other readers of that subplan.
 #[test]
 fn readers_come_one_after_the_other() {
     let columns = vec![ColumnId(12), ColumnId(13)];
@@ -127,7 +128,7 @@ fn memory_is_counted_and_given_back() {
     assert_eq!(tokio_runtime().block_on(rows(&small, &joined(10), &[], &[view])).unwrap().len(), 10);
 }
 
-/// The same groups three times, one reader after the other.
+/// The same groups are read three times, by one reader after the other.
 #[test]
 fn what_finds_no_memory_is_read_from_disk() {
     let columns = vec![ColumnId(12), ColumnId(13)];
@@ -141,7 +142,7 @@ fn what_finds_no_memory_is_read_from_disk() {
     };
     let spilling = spilling_engine(2);
     assert_eq!(sorted(&spilling), sorted(&engine(2)));
-    // More bytes than for the groups alone, which go to disk, too, but only once.
+    // Computing the groups alone writes to disk, too. The query writes more, because it keeps the groups on disk.
     let once = spilling_engine(2);
     let alone = Plan { root: counted(20_000, 0), output: vec![column(1), column(2)], ..plan.clone() };
     assert_eq!(tokio_runtime().block_on(rows(&once, &alone, &[], &[view])).unwrap().len(), 20_000);

@@ -1,4 +1,4 @@
-//! Tables in a store: their views have codes, bounds, deleted rows, and old values of changed rows.
+//! Tables in a real store. Their views have codes, bounds, deleted rows, and old values of changed rows.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn written(value: &Value) -> Written<'_> {
     }
 }
 
-/// The row with a key of its own before it.
+/// A row as the stream encodes it, with an additional key in front.
 fn encoded(types: &[Type], key: i64, row: &[Value]) -> Vec<u8> {
     let mut out = Vec::new();
     write_value(&mut out, Type::Int64, &Written::Int(key));
@@ -35,8 +35,8 @@ fn encoded(types: &[Type], key: i64, row: &[Value]) -> Vec<u8> {
     out
 }
 
-/// A view of exactly these rows. Other rows among them were deleted. The share `changed` of the rows was changed
-/// afterwards, which the view does not see.
+/// A view of exactly these rows. The store has other rows between them, which were deleted. After the view is taken,
+/// the share `changed` of the rows is changed, which the view must not show.
 pub fn stored(rng: &mut StdRng, types: &[Type], rows: &[Row], changed: f64) -> Arc<dyn TableView> {
     let column = |(at, ty): (usize, &Type)| MirrorColumn { attnum: at as i16 + 1, ty: *ty };
     let columns: Vec<MirrorColumn> = [Type::Int64].iter().chain(types).enumerate().map(column).collect();

@@ -1,4 +1,4 @@
-//! Tables over plain Arrow arrays, and a way to run a plan over them.
+//! Tables made of Arrow arrays, and functions that run a plan over them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::level::{AsPlan, Grouping, Level};
 pub type Value = Option<Literal>;
 pub type Row = Vec<Value>;
 
-/// A table whose chunks were laid out beforehand.
+/// A table with given chunks.
 #[derive(Debug)]
 pub struct TestView {
     types: Vec<Type>,
@@ -52,18 +52,18 @@ impl TestView {
         Arc::new(TestView { types, chunks })
     }
 
-    /// Rows in chunks of `size`.
+    /// A table of these rows in chunks of `size` rows.
     pub fn of_pieces(types: &[Type], rows: &[Row], size: usize) -> Arc<dyn TableView> {
         TestView::of_chunks(types.to_vec(), rows.chunks(size).map(|rows| chunk(types, rows, None)).collect())
     }
 
-    /// Rows in one chunk.
+    /// A table of these rows in a single chunk.
     pub fn of_rows(types: &[Type], rows: &[Row]) -> Arc<dyn TableView> {
         TestView::of_chunks(types.to_vec(), vec![chunk(types, rows, None)])
     }
 }
 
-/// One chunk; a row is there if its bit in `live` is set.
+/// A chunk of these rows. A row exists if its bit in `live` is set.
 pub fn chunk(types: &[Type], rows: &[Row], live: Option<Vec<bool>>) -> Chunk {
     let column = |(i, ty): (usize, &Type)| array(*ty, &rows.iter().map(|r| &r[i]).collect::<Vec<_>>());
     Chunk {
@@ -73,7 +73,7 @@ pub fn chunk(types: &[Type], rows: &[Row], live: Option<Vec<bool>>) -> Chunk {
     }
 }
 
-/// Null slots hold values that raise errors if anybody computes with them.
+/// An array of these values. Behind nulls, it has values that would raise errors if anything computed with them.
 fn array(ty: Type, values: &[&Value]) -> ArrayRef {
     let nulls = Some(NullBuffer::from_iter(values.iter().map(|v| v.is_some()))).filter(|n| n.null_count() > 0);
     let ints = |trap: i64| values.iter().map(move |v| v.as_ref().map_or(trap, int)).collect::<Vec<i64>>();
@@ -145,7 +145,7 @@ pub fn engine(threads: u32) -> Runtime {
     Runtime::new(RuntimeOptions { memory_bytes: 1 << 30, disk: None, threads })
 }
 
-/// An engine that puts on disk as much as it can.
+/// An engine that puts as much on disk as it can.
 pub fn spilling_engine(threads: u32) -> Runtime {
     let path = std::env::temp_dir().join(format!("pgsql_tmp_anker_olap_{}.disk", std::process::id()));
     let disk = DiskOptions { path, limit_bytes: 1 << 30, share_bytes: 0, least_bytes: 0 };
@@ -178,7 +178,7 @@ async fn batches_as(
     Ok(batches)
 }
 
-/// The plan's result, row by row.
+/// Runs a plan, and returns its rows.
 pub async fn rows(
     engine: &Runtime,
     plan: &impl AsPlan,
@@ -188,7 +188,7 @@ pub async fn rows(
     rows_as(engine, plan, params, views, Manner::default()).await
 }
 
-/// The same in another manner.
+/// Like [`rows`], but runs the plan in a given manner.
 pub async fn rows_as(
     engine: &Runtime,
     plan: &impl AsPlan,

@@ -1,4 +1,4 @@
-//! The calendar, counted day by day: the parts of a point in time.
+//! Reference functions of the calendar, counted day by day: the parts of a point in time.
 
 use plan::{Field, Literal, Named, Type};
 
@@ -14,7 +14,7 @@ pub fn lengths(year: i64) -> [i64; 12] {
     [31, if is_leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 }
 
-/// Year, month, day and day of the year of a day since 2000-01-01.
+/// The year, month, day of the month, and day of the year of a day, counted since 2000-01-01.
 pub fn date(day: i64) -> (i64, i64, i64, i64) {
     let (mut year, mut left) = (2000 + day.div_euclid(146_097) * 400, day.rem_euclid(146_097));
     while left >= lengths(year).iter().sum() {
@@ -32,12 +32,12 @@ pub fn date(day: i64) -> (i64, i64, i64, i64) {
     (year, month, left + 1, of_year)
 }
 
-/// From Monday, 1. The first day of 2000 was a Saturday.
+/// The day of the week; Monday is 1. The first day of 2000 was a Saturday.
 pub fn weekday(day: i64) -> i64 {
     (day + 5).rem_euclid(7) + 1
 }
 
-/// The week's number: how many Thursdays of its year have come, including its own.
+/// The year and number of a day's ISO week. The number is the number of Thursdays of that year up to this week's.
 pub fn week(day: i64) -> (i64, i64) {
     let (year, _, _, of_year) = date(day - weekday(day) + 4);
     (year, (of_year + 6) / 7)
@@ -47,7 +47,7 @@ fn ceiling(a: i64, b: i64) -> i64 {
     a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0)
 }
 
-/// Its number among groups of `years` years, which begin with year 1, and backwards with year -1.
+/// The number of a year's group of `years` years. Groups are counted from year 1 on, and backwards from year -1 on.
 fn group(year: i64, years: i64) -> i64 {
     if year > 0 { ceiling(year, years) } else { -ceiling(1 - year, years) }
 }
@@ -76,7 +76,7 @@ pub fn part(field: Field, day: i64, time: i64) -> i64 {
     }
 }
 
-/// A function of a date or timestamp.
+/// A function of a date or timestamp, computed by its parts.
 pub fn call(function: Named, from: Type, value: i64) -> Result<Option<Literal>, Raised> {
     let ends = if from == Type::Date { [i32::MIN as i64, i32::MAX as i64] } else { [i64::MIN, i64::MAX] };
     let infinity = ends.iter().position(|end| *end == value);
@@ -125,10 +125,10 @@ pub fn call(function: Named, from: Type, value: i64) -> Result<Option<Literal>, 
     })
 }
 
-/// The first day of the unit of days that contains this one.
+/// The first day of the unit that contains this day.
 pub fn begin(field: Field, day: i64) -> i64 {
     let (year, month, of_month, of_year) = date(day);
-    // Two years are in the same group if `part` gives the same number for both.
+    // Finds the first year with the same number of the unit as this day's year, according to `part`.
     let same_group = |field: Field| {
         let mut first = day - of_year + 1;
         while part(field, first - 1, 0) == part(field, day, 0) {

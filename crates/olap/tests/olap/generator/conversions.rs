@@ -1,9 +1,9 @@
-//! Values to texts and back, and patterns.
+//! Makes random conversions between values and texts, and patterns.
 
 use super::*;
 
 impl Generator<'_> {
-    /// A value of this type that comes from a text, or a text that comes from a value.
+    /// A value of this type that is read from a text or, for type text, the text of a value.
     pub(super) fn converted(&mut self, ty: Type, depth: u32) -> Option<Expr> {
         let function = match ty {
             Type::Text if self.chance(0.3) => return Some(self.changed(depth)),
@@ -36,7 +36,7 @@ impl Generator<'_> {
         Some(call(function, ty, args))
     }
 
-    /// A text that may say a value of the type.
+    /// A value of the type that is read from a text. The text may be invalid.
     fn read_from(&mut self, ty: Type, depth: u32) -> Expr {
         let said: &[&str] = match ty {
             Type::Bool => &["t", "off", "true", " on ", "maybe", ""],
@@ -46,7 +46,7 @@ impl Generator<'_> {
             Type::Uuid => &["00000000-0000-0000-0000-0000000000ff", "12345678-1234-1234-1234-1234567890AB", "x"],
             _ => &["2023-02-28", "1999-12-31 23:59:59.5", "2024-02-29 00:00:00", "2023-02-29", "today", "0001-01-01"],
         };
-        // Values that are shown with a zone, or have an infinity, have a form that is not compared here.
+        // For other types, the text has a zone or may be infinite, which the reference functions do not read.
         let is_shown = !matches!(ty, Type::TimestampTz | Type::Timestamp | Type::Date);
         if is_shown && self.chance(0.5) {
             return self.written(ty, depth);
@@ -98,7 +98,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Whether a text matches a regular expression.
+    /// A random test whether a text matches a regular expression.
     pub(super) fn matched(&mut self, depth: u32) -> Expr {
         let expressions = [
             "",

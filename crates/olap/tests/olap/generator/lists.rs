@@ -1,9 +1,9 @@
-//! Comparisons of one value with many constants.
+//! Makes comparisons of one value with many constants.
 
 use super::*;
 
 impl Generator<'_> {
-    /// `x = 1 OR x = 2 OR …` or `x <> 1 AND x <> 2 AND …`, sometimes with another condition among them.
+    /// `x = 1 OR x = 2 OR …` or `x <> 1 AND x <> 2 AND …`. Sometimes there is another condition in between.
     pub(super) fn list(&mut self, depth: u32) -> Expr {
         let ty = any_type(self.rng);
         let operand = self.expr(ty, depth);

@@ -1,4 +1,4 @@
-//! Values of every type, ordinary and odd, and tables of them.
+//! Makes ordinary and extreme values of every type, and tables of them.
 
 use super::*;
 
@@ -31,7 +31,7 @@ pub(super) fn any_type(rng: &mut StdRng) -> Type {
     .unwrap()
 }
 
-/// A table in chunks of random size, in some of which rows are missing.
+/// A table in chunks of random size. In some chunks, rows are deleted.
 pub(super) fn table(rng: &mut StdRng, mood: Mood, types: &[Type], rows: usize) -> (Vec<Row>, Arc<dyn TableView>) {
     let nulls = *[0.0, 0.1, 0.5].choose(rng).unwrap();
     let (mut all, mut chunks) = (Vec::new(), Vec::new());
@@ -70,7 +70,7 @@ pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
                 .choose(rng)
                 .unwrap(),
         ),
-        // A time near a change of the zones' clocks.
+        // A time near one at which the zones' clocks change.
         Type::Timestamp | Type::TimestampTz if rng.random_bool(0.3) => {
             Literal::Int(rng.random_range(-60..60) * 3_600_000_000 + small)
         }

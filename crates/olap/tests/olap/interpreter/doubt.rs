@@ -1,20 +1,19 @@
-//! Whether errors are possible at all, and whether an error that was met must be reported.
+//! Tells whether errors are possible at all, and whether the engine must report an error that the interpreter met.
 
 use super::*;
 
-/// Bytes of a numeric of some two hundred digits.
+/// The number of bytes of a numeric with some two hundred digits.
 const MANY_DIGITS: usize = 100;
 
-/// Whether it is a function of numerics whose result may have endless digits.
+/// Whether this is a function of numerics whose exact result may have infinitely many digits.
 fn is_root_or_power(expr: &Expr) -> bool {
     use Named::{Exp, Ln, Log, Power, Sqrt};
     matches!(expr, Expr::Call { function: Sqrt | Exp | Ln | Log | Power, ty: Type::Numeric, .. })
 }
 
 impl Interpreter<'_> {
-    /// Whether the optimizer may skip a row on which an error was met. Examples are a column that may be an error in
-    /// an equality, an outer join that becomes an inner one, and a condition on a group's key. Each can rule the row
-    /// out before anybody computes it.
+    /// Whether the optimizer may remove a row before an error in it is met. Examples are an equality with a column that
+    /// may be an error, an outer join that becomes an inner one, and a condition on the key of groups.
     pub fn errors_may_vanish(&self) -> bool {
         let (mut raising, mut is_outer) = (Vec::new(), false);
         self.plan.root.visit(&mut |rel| match rel {
@@ -55,7 +54,7 @@ impl Interpreter<'_> {
         found
     }
 
-    /// Whether an engine that evaluates any expression on any combination of rows, in any order, could find an error.
+    /// Whether an engine that evaluates any expression on any combination of rows, in any order, could meet an error.
     pub fn may_raise(&self) -> bool {
         if self.computes_anew() {
             return true;
@@ -69,8 +68,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Whether anything can raise an error beside rows that are computed anew for each outer row. It is open when they
-    /// are computed, and for which outer rows.
+    /// Whether an error is possible in a plan in which rows are computed again for each outer row. It is undefined when
+    /// they are computed, and for which outer rows.
     fn computes_anew(&self) -> bool {
         let (mut anew, mut raises) = (false, self.plan.output.iter().any(Expr::can_raise));
         self.plan.root.visit(&mut |rel| {
@@ -114,7 +113,7 @@ impl Interpreter<'_> {
                 return true;
             }
         }
-        // The order in which a sum is built up is open, and so are the rows of a partial sum.
+        // A sum may be built up in any order, and from partial sums of any rows.
         let aggregates: Vec<&Agg> = match rel {
             Rel::Aggregate { aggregates, .. } => aggregates.iter().map(|aggregation| &aggregation.agg).collect(),
             Rel::GroupingSets { grouping, .. } => grouping.aggregates.iter().map(|a| &a.agg).collect(),
@@ -148,11 +147,12 @@ impl Interpreter<'_> {
     }
 
     fn raises_on(&self, expr: &Expr, columns: &[ColumnId], tuples: &[Vec<Outcome>]) -> bool {
-        // An average needs more room than its result, and the engine may decide which of both does not fit.
+        // An average needs more digits than its result, and it is undefined which of both exceeds the limit.
         let is_average = |e: &Expr| matches!(e, Expr::Call { function: Named::Average, .. });
         let mut raises = false;
         expr.visit(&mut |e| {
-            // The engine leaves logarithms and powers of hundreds of digits to the heap.
+            // The engine does not compute logarithms and powers with hundreds of digits; the query then runs on the
+            // heap.
             let is_endless = is_root_or_power(e);
             let is_too_long =
                 |outcome: &Outcome| matches!(outcome, Ok(Some(Literal::Bytes(bytes))) if bytes.len() > MANY_DIGITS);
@@ -162,8 +162,8 @@ impl Interpreter<'_> {
         raises
     }
 
-    /// All rows that an operator could be given if no condition took any away, and a row of nulls. For groups only the
-    /// latter.
+    /// All rows that an operator could get if no condition removed any, and a row of nulls. For groups, only the row of
+    /// nulls.
     fn everything(&self, rel: &Rel) -> (Vec<ColumnId>, Vec<Vec<Outcome>>) {
         let columns = rel.columns();
         let nulls: Vec<Outcome> = vec![Ok(None); columns.len()];
@@ -198,7 +198,7 @@ impl Interpreter<'_> {
                 };
                 inputs.iter().flat_map(part).collect()
             }
-            // Values that a window computes from other rows are not known.
+            // The values that a window function computes from other rows are unknown here.
             Rel::Row | Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } => vec![],
             Rel::Unfold { .. } => vec![],
         };

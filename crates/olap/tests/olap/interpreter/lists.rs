@@ -1,4 +1,4 @@
-//! Values in an order, and the aggregates of them.
+//! List aggregates: aggregates over the values of a group in an order.
 
 use plan::{Listed, Listing, Literal, Type};
 
@@ -7,11 +7,11 @@ use crate::intervals;
 use crate::ordered::compare;
 use crate::table::{Row, Value};
 
-/// `columns`: the arguments' values, row by row.
+/// A list aggregate; `columns` has the values of each argument, row by row.
 pub fn listed(listed: &Listed, distinct: bool, ty: Type, columns: &[Row]) -> Result<Value, Raised> {
     let own = listed.of.arguments();
     let order = listed.sort_keys();
-    // The value, the value that comes with it, and the keys.
+    // For each row: the value, the second argument, and the keys of the order.
     let mut rows: Vec<(Value, Value, Row)> = (0..columns[0].len())
         .map(|row| {
             let second = if own == 2 { columns[1][row].clone() } else { None };
@@ -69,7 +69,7 @@ fn joined(rows: &[(Value, Value, Row)], ty: Type) -> Literal {
     if ty.is_text() { Literal::Text(String::from_utf8(out).unwrap()) } else { Literal::Bytes(out) }
 }
 
-/// The form in which PostgreSQL keeps an array of integers or of texts, on a little-endian machine.
+/// PostgreSQL's stored form of an array of integers or texts, on a little-endian machine.
 fn array(rows: &[(Value, Value, Row)], ty: Type) -> Vec<u8> {
     let any_null = rows.iter().any(|(value, ..)| value.is_none());
     let mut nulls = vec![0u8; if any_null { rows.len().div_ceil(8) } else { 0 }];
@@ -98,5 +98,5 @@ fn array(rows: &[(Value, Value, Row)], ty: Type) -> Vec<u8> {
     out
 }
 
-/// The element type's oid of the arrays.
+/// The oid of the arrays' element type.
 pub const ELEMENT: u32 = 4711;

@@ -14,7 +14,7 @@ pub(super) fn arith(
     let infinite = |d: i64| d == i32::MIN as i64 || d == i32::MAX as i64;
     let shifted = |date: i64, days: i64| match date + days {
         _ if infinite(date) => Ok(Literal::Int(date)),
-        // 4713-01-01 BC to 5874897-12-31.
+        // The range of dates, from 4713-01-01 BC to 5874897-12-31.
         shifted @ -2_451_545..=2_145_031_948 => Ok(Literal::Int(shifted)),
         _ => Err(Raised),
     };
@@ -143,7 +143,7 @@ pub(super) fn power(digits: u8) -> Option<i128> {
     10i128.checked_pow(digits as u32)
 }
 
-/// The raw integer of any integer-like value.
+/// The integer that represents an integer, a decimal, or a similar value.
 pub fn decimal(value: &Literal) -> Option<i128> {
     match value {
         Literal::Int(i) => Some(*i as i128),
@@ -156,7 +156,7 @@ pub(super) fn magnitude(value: Outcome) -> f64 {
     value.ok().flatten().as_ref().and_then(decimal).map_or(0.0, |d| (d as f64).abs())
 }
 
-/// Compares whole parts, then fractions.
+/// Compares two decimals: first their integer parts, then their fractions.
 pub(super) fn decimal_order((a, scale_a): (i128, u8), (b, scale_b): (i128, u8)) -> Ordering {
     let scale = scale_a.max(scale_b);
     let split = |v: i128, s: u8| {
@@ -190,7 +190,7 @@ pub(super) fn exact_sum(values: &[Literal]) -> Result<Option<i128>, Raised> {
     Ok(Some(((high as i128) << 64) | (low & u64::MAX as i128)))
 }
 
-/// The number of values times the sum of their squares, less the square of their sum.
+/// The number of values, times the sum of their squares, minus the square of their sum.
 pub(super) fn spread(values: &[Literal], scale: u8) -> Result<Option<Literal>, Raised> {
     let numbers: Vec<i256> = values.iter().map(|value| i256::from_i128(decimal(value).unwrap())).collect();
     let (mut sum, mut squares) = (i256::ZERO, i256::ZERO);
@@ -229,7 +229,7 @@ pub fn order(a: &Literal, b: &Literal) -> Ordering {
     }
 }
 
-/// The same; texts are compared as a locale does it, if one is named.
+/// Like [`order`], but compares texts in the order of a locale, if one is named.
 pub fn order_in(locale: Option<&str>, a: &Literal, b: &Literal) -> Ordering {
     match (locale, a, b) {
         (Some(name), Literal::Text(a), Literal::Text(b)) => {
