@@ -1,4 +1,4 @@
-//! The engine as a child process. It inherits nothing but two descriptors, and its end is noticed.
+//! The engine as a child process. It inherits only two descriptors, and its end is noticed.
 
 use std::collections::VecDeque;
 use std::fs::DirBuilder;
@@ -19,10 +19,10 @@ use crate::pg::session;
 use crate::settings;
 
 const EXECUTABLE: &str = "pg_anker_engine";
-/// The size of the buffer for a packet, far above the longest message of the control channel.
+/// The size of the buffer for a packet, far above the longest message on the control channel.
 const PACKET_BYTES: usize = 64 << 10;
-/// The engine's score for the kernel's out-of-memory killer. A lost engine costs a rebuild, a lost backend a restart of
-/// the server.
+/// The engine's score for the kernel's out-of-memory killer. The engine should be killed first, because a lost engine
+/// costs a rebuild of the mirror, but a lost backend a restart of the server.
 const OOM_SCORE: &[u8] = b"500";
 
 pub struct EngineProcess {
@@ -32,7 +32,7 @@ pub struct EngineProcess {
 }
 
 impl EngineProcess {
-    /// Starts the engine with the ring's descriptor. The engine sends Hello when it listens.
+    /// Starts the engine with the ring's descriptor. The engine sends Hello when it listens on its socket.
     pub fn start(database: pg_sys::Oid, ring: &OwnedFd) -> Result<EngineProcess, String> {
         match DirBuilder::new().mode(0o700).create(FILE_DIRECTORY) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
@@ -68,20 +68,20 @@ impl EngineProcess {
         self.control.as_raw_fd()
     }
 
-    /// The engine's pulse, for code that must notice its end but does not read its messages.
+    /// A pulse of the engine, for code that must notice the engine's end but does not read its messages.
     pub fn pulse(&self) -> Result<Pulse, String> {
         self.control.try_clone().map(Pulse).map_err(|e| format!("could not duplicate a descriptor: {e}"))
     }
 
-    /// Handles the engine's messages. Without an engine, this process has nothing left to do: it ends, and the launcher
-    /// starts another.
+    /// Reads the engine's messages. If the engine has ended, this process ends, too, because nothing is left to do. The
+    /// launcher then starts another worker.
     pub fn hear(&mut self) {
         if let Err(reason) = self.poll() {
             give_up(&reason);
         }
     }
 
-    /// Reads the engine's messages. The error says that the engine has ended, and how.
+    /// Reads the engine's messages into the inbox. The error says that the engine has ended, and how.
     fn poll(&mut self) -> Result<(), String> {
         let mut packet = [0u8; PACKET_BYTES];
         loop {
@@ -112,13 +112,13 @@ impl EngineProcess {
     }
 }
 
-/// A test whether the engine still runs.
+/// The means to test whether the engine still runs.
 pub struct Pulse(UnixDatagram);
 
 impl Pulse {
     /// Ends this process if the engine has ended.
     pub fn check(&self) {
-        // Without requested events, poll reports only that the other end is closed.
+        // With no events requested, poll reports only that the other end is closed.
         let mut end = libc::pollfd { fd: self.0.as_raw_fd(), events: 0, revents: 0 };
         // SAFETY: one descriptor, which is open; the call does not wait.
         if unsafe { libc::poll(&mut end, 1, 0) } > 0 {
@@ -129,14 +129,14 @@ impl Pulse {
 
 impl Drop for EngineProcess {
     fn drop(&mut self) {
-        // The engine may be dead already.
+        // An engine that has ended already cannot be killed, and needs it no more.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Our end, which does not block, and the engine's end. Each message is one packet, and an empty one means that the
-/// other end is gone.
+/// Makes our end of the control channel, which does not block, and the engine's end. Each message is one packet. An
+/// empty packet means that the other end is closed.
 fn packet_pair() -> io::Result<(UnixDatagram, OwnedFd)> {
     let mut pair = [0; 2];
     // SAFETY: the array has room for two descriptors, which nobody else owns.
@@ -160,11 +160,11 @@ fn become_engine(parent: u32, inherited: [RawFd; 2]) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
         if libc::getppid() as u32 != parent {
-            // The worker died before the child could watch it.
+            // The worker died before the child asked for a signal at its death.
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         for signal in 1..=libc::SIGRTMAX() {
-            // The call fails for SIGKILL and SIGSTOP, which need no reset.
+            // The call fails for SIGKILL and SIGSTOP, whose actions never change.
             libc::signal(signal, libc::SIG_DFL);
         }
         let mut none = std::mem::zeroed();
@@ -173,7 +173,7 @@ fn become_engine(parent: u32, inherited: [RawFd; 2]) -> io::Result<()> {
 
         let score = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if score >= 0 {
-            // A process may always raise its own score; if that fails, the engine is just not the first to be killed.
+            // A process may always raise its own score. If that fails, the engine is just not the first to be killed.
             libc::write(score, OOM_SCORE.as_ptr().cast(), OOM_SCORE.len());
             libc::close(score);
         }

@@ -1,6 +1,7 @@
-//! Following the stream: turns committed transactions into messages, and makes the decisions that depend on commits.
+//! Follows the stream: turns committed transactions into messages to the engine, and makes the decisions that depend on
+//! commits.
 //!
-//! A transaction that touched no watched table sends no message.
+//! A transaction that touches no watched table sends no message.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +23,7 @@ use crate::settings;
 /// The relation id in invalidations that means "all".
 const ALL_RELATIONS: u32 = 0;
 
-/// The stream's follower, with all the state that its decisions change.
+/// The follower of the stream, with all the state that its decisions change.
 pub struct Follower {
     pub registry: Registry,
     pub out: Outbox,
@@ -34,29 +35,29 @@ pub struct Follower {
     transaction: Transaction,
     row: Vec<u8>,
     key: Vec<u8>,
-    /// Memory for values that have to be decompressed; emptied after each change.
+    /// The memory for values that have to be decompressed. It is emptied after each change.
     scratch: Scratch,
 }
 
-/// The transaction that is being sent.
+/// The transaction whose changes are being sent.
 #[derive(Default)]
 struct Transaction {
     xid: u64,
     begun: bool,
-    /// Changes of `anker.mirrored`, in order: relation, and whether it was added.
+    /// Changes of `anker.mirrored`, in order: the relation, and whether it was added.
     listed: Vec<(u32, bool)>,
     list_truncated: bool,
-    /// Tables whose mirror does not take part in the transaction.
+    /// The tables whose changes are not sent to the engine in this transaction, each with the reason.
     void: HashMap<u32, Void>,
-    /// The last identity that was found to be the mirror's.
+    /// The last row identity that was found to agree with the mirror's.
     identity: Option<RowIdentity>,
 }
 
-/// The reason why a table is not followed any further.
+/// The reason why the changes of a table are not sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Void {
-    /// The table was truncated, or a change does not fit the known layout, which happens after DDL in the same
-    /// transaction. The mirror starts anew at the commit.
+    /// The table was truncated, or a change does not fit the known layout because of DDL in the same transaction. At
+    /// the commit, the mirror is built anew.
     Unfit,
     /// A row is too long for the mirror.
     TooWide,
@@ -68,7 +69,7 @@ impl From<TooWide> for Void {
     }
 }
 
-/// The way in which the rows of a relation are identified at a moment. An index never changes its columns.
+/// The way in which the log identifies the rows of a relation at a moment. The columns of an index never change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RowIdentity {
     relid: u32,
@@ -77,9 +78,9 @@ struct RowIdentity {
 }
 
 impl Transaction {
-    /// Whether the rows of a relation are identified as the mirror's are, at this moment. DDL may change the identity
-    /// and change it back within the transaction. An update in between logs no old key, although it may have changed
-    /// the mirror's key.
+    /// Whether the log now identifies the rows of a relation as the mirror does. DDL may change the identity within the
+    /// transaction, and change it back. An update in between logs no old key of the mirror, although it may have
+    /// changed that key.
     fn has_identity(&mut self, encoder: &RowEncoder, relation: &OpenRelation) -> bool {
         let now = RowIdentity {
             relid: relation.oid().to_u32(),
@@ -162,7 +163,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Notes a change of `anker.mirrored`, whose first column is a regclass and part of its key.
+    /// Notes a change of `anker.mirrored`. The first column is a regclass, and a part of the key.
     fn list_change(&mut self, change: Change<'_>) {
         for (tuple, added) in [(change.old, false), (change.new, true)] {
             let relid = tuple.and_then(|tuple| tuple.first_oid());
@@ -173,12 +174,12 @@ impl Follower {
         }
     }
 
-    /// Takes over settings that may have changed.
+    /// Reads settings that may have changed.
     pub fn heed_settings(&mut self) {
         self.wide.limit = settings::max_row_bytes() as u64;
     }
 
-    /// Frees the memory that the longest recent row needed.
+    /// Frees the memory that the longest recent row has needed.
     pub fn shrink(&mut self) {
         self.row = Vec::new();
         self.key = Vec::new();
@@ -231,8 +232,8 @@ impl Follow for Follower {
         }
     }
 
-    /// Older snapshots do not see TRUNCATE as they would see deletes. The table is empty or small now, so its mirror
-    /// starts anew.
+    /// Older snapshots do not see TRUNCATE as they would see deletes, so the engine cannot apply it. The table is empty
+    /// or small now, so its mirror is built anew.
     fn truncate(&mut self, relid: pg_sys::Oid) {
         if relid == self.registry.list() {
             self.transaction.list_truncated = true;

@@ -1,8 +1,8 @@
-//! Gates: snapshots that the worker takes itself, so that the engine may apply the transactions that they see.
+//! Gates: snapshots that the worker takes itself. The engine may apply the transactions that a gate sees.
 //!
 //! The commit record of a transaction can be decoded while its backend is still in the proc array, so that no snapshot
-//! sees it yet. The engine must not apply the transaction before a snapshot could see it. So after each batch the
-//! worker takes a snapshot, and takes more while one of the sent transactions is still not seen.
+//! sees the transaction yet. The engine must not apply it before a snapshot could see it. So the worker takes a
+//! snapshot after each batch. It takes more of them while a transaction that was sent is not seen yet.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,19 @@ use protocol::Snapshot;
 
 use crate::pg::snapshot::Glimpse;
 
-/// The time between two gates while transactions wait for one. It is longer if they have waited for long, for a standby
-/// say.
+/// The time between two gates while transactions wait for one. The second constant holds for transactions that have
+/// waited for long, for example for a standby.
 const PENDING_INTERVAL: Duration = Duration::from_millis(2);
 const LONG_PENDING_INTERVAL: Duration = Duration::from_millis(50);
-/// The time between two gates if anything was sent lately. The engine's floors move in steps of this time.
+/// The time between two gates if a transaction was sent lately. The engine's floors advance in steps of this time.
 const ACTIVE_INTERVAL: Duration = Duration::from_millis(250);
 const ACTIVE_FOR: Duration = Duration::from_secs(5);
-/// The time between two gates otherwise, which keeps 64-bit transaction ids and floors fresh.
+/// The time between two gates otherwise. It is short enough to keep 64-bit transaction ids and floors fresh.
 const IDLE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub struct Gates {
     glimpse: Glimpse,
-    /// Sent transactions that no gate has seen yet.
+    /// The transactions that were sent, but that no gate has seen yet.
     unseen: Vec<u64>,
     last_sent: Instant,
     last_gate: Option<Instant>,
@@ -54,7 +54,7 @@ impl Gates {
         interval.saturating_sub(last.elapsed())
     }
 
-    /// Takes a snapshot. To be called outside of transactions only.
+    /// Takes a snapshot. To be called only outside transactions.
     pub fn take(&mut self) -> Option<Snapshot> {
         self.last_gate = Some(Instant::now());
         let gate = self.glimpse.take()?;

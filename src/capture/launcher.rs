@@ -1,9 +1,9 @@
-//! The launcher keeps one capture worker running for each database with mirrored tables, and stops workers whose slots
-//! hold back too much WAL.
+//! The launcher keeps one capture worker running for each database that has mirrored tables. It stops workers whose
+//! slots hold back too much WAL.
 //!
-//! The launcher reads shared catalogs only. It finds databases with mirrored tables by probing: the first time that it
-//! sees a database, it starts a capture worker, which ends at once if it has no work. Later, `anker.mirror()` tells it
-//! through shared memory.
+//! The launcher can read only shared catalogs, so it must probe for databases with mirrored tables. When it sees a
+//! database for the first time, it starts a capture worker there, which ends at once if it has no work. Later,
+//! `anker.mirror()` tells the launcher through shared memory.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
@@ -18,9 +18,10 @@ use crate::pg::{rows, transaction, wal};
 use crate::settings::MAX_WAL_RETAINED_MB;
 use crate::shared::{self, Database, DatabaseState, FixedText};
 
-/// The time between two looks at retained WAL, and at other things that wake nobody.
+/// The interval at which retained WAL is checked, and other things that wake no process.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The time between two looks for new databases. A copy of a template has the template's mirrored tables.
+/// The interval at which new databases are looked for. A copy of a template database has the template's mirrored
+/// tables.
 const LOOK_FOR_DATABASES_EVERY: Duration = Duration::from_secs(10);
 
 #[pg_guard]
@@ -45,29 +46,30 @@ pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
     Launcher::default().run();
 }
 
-/// Removes the sockets that a crash has left. If workers have outlived an earlier launcher, no socket is stale.
+/// Removes the sockets that a crash has left. If workers have outlived an earlier launcher, their sockets are in use,
+/// and nothing is removed.
 fn remove_stale_sockets() {
     if shared::databases().iter().any(|database| database.worker_pid != 0) {
         return;
     }
     for socket in client::sockets() {
-        // A file that cannot be removed only disturbs an engine, which then reports it.
+        // A socket that cannot be removed only prevents an engine from listening, and the engine reports that.
         let _ = fs::remove_file(socket);
     }
 }
 
 #[derive(Default)]
 struct Launcher {
-    /// The known databases, and the time at which they were read.
+    /// The known databases. `looked` is the time at which they were read.
     known: HashSet<u32>,
     looked: Option<Instant>,
-    /// Databases that have not been probed yet.
+    /// The databases that have not been probed yet.
     to_probe: VecDeque<pg_sys::Oid>,
     probing: Option<pg_sys::Oid>,
     courses: HashMap<u32, Course>,
 }
 
-/// A database's worker, and the history of its ends.
+/// The worker of a database, and the history of earlier workers.
 struct Course {
     worker: Option<Worker>,
     course: follow::Course,
@@ -78,7 +80,7 @@ enum Access {
     Open,
     /// `datallowconn` is off.
     Closed,
-    /// The database was dropped, perhaps only in part.
+    /// The database was dropped, perhaps incompletely.
     Gone,
 }
 
@@ -127,7 +129,7 @@ impl Launcher {
         self.known = found;
     }
 
-    /// Probes one database after the other, so that many databases need few worker places at the start.
+    /// Probes one database after the other, so that even many databases need few workers at a time.
     fn probe_next(&mut self) {
         if let Some(oid) = self.probing {
             let undecided = |d: Database| match d.state {
@@ -145,7 +147,7 @@ impl Launcher {
         }
     }
 
-    /// Does the work that is due for a database. Returns the time until the next look.
+    /// Does the work that is due for a database. Returns the time until more may be due.
     fn look_after(&mut self, database: &Database) -> Duration {
         let oid = database.oid;
         let now = Instant::now();
@@ -159,7 +161,7 @@ impl Launcher {
             return LOOK_EVERY;
         }
         if course.worker.take().is_some() {
-            // The worker has just ended. The state tells the meaning of its end, and must be read after it.
+            // The worker has just ended. The state tells why, but only if it is read after the end.
             return self.take_note_of_end(oid, now);
         }
         match database.state {
@@ -174,7 +176,7 @@ impl Launcher {
             }
             DatabaseState::Suspended => {
                 if !process::is_alive(database.suspended_by) {
-                    // The process that suspended the database died without ending the suspension.
+                    // The process that suspended the database has died, so the launcher ends the suspension.
                     want(oid);
                 }
                 LOOK_EVERY
@@ -186,7 +188,7 @@ impl Launcher {
         let Some(course) = self.courses.get_mut(&oid.to_u32()) else {
             return LOOK_EVERY;
         };
-        // The worker is still starting, and has not announced itself yet.
+        // The worker ended in a failure, or before it could announce itself.
         if shared::database(oid).is_some_and(|d| matches!(d.state, DatabaseState::Backoff | DatabaseState::Starting)) {
             course.course.ended(now, End::Failed);
             shared::update_database(oid, |d| {
@@ -204,14 +206,14 @@ fn start(oid: pg_sys::Oid, course: &mut Course, now: Instant) {
     match access(oid) {
         Access::Open => {}
         Access::Gone => {
-            // The database's state becomes that of a database without need of a worker.
+            // The database's state becomes that of a database which needs no worker.
             shared::update_database(oid, |d| d.state = DatabaseState::Idle);
             return;
         }
         Access::Closed => return postpone(oid, course, now, "the database does not allow connections"),
     }
     course.course.started(now);
-    // The state is set before the start, because from then on it belongs to the worker.
+    // The state is set before the start, because from the start on, only the worker sets it.
     if !shared::set_state(oid, DatabaseState::Starting, |_| ()) {
         return;
     }
@@ -221,15 +223,15 @@ fn start(oid: pg_sys::Oid, course: &mut Course, now: Instant) {
     }
 }
 
-/// Notes that no worker can be started now.
+/// Records that no worker can be started now.
 fn postpone(oid: pg_sys::Oid, course: &mut Course, now: Instant, reason: &str) {
     course.course.started(now);
     course.course.ended(now, End::Failed);
     shared::set_state(oid, DatabaseState::Backoff, |d| d.reason = FixedText::new(reason));
 }
 
-/// Stops a worker whose slot retains too much WAL. The temporary slot ends with its process, and releases the WAL. The
-/// launcher decides this, because the worker itself may be busy with a long transaction.
+/// Stops a worker whose slot retains too much WAL. The temporary slot ends with its process, and so releases the WAL.
+/// The launcher decides this, because the worker itself may be busy with a long transaction.
 fn stop_if_it_retains_too_much(database: &Database, worker: Option<&Worker>) {
     let limit = (MAX_WAL_RETAINED_MB.get() as u64) << 20;
     if database.retained_lsn == 0 || database.worker_pid == 0 {
@@ -252,12 +254,12 @@ fn stop_if_it_retains_too_much(database: &Database, worker: Option<&Worker>) {
     });
     match worker {
         Some(worker) => worker.terminate(),
-        // The pid belongs to a living worker, because a worker clears it at its end.
+        // The pid belongs to a living worker, because a worker clears its pid when it ends.
         None => process::terminate(database.worker_pid),
     }
 }
 
-/// Asks the launcher to start a worker for a database.
+/// Makes the launcher start a worker for a database.
 fn want(oid: pg_sys::Oid) {
     shared::update_database(oid, |d| d.state = DatabaseState::Wanted);
 }

@@ -1,4 +1,4 @@
-//! Following the heap: launcher, capture workers, and the hook that keeps the workers out of the way of DDL on
+//! Follows the heap: the launcher, the capture workers, and the hook that stops workers for the time of DDL on their
 //! databases.
 //!
 //! ```text
@@ -18,7 +18,7 @@ mod state;
 mod utility;
 mod worker;
 
-/// Starts the launcher and installs the hook; called while the library is preloaded.
+/// Registers the launcher and installs the hook; called while the library is preloaded.
 pub fn init() {
     crate::pg::process::register_launcher();
     utility::install();

@@ -1,5 +1,5 @@
-//! Messages to the engine. They are gathered in a buffer and then written to the ring. If the engine is slower, the
-//! writer waits.
+//! Messages to the engine. They are collected in a buffer, and then written to the ring. If the engine is slower, the
+//! worker waits for room in the ring.
 
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
@@ -9,12 +9,13 @@ use super::engine_process::{EngineProcess, Pulse};
 use crate::pg::process;
 use crate::pg::tuple::make_room;
 
-/// Room for some tens of milliseconds of changes at full speed. A slower engine makes the worker wait, but not grow.
+/// The size of the ring: some tens of milliseconds of changes at full speed. If the engine is slower, the worker waits
+/// instead of using more memory.
 pub const RING_BYTES: usize = 8 << 20;
-/// The buffer goes to the ring when it is this long.
+/// The buffer is written to the ring when it has this length.
 const BATCH_BYTES: usize = 64 << 10;
-/// The time of one wait for room. The engine does not signal that there is room, but empties the whole ring much
-/// faster.
+/// The time of one wait for room in the ring. The engine does not signal that there is room, but the time is far longer
+/// than it needs to empty the ring.
 const FULL_WAIT_MS: i64 = 1;
 
 pub struct Outbox {
@@ -24,7 +25,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Makes the ring and starts the engine on its other end.
+    /// Creates the ring, and starts the engine that reads it.
     pub fn open(database: pg_sys::Oid) -> Result<(Outbox, EngineProcess), String> {
         let (ring, fd) = Producer::create(RING_BYTES).map_err(|e| format!("could not create the ring: {e}"))?;
         let engine = EngineProcess::start(database, &fd)?;
@@ -40,7 +41,7 @@ impl Outbox {
         }
     }
 
-    /// Writes everything sent so far to the ring.
+    /// Writes to the ring everything that was sent so far.
     pub fn flush(&mut self) {
         let mut written = self.ring.write(&self.buffer);
         while written < self.buffer.len() {
@@ -51,13 +52,13 @@ impl Outbox {
         self.buffer.clear();
     }
 
-    /// Frees the memory that a long message has needed. Called after `flush`.
+    /// Frees the memory that a long message has needed. To be called after `flush`.
     pub fn shrink(&mut self) {
         self.buffer.shrink_to(2 * BATCH_BYTES);
     }
 }
 
-/// The part of a message that has no bound of its own.
+/// The length of a message's rows and keys, which have no limit of their own.
 fn row_bytes(message: &StreamMessage<'_>) -> usize {
     match message {
         StreamMessage::Insert { row, .. } => row.len(),

@@ -1,7 +1,8 @@
-//! The choice of the moment at which the slot is created.
+//! Chooses the moment at which the slot is created.
 //!
-//! As soon as a slot exists, WAL is kept for it. It is usable only once every transaction that was running at its
-//! creation has ended. So it is created only if the oldest running transaction is young, and no prepared one waits.
+//! The server keeps WAL for a slot from its creation on. The slot is usable only once every transaction that was
+//! running at its creation has ended. So the slot is created only when the oldest running transaction is young, and no
+//! prepared transaction waits.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::engine_process::EngineProcess;
 use crate::pg::{process, session, snapshot};
 use crate::shared::{self, FixedText};
 
-/// A slot is not created while a transaction has been writing for longer than this.
+/// The age of a writing transaction from which on no slot is created.
 const OLD: Duration = Duration::from_secs(10);
 const LOOK_EVERY_MS: i64 = 200;
 
@@ -25,13 +26,13 @@ pub fn wait_for_old_transactions(database: pg_sys::Oid, engine: &mut EngineProce
 
 struct Writer {
     xid: u32,
-    /// The writing process; `None` if the transaction is prepared.
+    /// The process of the transaction; `None` if the transaction is prepared.
     pid: Option<i32>,
     age: Duration,
 }
 
 impl Writer {
-    /// Whether the transaction is old. A prepared one always counts as old, since it may wait for days.
+    /// Whether the transaction is old. A prepared one always counts as old, because it may wait for days.
     fn is_old(&self) -> bool {
         self.pid.is_none() || self.age >= OLD
     }

@@ -1,4 +1,4 @@
-//! The worker's state in the views, and the ways in which a worker ends itself.
+//! The state of the worker that the views show, and the ways in which a worker ends itself.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 use crate::pg::{compat, session};
 use crate::shared::{self, DatabaseState, FixedText};
 
-/// Ends the worker, so that the launcher starts another one, which begins from nothing.
+/// Ends the worker because of a failure. The launcher then starts another one, which begins from nothing.
 pub fn give_up(reason: &str) -> ! {
     let database = session::database();
     set_state(database, DatabaseState::Backoff, reason);
@@ -14,7 +14,7 @@ pub fn give_up(reason: &str) -> ! {
     compat::end_process(1)
 }
 
-/// Like [`give_up`], because of something that the administrator has set.
+/// Like [`give_up`], but the reason is a setting that the administrator must change.
 pub fn give_up_on_setting(reason: &str, hint: &str) -> ! {
     set_state(session::database(), DatabaseState::Backoff, reason);
     let code = PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED;

@@ -1,10 +1,11 @@
-//! Utility statements that affect a database's capture worker.
+//! Acts on utility statements that affect a database's capture worker.
 //!
-//! DROP DATABASE, RENAME and SET TABLESPACE need a database to which nobody is connected and that has no active slot;
-//! so does CREATE DATABASE for its template. Our worker stops first, and comes back afterwards.
+//! DROP DATABASE, RENAME and SET TABLESPACE need a database to which nobody is connected and that has no active slot.
+//! CREATE DATABASE needs its template to be so. The database's worker is stopped before the statement, and restarted
+//! after it.
 //!
-//! COMMIT PREPARED may be the statement that mirrors the first table of a database. The session that called
-//! `anker.mirror()` cannot wake the launcher then.
+//! COMMIT PREPARED may commit the transaction that mirrors the first table of a database. The launcher must be woken
+//! then, because the session that called `anker.mirror()` no longer can.
 
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ fn is_commit_prepared(statement: Node<'_>) -> bool {
     kind == Some(pg_sys::TransactionStmtKind::TRANS_STMT_COMMIT_PREPARED)
 }
 
-/// Asks for a worker if this database has none, and its list has tables now.
+/// Asks for a worker if this database has none but its list now has tables.
 #[pg_guard]
 unsafe extern "C-unwind" fn look_for_tables(_statement: *mut pg_sys::Node) {
     let database = session::database();
@@ -56,8 +57,7 @@ unsafe extern "C-unwind" fn make_way(statement: *mut pg_sys::Node) {
     }
 }
 
-/// The database that the statement needs for itself, if it has a worker of ours and the user has the permission for the
-/// statement.
+/// The database that the statement needs for itself, if it has a worker and the user is permitted to run the statement.
 fn database_in_the_way(statement: Node<'_>) -> Option<pg_sys::Oid> {
     let name = if let Some(drop) = statement.cast::<pg_sys::DropdbStmt>() {
         drop.dbname()
@@ -70,7 +70,7 @@ fn database_in_the_way(statement: Node<'_>) -> Option<pg_sys::Oid> {
     } else {
         None
     }?;
-    // All these statements except RENAME fail in a transaction block anyway.
+    // In a transaction block, all these statements except RENAME fail anyway, so the worker need not be stopped.
     let will_fail = session::in_transaction_block() && statement.cast::<pg_sys::RenameStmt>().is_none();
     if !session::in_transaction() || will_fail {
         return None;
@@ -78,7 +78,7 @@ fn database_in_the_way(statement: Node<'_>) -> Option<pg_sys::Oid> {
     let database = catalog::database(name).filter(|&database| database != session::database())?;
     shared::database(database)?;
     let allowed = match statement.cast::<pg_sys::CreatedbStmt>() {
-        // A template may be copied by users other than its owner.
+        // Users other than its owner may copy a template, too.
         Some(_) if catalog::is_template(database) => session::may_create_databases(),
         Some(_) => session::may_create_databases() && compat::owns_database(database),
         None => compat::owns_database(database),
@@ -90,7 +90,7 @@ fn option<'a>(options: List<'a, pg_sys::DefElem>, name: &CStr) -> Option<Ref<'a,
     options.iter().find(|element| element.defname() == Some(name))
 }
 
-/// Stops the database's worker, and keeps the launcher from starting another until the statement has ended.
+/// Stops the database's worker, and prevents the launcher from starting another one until the statement has ended.
 fn suspend(database: pg_sys::Oid) {
     memory::when_statement_ends(move || resume(database));
     let me = session::pid();
@@ -100,10 +100,10 @@ fn suspend(database: pg_sys::Oid) {
     });
     let start = Instant::now();
     while let Some(pid) = shared::database(database).map(|d| d.worker_pid).filter(|&pid| pid != 0) {
-        // The pid belongs to a living worker, because a worker clears it at its end.
+        // The pid belongs to a living worker, because a worker clears its pid when it ends.
         process::terminate(pid);
         if start.elapsed() > LEAVE_TIMEOUT {
-            // The statement itself will fail, and report that somebody is connected.
+            // The statement itself will fail, and report that the database is in use.
             return;
         }
         process::sleep(10);
@@ -112,7 +112,7 @@ fn suspend(database: pg_sys::Oid) {
 
 fn resume(database: pg_sys::Oid) {
     let me = session::pid();
-    // If the database no longer exists, the launcher will find that out.
+    // If the database no longer exists, the launcher will notice.
     shared::update_database(database, |d| {
         if d.state == DatabaseState::Suspended && d.suspended_by == me {
             d.state = DatabaseState::Wanted;

@@ -1,7 +1,7 @@
-//! The life of a capture worker: it looks for mirrored tables, starts the engine, creates a slot, and decodes.
+//! The life of a capture worker: it looks for mirrored tables, starts the engine, creates a slot, and decodes WAL.
 //!
-//! Once it decodes, the process has the flag PROC_IN_LOGICAL_DECODING, and vacuum ignores its xmin. From then on it
-//! reads no user data, only catalogs under decoding's own snapshots.
+//! When it decodes, the process has the flag PROC_IN_LOGICAL_DECODING, and vacuum ignores its xmin. So from then on, it
+//! reads no user data, but only catalogs, under decoding's own snapshots.
 
 use std::ffi::CString;
 use std::time::{Duration, Instant};
@@ -26,18 +26,18 @@ use crate::pg::{session, transaction};
 use crate::settings;
 use crate::shared::{self, DatabaseState};
 
-/// How long the engine may take to report that it listens.
+/// The time that the engine may take to report that it listens.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long decoding may go on before positions, gates and messages get their turn.
+/// The time for which WAL is decoded before positions, gates and messages get their turn.
 const BATCH_TIME: Duration = Duration::from_millis(5);
-/// The time between two looks at the WAL. Ordinary commits do not wake the worker.
+/// The interval at which new WAL is looked for, because ordinary commits do not wake the worker.
 const ACTIVE_WAIT: Duration = Duration::from_millis(10);
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 const ACTIVE_FOR: Duration = Duration::from_secs(1);
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
-/// The time between two returns of freed memory to the system.
+/// The interval at which freed memory is returned to the system.
 const TRIM_INTERVAL: Duration = Duration::from_secs(10);
-/// The time after which the reader of the list of tables is started again if it has brought nothing.
+/// The time after which another reader of the list of tables is started if the first one has brought no list.
 const LIST_RETRY: Duration = Duration::from_secs(5);
 
 #[pg_guard]
@@ -45,7 +45,8 @@ const LIST_RETRY: Duration = Duration::from_secs(5);
 pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
     let database = pg_sys::Oid::from(database.value() as u32);
     process::begin();
-    // A process that needs the database for itself must know of this one before it connects.
+    // The worker must announce itself before it connects, because a process that needs the database for itself must
+    // find and stop it.
     let Some(state) = shared::announce_worker(database) else {
         ereport!(
             PgLogLevel::LOG,
@@ -63,11 +64,12 @@ pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
     process::telling_errors(|| follow(database), blame);
 }
 
-/// Follows a database. Returns when there is nothing to follow, or not any more.
+/// Follows a database. Returns when there is nothing to follow, or nothing any more.
 fn follow(database: pg_sys::Oid) {
-    // From here on, anker.mirror() marks the database as wanted, in case its row is missed below.
+    // From here on, anker.mirror() marks the database as wanted. So if the look below misses its row, another worker is
+    // started.
     set_state(database, DatabaseState::Idle, "");
-    // A list that another process has locked may contain tables.
+    // A list that another process has locked may contain tables, so it counts as a list with tables.
     let with_tables = || load::list_oid().filter(|&list| load::has_tables(list).unwrap_or(true));
     let Some(list) = transaction::run(with_tables) else {
         return;
@@ -90,15 +92,15 @@ struct Capture {
     database: pg_sys::Oid,
     token: u64,
     decoder: Decoder<Follower>,
-    /// The engine's process. Its messages are read here; messages to it go through the follower's outbox.
+    /// The engine's process. Messages from it are read here; messages to it go through the follower's outbox.
     engine: EngineProcess,
-    /// The process that reads `anker.mirrored`, with its start time.
+    /// The process that reads `anker.mirrored`, and its start time.
     list_reader: Option<(Worker, Instant)>,
     last_work: Instant,
 }
 
 impl Capture {
-    /// Returns when nothing is mirrored any more.
+    /// Follows the stream. Returns when no table is mirrored any more.
     fn run(&mut self) {
         let wait_set = WaitSet::new(self.engine.control_fd());
         self.find_start(&wait_set);
@@ -154,7 +156,7 @@ impl Capture {
         outcome
     }
 
-    /// Decodes without sending anything until the catalog can be followed.
+    /// Reads WAL until the stream begins, without sending anything.
     fn find_start(&mut self, wait_set: &WaitSet) {
         self.publish_position();
         while !self.decoder.ready() {
@@ -173,7 +175,7 @@ impl Capture {
         let follower = self.decoder.follower();
         while let Some(message) = self.engine.next_message() {
             match message {
-                // These messages come only at the beginning.
+                // The engine sends these messages only when it starts.
                 ToWorker::Hello { .. } | ToWorker::NoMechanism { .. } => {}
                 ToWorker::Live { relid, generation, .. } => follower.registry.live(relid, generation),
                 ToWorker::Broken { relid, generation, error, reason } => {
@@ -185,7 +187,7 @@ impl Capture {
         }
     }
 
-    /// Keeps the loaders and the list's reader going. Returns the time of the next look.
+    /// Starts loaders and the reader of the list when they are due. Returns the time at which more will be due.
     fn tend(&mut self) -> Option<Instant> {
         let Follower { registry, out, .. } = self.decoder.follower();
         let next = registry.tend(out);
@@ -227,8 +229,9 @@ impl Capture {
         });
     }
 
-    /// Ends the worker without work. If another one is wanted meanwhile, it looks for itself. A worker that found
-    /// tables in the list, but none that can be mirrored, must not be restarted at once.
+    /// Ends the worker because there is nothing to mirror. If tables were mirrored before, another worker is wanted,
+    /// which looks for new ones itself. A worker that found tables in the list, but none that can be mirrored, must not
+    /// be restarted at once.
     fn stop(&mut self) {
         let registry = &self.decoder.follower().registry;
         shared::retain_tables(self.database, |_| false);
@@ -265,12 +268,12 @@ fn random_token() -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// Called when the process is gone except for its place in the proc array: its slot is dropped, and its engine is
+/// Called when the process has exited except for its place in the proc array: its slot is dropped, and its engine is
 /// ending.
 fn left(database: pg_sys::Oid) {
-    // The loaders have no worker any more, and would be in the way of a process that needs the database for itself.
+    // The loaders have lost their worker, and would block a process that needs the database for itself.
     process::terminate_started();
-    // The socket is removed before another worker can start, whose engine makes a new one.
+    // The socket is removed before another worker can start, because that worker's engine makes a new one.
     let _ = std::fs::remove_file(client::socket_path(database));
     shared::worker_left(database);
 }

@@ -1,6 +1,7 @@
-//! The planner hook: how a query is planned.
+//! The planner hook, which plans each query.
 //!
-//! Most queries do not concern us. For them, planning costs one walk over the query, which looks for `anker.olap()`.
+//! Most queries do not concern the engine. For them, the hook costs only one walk over the query to look for
+//! `anker.olap()`.
 
 use std::ffi::{c_char, c_void};
 use std::panic::AssertUnwindSafe;
@@ -29,11 +30,11 @@ use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
 use crate::spec::{from_node, to_node};
 
-/// The factor by which PostgreSQL's estimate may exceed the limit on rows that are sent along. The limit itself is
-/// checked when the rows are there.
+/// The factor by which PostgreSQL's estimate may exceed the limit on rows that are sent along. An estimate may be
+/// wrong; the limit itself is checked when the rows exist.
 const BAD_ESTIMATE: f64 = 4.0;
 
-/// The function that stands for the engine's rows in the upper query.
+/// The function that stands for the engine's result in the upper query.
 static PLACEHOLDER: OwnFunction = OwnFunction::named(c"engine_result");
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -44,9 +45,9 @@ pub fn init() {
     }
 }
 
-/// The planner hook, through which every query of the server comes, with the errors of its planning. Some of them come
-/// from functions that planning evaluates. pgrx's guards would rebuild errors without context and names, so PostgreSQL
-/// plans outside of any guard. An error jumps over this frame, which owns nothing.
+/// The planner hook, which every query of the server passes, with the errors of its planning. Some of these errors come
+/// from functions that planning evaluates. pgrx's guards would lose the context and the names of an error, so
+/// PostgreSQL plans outside any guard. An error jumps over this frame, because the frame owns nothing.
 unsafe extern "C-unwind" fn plan_query(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -75,35 +76,35 @@ unsafe extern "C-unwind" fn plan_query(
     }
 }
 
-/// The request for the engine in a query.
+/// The request for the engine that was found in a query.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Asked {
-    /// A copy of the query from before it was planned; null if it runs on the heap.
+    /// A copy of the query from before planning; null if the query runs on the heap.
     copy: *mut pg_sys::Query,
-    /// Whether the engine is used only if its plan costs less.
+    /// Whether the engine is used only if it costs less than the heap.
     by_cost: bool,
-    /// Whether the heap's plan can be made later.
+    /// Whether the heap's plan can be made later, when the query runs.
     can_wait: bool,
-    /// Whether the engine alone may answer the query, not the heap.
+    /// Whether only the engine may answer the query.
     must_run: bool,
 }
 
 impl Asked {
-    /// The query runs on the heap.
+    /// No request: the query runs on the heap.
     const NOT: Asked = Asked { copy: std::ptr::null_mut(), by_cost: false, can_wait: false, must_run: false };
 }
 
-/// The result of planning the engine's side first, for a query whose heap plan can wait.
+/// The result of planning the engine's side alone, for a query whose heap plan can be made later.
 #[repr(C)]
 struct First {
-    /// The plan; null if the heap's plan is needed after all.
+    /// The finished plan; null if the heap's plan is needed now.
     statement: *mut pg_sys::PlannedStmt,
-    /// The [`Reason`] why the engine does not run the query, as a node; null if none is known.
+    /// The [`Reason`] why the engine cannot run the query, as a node; null if no reason is known yet.
     refusal: *mut pg_sys::Node,
 }
 
-/// Takes the flag out of the query, and copies the query if the engine may run it.
+/// Removes the flag from the query, and copies the query if the engine may run it.
 #[pg_guard]
 unsafe extern "C-unwind" fn copy_if_asked(
     query: *mut pg_sys::Query,
@@ -125,7 +126,7 @@ unsafe extern "C-unwind" fn copy_if_asked(
         if !is_asked || !reads_rows(Ref::new(query)) {
             return Asked::NOT;
         }
-        // The planner changes its query, so a copy is made before.
+        // The planner changes its query, so the copy is made before planning.
         let mut copy = std::ptr::null_mut();
         if !session::in_parallel_mode() && inlined::has_any(query) {
             let bodies = attempt(AssertUnwindSafe(|| {
@@ -134,13 +135,13 @@ unsafe extern "C-unwind" fn copy_if_asked(
                 flag::take(copy);
                 Ok::<*mut pg_sys::Query, String>(copy)
             }));
-            // The heap's planner meets the same error if it ever needs this function.
+            // If the heap ever calls this function, it raises the same error.
             copy = bodies.unwrap_or_else(|_| pg_sys::copyObjectImpl(query.cast()).cast());
         }
         let has_bodies = !copy.is_null();
         let read = if has_bodies { copy } else { query };
-        // SELECT FOR UPDATE and similar queries, with those of foreign keys among them, need the heap's rows. Through a
-        // declared cursor, rows may be updated (WHERE CURRENT OF).
+        // SELECT FOR UPDATE and similar queries need the heap's rows; the queries that check foreign keys are among
+        // them. Rows may be updated through a declared cursor (WHERE CURRENT OF).
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
         if about_heap || !flagged && !census(read).any_mirrored {
@@ -158,16 +159,16 @@ unsafe extern "C-unwind" fn copy_if_asked(
     }
 }
 
-/// Whether a statement reads rows from anything.
+/// Whether a statement reads rows at all.
 fn reads_rows(query: Ref<'_, pg_sys::Query>) -> bool {
     let is_select = query.commandType == pg_sys::CmdType::CMD_SELECT && query.utilityStmt.is_null();
-    // PL/pgSQL evaluates such a query itself, and expects a plan of a certain form.
+    // PL/pgSQL evaluates a query without FROM itself, and expects its plan to have a certain form.
     let reads_nothing = query.rtable.is_null() && query.cteList.is_null() && !query.hasSubLinks;
     !reads_nothing && (is_select || insert::reads_rows(query))
 }
 
-/// Whether a query could be cheaper in the engine, by tests that cost next to nothing. The query's relations are
-/// locked.
+/// Whether a query could be cheaper in the engine, according to tests that cost almost nothing. The query's relations
+/// are locked.
 fn may_be_worth_it(query: Ref<'_, pg_sys::Query>) -> bool {
     match query.commandType {
         pg_sys::CmdType::CMD_SELECT => !by_key::reads_one_row(query),
@@ -175,7 +176,7 @@ fn may_be_worth_it(query: Ref<'_, pg_sys::Query>) -> bool {
     }
 }
 
-/// Plans only the engine's side, for a query whose heap plan can wait.
+/// Plans only the engine's side, for a query whose heap plan can be made later.
 #[pg_guard]
 unsafe extern "C-unwind" fn without_heap(
     query: *mut pg_sys::Query,
@@ -203,8 +204,8 @@ unsafe extern "C-unwind" fn without_heap(
     }
 }
 
-/// Plans the heap's side, and puts it together with the engine's side or with the reason why there is none. The reason
-/// may be known before.
+/// Combines the heap's plan with the engine's side, which is planned here, or with the reason why there is none.
+/// `refusal` is that reason, if it is known already.
 #[pg_guard]
 unsafe extern "C-unwind" fn with_choice(
     heap: *mut pg_sys::PlannedStmt,
@@ -215,13 +216,14 @@ unsafe extern "C-unwind" fn with_choice(
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
     let Asked { copy: query, by_cost, must_run, .. } = asked;
-    // SAFETY: the heap's plan is ours to change; the query is the copy from before it was planned.
+    // SAFETY: the caller may change the heap's plan; `query` is the copy from before planning.
     unsafe {
         let is_insert = (*query).commandType == pg_sys::CmdType::CMD_INSERT;
         if by_cost && cost::is_below_engine(heap) {
             return nodes::left_alone(heap, &cheaper(), None);
         }
-        // An expression that the heap never evaluates may raise an error here, or the query may be nested too deeply.
+        // Translation may raise an error in an expression that the heap never evaluates, or because the query is nested
+        // too deeply.
         let side = match Node::or_null(refusal).and_then(from_node) {
             Some(reason) => Err(reason),
             None if session::in_parallel_mode() => Err(Why::Parallel.of("query runs within a parallel query")),
@@ -242,12 +244,13 @@ unsafe extern "C-unwind" fn with_choice(
     }
 }
 
-/// The reason of a query that `anker.route = auto` leaves to the heap because of its costs.
+/// The reason of a query that runs on the heap because `anker.route = auto` finds it cheaper there.
 fn cheaper() -> Reason {
     Why::Cost.of("it costs less there")
 }
 
-/// Keeps the engine's side only if it costs less; `for_client` says that the query's rows go to the client.
+/// Keeps the engine's side only if it costs less than the heap. `for_client` says that the query's rows go to the
+/// client.
 ///
 /// # Safety
 ///
@@ -268,8 +271,8 @@ unsafe fn by_cost_of_both(
     }
 }
 
-/// The engine's side of the plan; `planner` plans the part above the engine. Everything here is planned through the
-/// planner hooks of other extensions, since their other hooks rely on state that the planner hook has made.
+/// Makes the engine's side of the plan; `planner` plans the part above the engine. All planning here passes the planner
+/// hooks of other extensions, because their other hooks rely on state that those set up.
 ///
 /// # Safety
 ///
@@ -287,7 +290,7 @@ unsafe fn analytic(
     unsafe {
         merge_into_sorted(query);
         let split = split(Ref::new(unwrapped(query)), placeholder)?;
-        // Scrolling is made possible above both sides.
+        // A node above both sides makes scrolling possible, so the plan made here need not scroll.
         let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);
         let upper = pg_guard_ffi_boundary(|| planner(split.upper, source, options, params));
         let sent = split.sent.iter().map(|sent| planned(sent, source, params)).collect::<Result<Vec<_>, _>>()?;
@@ -295,8 +298,8 @@ unsafe fn analytic(
     }
 }
 
-/// PostgreSQL's plan for rows that it computes for the engine; an error if they are too many. The engine may compute a
-/// part of them, so it is tried first.
+/// PostgreSQL's plan for rows that it computes for the engine. An error if there are too many of them. The engine may
+/// compute a part of these rows, so a plan with the engine is tried first.
 unsafe fn planned(
     sent: &Sent<'_>,
     source: *const c_char,
@@ -328,13 +331,13 @@ fn refuse(reason: &Reason) -> ! {
         .raise()
 }
 
-/// The relations seen so far.
+/// Facts about the relations of a query that were seen so far.
 struct Census {
     any_mirrored: bool,
     all_mirrored: bool,
 }
 
-/// Whether the query reads tables, and all of them are mirrored.
+/// Whether the query reads tables and all of them are mirrored.
 ///
 /// # Safety
 ///
@@ -358,7 +361,7 @@ unsafe fn census(query: *mut pg_sys::Query) -> Census {
     census
 }
 
-/// Counts relations, and stops once nothing more can be learned. The function owns nothing, so errors may jump over it.
+/// Looks at relations, until nothing more can be learned. The function owns nothing, so errors may jump over it.
 unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called by PostgreSQL's walkers with null or a valid node, and the context of `all_mirrored`.
     unsafe {
@@ -368,7 +371,8 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
         match (*node).type_ {
             pg_sys::NodeTag::T_RangeTblEntry => {
                 let entry = Ref::new(node.cast::<pg_sys::RangeTblEntry>());
-                // The entry of a view stays beside the subquery that replaces it. The target of a change is not read.
+                // The entry of a view stays beside the subquery that replaces the view. The target of a change is not
+                // read.
                 let is_read =
                     entry.relkind as u8 != pg_sys::RELKIND_VIEW && entry.rellockmode != pg_sys::RowExclusiveLock as i32;
                 if entry.rtekind == pg_sys::RTEKind::RTE_RELATION && is_read {

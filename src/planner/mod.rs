@@ -1,13 +1,13 @@
-//! Translates a Query into an analytic plan, or finds the reason why not: see docs/internals/routing.md.
+//! Translates a Query into an analytic plan, or finds the reason why that is impossible: see docs/internals/routing.md.
 //!
-//! The rooms, from top to bottom; each knows only those below it:
+//! The rooms within, from top to bottom. Each knows only the rooms below it:
 //!
 //! - `hook`: planning of a query
-//! - `route`: the choice between engine and heap, if `anker.route = auto` leaves it open
-//! - `tree`: the plan tree that results, with PostgreSQL's part above the engine
-//! - `translate`: the query as an analytic plan
-//! - `rewrite`: queries in a form that is easier to translate
-//! - `words`: the operators and functions that the engine knows, questions about a Query, reasons
+//! - `route`: the choice between engine and heap by cost, under `anker.route = auto`
+//! - `tree`: the resulting plan tree, with PostgreSQL's part above the engine
+//! - `translate`: translates a query into an analytic plan
+//! - `rewrite`: rewrites queries into a form that is easier to translate
+//! - `words`: the operators and functions that the engine knows, questions about a Query, and reasons
 
 mod hook;
 mod rewrite;

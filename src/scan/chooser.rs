@@ -1,10 +1,10 @@
 //! The node "Anker" chooses between engine and heap once, before the first row.
 //!
 //! ```text
-//!   begin    ask the engine, unless something stands against it
-//!   1st row  wait until the engine cannot refuse any more; otherwise initialise the heap plan, under the same
-//!            snapshot; if the planner has left it for then, plan the query first
-//!   rows     those of the chosen side
+//!   begin    ask the engine, unless a reason against it is known
+//!   1st row  wait until the engine can no longer refuse; if it has refused, start the heap's plan under the same
+//!            snapshot, and make that plan first if the planner has not made it
+//!   rows     return those of the chosen side
 //! ```
 
 use std::ffi::CStr;

@@ -1,4 +1,4 @@
-//! A hash table in shared memory with a fixed number of places, and the lock that guards it.
+//! A hash table of fixed size in shared memory, and the lock that guards it.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 ///
 /// # Safety
 ///
-/// The type is plain data in C's layout, and begins with its key, which contains no padding.
+/// The type is plain data in C's layout. It begins with its key, and the key contains no padding.
 pub unsafe trait Entry: Copy {
     type Key: Copy;
 
@@ -37,7 +37,7 @@ impl<E: Entry> Map<E> {
         }
     }
 
-    /// Requests the memory, when PostgreSQL asks extensions for their needs.
+    /// Requests the shared memory. To be called when PostgreSQL asks extensions for their needs.
     pub fn request(&self, places: usize) {
         self.places.store(places, Ordering::Relaxed);
         // SAFETY: from the server's hook for this; the sizes are those of `attach`.
@@ -47,7 +47,7 @@ impl<E: Entry> Map<E> {
         }
     }
 
-    /// Creates the empty table in the postmaster, for all processes that it will fork.
+    /// Creates the empty table. To be called in the postmaster, so that all processes forked later have it.
     pub fn create(&self) {
         let places = self.places.load(Ordering::Relaxed) as _;
         let mut control =
@@ -70,7 +70,7 @@ impl<E: Entry> Map<E> {
         self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE)?.entry(key, None).map(change)
     }
 
-    /// Changes an entry, which is created if it does not exist. `None` if there is no place for it.
+    /// Changes an entry. If it does not exist, it is created first; `None` if the table is full.
     pub fn change_or_insert<T>(&self, new: E, change: impl FnOnce(&mut E) -> T) -> Option<T> {
         self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE)?.entry(new.key(), Some(new)).map(change)
     }
@@ -97,13 +97,13 @@ impl<E: Entry> Map<E> {
         let Some(guard) = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE) else { return };
         guard.scan(|entry| {
             if !keep(entry) {
-                // A scan may delete the entry at which it stands.
+                // A scan may delete the entry that it visits.
                 guard.search(entry.key(), pg_sys::HASHACTION::HASH_REMOVE);
             }
         });
     }
 
-    /// The number of free places. Other processes may take them first.
+    /// The number of free places. Other processes may fill them before this one does.
     pub fn room(&self) -> usize {
         let table = self.table();
         if table.is_null() {
@@ -118,7 +118,7 @@ impl<E: Entry> Map<E> {
         self.table.load(Ordering::Relaxed)
     }
 
-    /// Locks the table. `None` if the server was started without the library, so that there is no table.
+    /// Locks the table. `None` if there is no table, because the server was started without the library.
     fn lock(&self, mode: pg_sys::LWLockMode::Type) -> Option<Guard<'_, E>> {
         let lock = self.lock.load(Ordering::Relaxed);
         if lock.is_null() {
@@ -130,14 +130,14 @@ impl<E: Entry> Map<E> {
     }
 }
 
-/// The locked table. Under a shared lock, it must not be changed.
+/// The locked table. Under a shared lock, its entries must not be changed.
 struct Guard<'a, E: Entry> {
     map: &'a Map<E>,
     lock: *mut pg_sys::LWLock,
 }
 
 impl<E: Entry> Guard<'_, E> {
-    /// The entry or null, and whether it existed before.
+    /// The entry, or null, and whether the entry existed before.
     fn search(&self, key: E::Key, action: pg_sys::HASHACTION::Type) -> (*mut E, bool) {
         let mut found = false;
         // SAFETY: under the lock; the key is as long as the table expects.
@@ -145,7 +145,7 @@ impl<E: Entry> Guard<'_, E> {
         (entry.cast(), found)
     }
 
-    /// An entry, which is created from `new` if it does not exist. Creating one needs the exclusive lock.
+    /// An entry; if it does not exist, it is created from `new`. Creating an entry needs the exclusive lock.
     fn entry(&mut self, key: E::Key, new: Option<E>) -> Option<&mut E> {
         let action = if new.is_some() { pg_sys::HASHACTION::HASH_ENTER_NULL } else { pg_sys::HASHACTION::HASH_FIND };
         let (entry, found) = self.search(key, action);

@@ -1,10 +1,10 @@
-//! Shared memory: facts that launcher, workers, loaders and backends know about each other.
+//! Shared memory: what the launcher, workers, loaders and backends tell each other.
 //!
-//! It consists of two hash tables, each under a lightweight lock: databases that have or will have mirrored tables, and
-//! these tables. Everything here is a hint for routing and for the views. The engine itself decides whether it may
-//! answer a query.
+//! It consists of two hash tables, each under a lightweight lock: one of databases that have or will have mirrored
+//! tables, and one of these tables. All of this is only a hint for routing, and information for the views. The engine
+//! itself decides whether it may answer a query.
 //!
-//! If the server was started without the library, there is no such memory, and nothing is mirrored.
+//! If the server was started without the library, there is no shared memory, and no table is mirrored.
 
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub mod silence;
 use map::{Entry, Map};
 use silence::Silence;
 
-/// Each followed database takes a replication slot, so the server's own limits are reached long before this one.
+/// The greatest number of databases. Each needs a replication slot, so the server's own limits are reached long before.
 const MAX_DATABASES: usize = 1024;
 const REASON_BYTES: usize = 192;
 
@@ -60,7 +60,7 @@ unsafe extern "C-unwind" fn request() {
     TABLES.request(settings::MAX_TABLES.get() as usize);
 }
 
-/// Initialises the memory at the start of the server, and again after a crash, when the memory is new.
+/// Initializes the memory when the server starts. Called again after a crash, when the memory is new.
 #[pg_guard]
 unsafe extern "C-unwind" fn startup() {
     // SAFETY: called by the postmaster when shared memory is there; the structure is as large as we say, and filled in
@@ -96,13 +96,13 @@ pub enum DatabaseState {
     Idle,
     /// The launcher has to start a worker.
     Wanted,
-    /// The worker runs, but does not decode yet (slot creation may wait for old transactions).
+    /// The worker runs, but does not decode yet, because the creation of its slot may wait for old transactions.
     Starting,
     /// The worker decodes.
     Running,
-    /// The worker died or was stopped; the launcher waits before it starts another.
+    /// The worker died or was stopped. The launcher waits before it starts another one.
     Backoff,
-    /// No worker may be started: the database is being dropped, renamed, moved or copied.
+    /// No worker may be started, because the database is being dropped, renamed, moved or copied.
     Suspended,
 }
 
@@ -126,22 +126,22 @@ pub struct Database {
     pub state: DatabaseState,
     /// The worker's pid; 0 if there is no worker.
     pub worker_pid: i32,
-    /// The index of the worker's PGPROC, through which its latch is set.
+    /// The index of the worker's PGPROC. It is needed to set the worker's latch.
     worker_proc: i32,
     /// The engine's pid; 0 if there is no engine.
     pub engine_pid: i32,
     /// The position up to which the worker has decoded.
     pub decoded_lsn: u64,
-    /// The position from which on the worker's slot keeps WAL; 0 if there is no slot.
+    /// The first position that the worker's slot keeps in the WAL; 0 if there is no slot.
     pub retained_lsn: u64,
-    /// The state of the engine when it was asked last.
+    /// The record of an engine that did not answer.
     silence: Silence,
     /// The pid of the backend for which the database is suspended.
     pub suspended_by: i32,
     pub restarts: u64,
     /// The number of queries that were meant for the engine and ran on the heap.
     pub fallbacks: u64,
-    /// The number of these queries for each reason, in the order of [`Why::ALL`].
+    /// The number of these queries for each reason. The index is that in [`Why::ALL`].
     pub reasons: [u64; Why::ALL.len()],
     pub reason: FixedText,
 }
@@ -187,15 +187,15 @@ pub struct Table {
     pub relid: pg_sys::Oid,
     pub state: TableState,
     pub generation: u64,
-    /// The fingerprint of the definition under which the table is followed.
+    /// The fingerprint of the table's definition with which the table is followed.
     pub fingerprint: u64,
     /// The last generation that a loader has tried to load.
     pub tried: u64,
-    /// The last generation in which a loader has met a row that is too long for the mirror.
+    /// The last generation in whose load a row was too long for the mirror.
     pub too_wide: u64,
     /// The number of times that the table was loaded again, for any reason.
     pub rebuilds: u64,
-    /// The number of faults among them: a row or key was not found where it should have been.
+    /// The number of those loads that were caused by a fault: a row or key was not found where it should have been.
     pub errors: u64,
     pub reason: FixedText,
 }
@@ -219,7 +219,7 @@ pub struct FixedText {
 impl FixedText {
     pub const NONE: FixedText = FixedText { bytes: [0; REASON_BYTES], length: 0 };
 
-    /// A text, cut between two characters if it is too long.
+    /// A text. If it is too long, it is cut between two characters.
     pub fn new(text: &str) -> FixedText {
         let mut length = text.len().min(REASON_BYTES);
         while !text.is_char_boundary(length) {
@@ -253,7 +253,7 @@ pub fn database(oid: pg_sys::Oid) -> Option<Database> {
     DATABASES.get(oid)
 }
 
-/// Changes a database's entry, which is created if it does not exist. False if there is no room for another.
+/// Changes a database's entry. If it does not exist, it is created first; false if there is no room for it.
 pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> bool {
     let new = Database {
         oid,
@@ -273,8 +273,8 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
     DATABASES.change_or_insert(new, change).is_some()
 }
 
-/// Sets the next state of a database, and applies `change` to its entry. Returns false if there is no room for the
-/// entry, or if the database is suspended: only the process that suspended it may end that.
+/// Sets the state of a database, and applies `change` to its entry. Returns false if there is no room for the entry, or
+/// if the database is suspended, because only the process that suspended it may end that.
 pub fn set_state(oid: pg_sys::Oid, state: DatabaseState, change: impl FnOnce(&mut Database)) -> bool {
     let mut taken = false;
     update_database(oid, |d| {
@@ -286,7 +286,7 @@ pub fn set_state(oid: pg_sys::Oid, state: DatabaseState, change: impl FnOnce(&mu
     }) && taken
 }
 
-/// Forgets a database and its tables, unless a process needs its entry.
+/// Removes the entries of a database and its tables, unless the database has a worker or needs one.
 pub fn remove_idle_database(oid: pg_sys::Oid) {
     let mut removed = false;
     DATABASES.retain(|d| {
@@ -311,7 +311,7 @@ pub fn table(database: pg_sys::Oid, relid: pg_sys::Oid) -> Option<Table> {
     TABLES.get([database, relid])
 }
 
-/// Changes a table's entry, which is created if it does not exist. False if there is no room for another.
+/// Changes a table's entry. If it does not exist, it is created first; false if there is no room for it.
 pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOnce(&mut Table)) -> bool {
     let new = Table {
         database,
@@ -328,7 +328,7 @@ pub fn update_table(database: pg_sys::Oid, relid: pg_sys::Oid, change: impl FnOn
     TABLES.change_or_insert(new, change).is_some()
 }
 
-/// Changes a table's entry if it exists and has this generation.
+/// Changes a table's entry, if the entry exists and has this generation.
 pub fn update_generation(database: pg_sys::Oid, relid: pg_sys::Oid, generation: u64, change: impl FnOnce(&mut Table)) {
     TABLES.change([database, relid], |table| {
         if table.generation == generation {
@@ -337,13 +337,13 @@ pub fn update_generation(database: pg_sys::Oid, relid: pg_sys::Oid, generation: 
     });
 }
 
-/// The number of tables for which there is still room, in all databases together.
+/// The number of further tables for which there is room, in all databases together.
 pub fn room_for_tables() -> usize {
     TABLES.room()
 }
 
-/// A generation for a table's mirror, which no other mirror has had since the server started. A loader that outlives
-/// its worker can so not be taken for a loader of the next worker.
+/// A generation for a table's mirror, which no other mirror has had since the server started. So a loader that outlives
+/// its worker cannot be taken for a loader of the next worker.
 pub fn next_generation() -> u64 {
     globals().last_generation.fetch_add(1, Ordering::Relaxed) + 1
 }
@@ -352,12 +352,12 @@ pub fn remove_table(database: pg_sys::Oid, relid: pg_sys::Oid) {
     TABLES.remove([database, relid]);
 }
 
-/// Forgets the tables of a database that its worker does not know.
+/// Removes the entries of those tables of a database that its worker does not know.
 pub fn retain_tables(database: pg_sys::Oid, known: impl Fn(u32) -> bool) {
     TABLES.retain(|t| t.database != database || known(t.relid.to_u32()));
 }
 
-/// Marks the tables of a database without a worker: nothing is mirrored until they are registered again.
+/// Marks the tables of a database that has lost its worker. They serve no queries until another worker registers them.
 fn mark_tables_unserved(database: pg_sys::Oid) {
     TABLES.for_each_mut(|table| {
         let served = matches!(table.state, TableState::Loading | TableState::Live | TableState::Broken);
@@ -369,7 +369,7 @@ fn mark_tables_unserved(database: pg_sys::Oid) {
 
 // -- waking ------------------------------------------------------------------------------------------------------
 
-/// Records the launcher's latch; called by the launcher when it starts.
+/// Records the launcher's latch. Called by the launcher when it starts.
 pub fn announce_launcher() {
     globals().launcher_proc.store(compat::own_process_number(), Ordering::Relaxed);
 }
@@ -388,7 +388,8 @@ pub fn want(database: pg_sys::Oid) {
     wake_launcher();
 }
 
-/// Records a capture worker at its start, and returns the state of its database. `None` if there is no room for it.
+/// Records a capture worker that has started, and returns the state of its database. `None` if there is no room for the
+/// database's entry.
 pub fn announce_worker(database: pg_sys::Oid) -> Option<DatabaseState> {
     let number = compat::own_process_number();
     let pid = session::pid();
@@ -401,7 +402,7 @@ pub fn announce_worker(database: pg_sys::Oid) -> Option<DatabaseState> {
     state
 }
 
-/// Called when a capture worker's process ends, for any reason.
+/// Removes the capture worker from its database's entry. Called when its process ends, for any reason.
 pub fn worker_left(database: pg_sys::Oid) {
     let pid = session::pid();
     update_database(database, |d| {
@@ -420,14 +421,14 @@ pub fn worker_left(database: pg_sys::Oid) {
     wake_launcher();
 }
 
-/// Makes the database's capture worker look for WAL at once.
+/// Makes the database's capture worker look for new WAL at once.
 pub fn wake_worker(database: pg_sys::Oid) {
     if let Some(entry) = self::database(database).filter(|d| d.worker_pid != 0) {
         process::wake(entry.worker_proc);
     }
 }
 
-/// The reason why shared memory has no entry for a table.
+/// The reason why a table has no entry in shared memory.
 pub fn why_not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> reason::Reason {
     let name = relation_name(relid);
     Why::NotMirrored.of(match self::database(database) {

@@ -9,7 +9,7 @@ use crate::pg::{symbols, walk};
 
 static FUNCTION: OwnFunction = OwnFunction::named(c"olap");
 
-/// Replaces every call of `anker.olap()` in the query by `true`, and returns whether there was one.
+/// Replaces each call of `anker.olap()` in the query by `true`. Returns whether there was one.
 ///
 /// # Safety
 ///
@@ -29,7 +29,7 @@ pub unsafe fn take(query: *mut pg_sys::Query) -> bool {
     true
 }
 
-/// Runs for every node of every query. The function owns nothing, so that an error may jump over it.
+/// Called for every node of every query. The function owns nothing, so an error may jump over it.
 unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called by PostgreSQL's walkers with null or a valid node, and the context of `take`.
     unsafe {
@@ -48,8 +48,8 @@ unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_voi
     }
 }
 
-/// Replaces the calls. The function owns nothing, and needs no more stack than PostgreSQL's own walkers: a query that
-/// the heap can run must not fail here.
+/// Replaces the calls. The function owns nothing. It needs no more stack than PostgreSQL's own walkers, because a query
+/// that the heap can run must not fail here.
 unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
     // SAFETY: called by PostgreSQL's mutators with null or a valid node, and the context of `take`.
     unsafe {

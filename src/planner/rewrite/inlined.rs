@@ -1,5 +1,5 @@
-//! Functions in FROM with a query as their body, like views with parameters. PostgreSQL's planner replaces the call by
-//! that query, and the engine gets the query.
+//! Functions in FROM whose body is a query, which are like views with parameters. PostgreSQL's planner replaces the
+//! call by that query, and the engine must get the query, too.
 
 use std::ffi::c_void;
 
@@ -8,10 +8,10 @@ use pgrx::prelude::*;
 use crate::pg::tree::Ref;
 use crate::pg::{catalog, make, symbols, walk};
 
-/// A limit, because a function that calls itself would never come to an end.
+/// The greatest number of calls that are replaced, because a function that calls itself would never end.
 const MAX_CALLS: u32 = 64;
 
-/// Whether the query, or a subquery of it, calls a function in FROM that is written in SQL.
+/// Whether the query, or a subquery of it, calls a function written in SQL in FROM.
 ///
 /// # Safety
 ///
@@ -21,8 +21,8 @@ pub unsafe fn has_any(query: *mut pg_sys::Query) -> bool {
     unsafe { walk::walk(query.cast(), finds_body, std::ptr::null_mut()) }
 }
 
-/// Finds functions with bodies; runs for every node of a query. The function owns nothing, so that an error may jump
-/// over it, and needs no more stack than PostgreSQL's own walkers.
+/// Finds functions with bodies in SQL. Called for every node of a query. The function owns nothing, so an error may
+/// jump over it. It needs no more stack than PostgreSQL's own walkers.
 unsafe extern "C-unwind" fn finds_body(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node; tags tell types.
     unsafe {
@@ -47,21 +47,21 @@ unsafe extern "C-unwind" fn has_body(entry: *mut pg_sys::RangeTblEntry) -> bool 
 fn is_in_sql(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
     let mut functions = entry.functions().iter();
     functions.any(|function| {
-        // The server's own functions never read a user's table.
+        // The server's own functions are left out, because they never read a user's table.
         function.funcexpr().cast::<pg_sys::FuncExpr>().is_some_and(|call| {
             call.funcid.to_u32() >= pg_sys::FirstUnpinnedObjectId && catalog::is_written_in_sql(call.funcid)
         })
     })
 }
 
-/// State of the walk over a query.
+/// The state of a walk over a query.
 struct Inlining {
     root: *mut pg_sys::PlannerInfo,
     calls: u32,
 }
 
-/// Replaces calls of functions by their bodies, as PostgreSQL's planner does. The heap's plan of the same query records
-/// that the plan depends on these functions.
+/// Replaces calls of functions by their bodies, as PostgreSQL's planner does. That the plan depends on these functions
+/// is recorded by the heap's plan of the same query.
 ///
 /// # Safety
 ///
@@ -78,13 +78,13 @@ pub unsafe fn inline(query: *mut pg_sys::Query) {
     }
 }
 
-/// Replaces entries. The function owns nothing, as above.
+/// Replaces entries of the range table. The function owns nothing, so an error may jump over it.
 unsafe extern "C-unwind" fn inline_entries(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `inline`; tags tell types.
     unsafe {
         let Some(tag) = node.as_ref().map(|node| node.type_) else { return false };
         match tag {
-            // The walk goes on into the query that replaces an entry.
+            // After this, the walk visits the query that has replaced the entry.
             pg_sys::NodeTag::T_RangeTblEntry => {
                 inline_entry(node.cast(), context.cast());
                 false
@@ -122,8 +122,8 @@ unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inli
     }
 }
 
-/// Whether the columns of a body have the collations of the function's columns. PostgreSQL orders by either, depending
-/// on how far it inlines the body.
+/// Whether the columns of a body have the collations of the function's columns. If they differ, PostgreSQL sorts by the
+/// one or the other, depending on how far it inlines the body.
 fn has_collations(body: Ref<'_, pg_sys::Query>, collations: &[pg_sys::Oid]) -> bool {
     let targets = body.targetList().iter().filter(|target| !target.resjunk);
     targets.zip(collations).all(|(target, collation)| {

@@ -1,4 +1,4 @@
-//! INSERT … SELECT: turns the rows that it inserts into a query of their own. The INSERT itself stays with PostgreSQL.
+//! INSERT … SELECT: makes a query of the rows to be inserted. PostgreSQL still runs the INSERT itself.
 
 use std::ffi::c_void;
 
@@ -8,20 +8,20 @@ use crate::pg::tree::Ref;
 use crate::pg::{make, symbols};
 use crate::planner::words::reason::{Attempt, Why};
 
-/// Whether a query inserts rows that it reads from somewhere, other than VALUES.
+/// Whether a query inserts rows that it reads from something other than VALUES.
 pub fn reads_rows(query: Ref<'_, pg_sys::Query>) -> bool {
     let mut entries = query.rtable().iter();
     query.commandType == pg_sys::CmdType::CMD_INSERT
         && entries.any(|entry| entry.rtekind == pg_sys::RTEKind::RTE_SUBQUERY)
 }
 
-/// Whether a query, or one within it, has an ORDER BY.
+/// Whether a query or one of its subqueries has an ORDER BY.
 unsafe fn orders_rows(query: *mut pg_sys::Query) -> bool {
     // SAFETY: the caller's query; the walker needs no context.
     unsafe { !(*query).sortClause.is_null() || symbols::query_tree_walker(query, is_in_order, std::ptr::null_mut(), 0) }
 }
 
-/// Finds ORDER BY. The function owns nothing, so errors may jump over it.
+/// Finds queries with ORDER BY. The function owns nothing, so errors may jump over it.
 unsafe extern "C-unwind" fn is_in_order(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called by PostgreSQL's walkers with null or a valid node; the tag tells its type.
     unsafe {
@@ -33,12 +33,11 @@ unsafe extern "C-unwind" fn is_in_order(node: *mut pg_sys::Node, context: *mut c
     }
 }
 
-/// The place in a finished plan that holds the source of its rows. For an INSERT, that is the plan whose rows it
-/// inserts.
+/// The place in a finished plan that holds the plan of its rows. For an INSERT, these are the rows to be inserted.
 ///
 /// # Safety
 ///
-/// `statement` is a finished plan. The caller may change the node behind the returned pointer.
+/// `statement` is a finished plan. The caller may change the node to which the returned pointer leads.
 pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::Plan {
     // SAFETY: a finished statement has a plan, whose tag tells its type.
     unsafe {
@@ -51,8 +50,8 @@ pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::P
     }
 }
 
-/// Turns an INSERT into a SELECT of its rows, with a column for each of the table's. Columns that the INSERT does not
-/// name are taken from PostgreSQL's plan for the rows.
+/// Turns an INSERT into a SELECT of its rows, with a column for each column of the table. Values of columns that the
+/// INSERT does not name come from PostgreSQL's plan of the rows.
 ///
 /// # Safety
 ///
@@ -65,12 +64,12 @@ pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: *mut pg_sys::PlannedSt
             return Err(Why::PlanShape.of("rows that another extension inserts"));
         }
         let planned = Ref::new(*rows);
-        // The engine's rows would come in any order, and a volatile default may number them.
+        // The engine would return the rows in any order, and a volatile default may number them.
         if pg_sys::contain_volatile_functions((*query).targetList.cast()) && orders_rows(query) {
             return Err(Why::RowOrder.of("volatile function of rows in an order"));
         }
         let target = pg_sys::list_nth((*query).rtable, (*query).resultRelation - 1).cast::<pg_sys::RangeTblEntry>();
-        // The entry has no meaning any more, and nothing refers to it.
+        // The entry has no meaning any more, because nothing refers to it.
         (*target).rtekind = pg_sys::RTEKind::RTE_RESULT;
         let mut targets = Vec::new();
         for column in planned.targetlist().iter().filter(|column| !column.resjunk) {

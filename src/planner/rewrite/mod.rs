@@ -1,10 +1,10 @@
-//! Changes the form of queries before they are translated.
+//! Rewrites queries before they are translated.
 //!
 //! - `flag`: finds and removes `anker.olap()`; `own`: a cache of the extension's functions
-//! - `inlined`: functions in FROM with a query as their body
-//! - `insert`: the rows of INSERT … SELECT as a query of their own
+//! - `inlined`: replaces functions in FROM whose body is a query
+//! - `insert`: makes a query of the rows of INSERT … SELECT
 //! - `pull_up`: merges simple views and subqueries into the query around them
-//! - `unwrap`: replaces a query that only reads a subquery
+//! - `unwrap`: merges a query that only reads one subquery into that subquery
 //! - `nested`: moves DISTINCT and window functions of the query itself into a subquery
 
 pub mod flag;

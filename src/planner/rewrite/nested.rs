@@ -1,6 +1,6 @@
-//! DISTINCT and window functions of the top-level query. The engine computes them by reading the query as a subquery.
-//! Without ORDER BY, rows with window functions stay with PostgreSQL: it returns them in the windows' order, and
-//! clients may count on that.
+//! DISTINCT and window functions of the top-level query. The engine can compute them if the query becomes a subquery. A
+//! query with window functions but without ORDER BY stays as it is: PostgreSQL returns its rows in the order of the
+//! windows, and clients may rely on that.
 //!
 //! ```text
 //!   SELECT DISTINCT kind, n + 1 FROM t ORDER BY kind LIMIT 3
@@ -13,14 +13,14 @@ use crate::pg::make;
 use crate::pg::tree::{List, Ref};
 use crate::planner::words::query::has_order_of;
 
-/// A query with the original query as a subquery in FROM.
+/// A query that reads the original query as a subquery in FROM.
 pub struct Nested<'a> {
     pub query: Ref<'a, pg_sys::Query>,
     /// The original query, as an item of FROM.
     pub item: Ref<'a, pg_sys::RangeTblEntry>,
 }
 
-/// The query in this form, if the form helps.
+/// The query in this form; `None` if the form does not help.
 pub fn nested(query: Ref<'_, pg_sys::Query>) -> Option<Nested<'_>> {
     let is_of_use = !query.distinctClause.is_null() || query.hasWindowFuncs && !query.sortClause.is_null();
     if !is_of_use || query.hasTargetSRFs || !query.setOperations.is_null() || !query.rowMarks.is_null() {
@@ -30,7 +30,7 @@ pub fn nested(query: Ref<'_, pg_sys::Query>) -> Option<Nested<'_>> {
     let Columns { inner: inner_targets, outer: outer_targets, names } = columns(order, query);
     let inner = pg_sys::Query {
         targetList: inner_targets,
-        // The order decides which one of several equal rows is kept.
+        // For DISTINCT ON, the order decides which of several equal rows is kept.
         sortClause: if query.hasDistinctOn { order.as_ptr() } else { std::ptr::null_mut() },
         limitCount: std::ptr::null_mut(),
         limitOffset: std::ptr::null_mut(),
@@ -65,8 +65,8 @@ pub fn nested(query: Ref<'_, pg_sys::Query>) -> Option<Nested<'_>> {
     Some(Nested { query: unsafe { query.memory().placed(outer) }, item })
 }
 
-/// The order of the outer query. It is ORDER BY; if that is the beginning of the windows' common order, it is this
-/// whole order, since PostgreSQL returns rows in it.
+/// The order of the outer query, which is ORDER BY. If ORDER BY is the beginning of an order that all windows share, it
+/// is the whole of that order, because PostgreSQL returns the rows in it.
 fn order_of(query: Ref<'_, pg_sys::Query>) -> List<'_, pg_sys::SortGroupClause> {
     let mut windows = query.windowClause().iter();
     let is_open = query.hasDistinctOn || query.distinctClause.is_null();
@@ -96,8 +96,7 @@ struct Columns {
     names: *mut pg_sys::List,
 }
 
-/// Moves computations to the inner query. The inner query gets columns for the values that the outer one shows or
-/// orders by.
+/// Moves all computations to the inner query. It gets a column for each value that the outer query shows or orders by.
 fn columns(order: List<'_, pg_sys::SortGroupClause>, query: Ref<'_, pg_sys::Query>) -> Columns {
     let is_ordered_by = |target: Ref<'_, pg_sys::TargetEntry>| {
         target.ressortgroupref != 0 && order.iter().any(|clause| clause.tleSortGroupRef == target.ressortgroupref)

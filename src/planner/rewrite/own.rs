@@ -9,14 +9,15 @@ use crate::pg::catalog;
 
 pub struct OwnFunction {
     name: &'static CStr,
-    /// The cached answer with its time; the answer may be that there is no such function.
+    /// The cached answer, with the count of changes at that time. The answer `None` says that the function does not
+    /// exist.
     found: Cell<Option<(u64, Option<pg_sys::Oid>)>>,
 }
 
 // SAFETY: a backend has one thread.
 unsafe impl Sync for OwnFunction {}
 
-/// A count of changes to functions or schemas that this backend has learned of.
+/// The number of changes to functions or schemas that this backend has heard of.
 struct Changes {
     count: Cell<u64>,
     registered: Cell<bool>,
@@ -45,7 +46,7 @@ impl OwnFunction {
         match self.found.get() {
             Some((at, oid)) if at == CHANGES.count.get() => oid,
             _ => {
-                // If the catalog changes during the look-up, the look-up is repeated.
+                // If the catalog changes during this look-up, the count differs, and the next call looks again.
                 let at = CHANGES.count.get();
                 let oid = self.look_up();
                 self.found.set(Some((at, oid)));

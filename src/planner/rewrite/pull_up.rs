@@ -1,26 +1,26 @@
-//! Merges plain subqueries in FROM, which simple views become, into the query around them. PostgreSQL's planner does so
-//! with its own copy.
+//! Merges plain subqueries in FROM, such as simple views, into the query around them. PostgreSQL's planner does the
+//! same with its own copy of the query.
 
 use pgrx::prelude::*;
 
 use crate::pg::compat;
 use crate::pg::tree::{Node, Ref};
 
-/// The query with subqueries merged as far as possible. A subquery that cannot be merged stays, and may be a reason
-/// later.
+/// Merges subqueries into the query as far as possible. A subquery that cannot be merged stays, and may later be a
+/// reason for the heap.
 ///
 /// # Safety
 ///
 /// `query` is a rewritten query that the caller owns.
 pub unsafe fn pull_up_subqueries(mut query: *mut pg_sys::Query) -> *mut pg_sys::Query {
-    // SAFETY: the caller owns the query, and no reference into it outlives a change. The loop also comes to the entries
-    // that a merge appends to the range table, and so to subqueries within subqueries.
+    // SAFETY: the caller owns the query, and no reference into it outlives a change. The loop also reaches the entries
+    // that a merge appends to the range table, and so the subqueries within subqueries.
     unsafe {
         let mut index = 1;
         while index <= pg_sys::list_length((*query).rtable) {
             let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
-            // In a grouping set without a key, the key is null in every expression. An expression of the subquery would
-            // be simplified together with its surroundings, and then not be found as the key.
+            // In a grouping set without a key, every expression that is equal to the key is null. An expression of the
+            // subquery would be simplified together with its surroundings, and would then not be recognized as the key.
             let may_be_nulled = !(*query).groupingSets.is_null();
             let fits = |sub: Ref<'_, pg_sys::Query>| !may_be_nulled || gives_columns_alone(sub);
             let from = Ref::new(query).jointree();
@@ -56,7 +56,7 @@ fn is_plain(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
         && !(sub.hasAggs || sub.hasWindowFuncs || sub.hasTargetSRFs || sub.hasSubLinks || sub.hasRowSecurity)
         && lists.iter().all(|list| list.is_null())
         && nodes.iter().all(|node| node.is_null())
-        // A volatile column that is used twice would be computed twice.
+        // A volatile column that the query uses twice would be computed twice after the merge.
         && !sub.targetList().node().is_some_and(Node::is_volatile)
 }
 
@@ -65,8 +65,8 @@ fn gives_columns_alone(sub: Ref<'_, pg_sys::Query>) -> bool {
     targets.all(|target| target.expr().cast::<pg_sys::Var>().is_some())
 }
 
-/// Whether every row of the query contains a row of this entry. On the nullable side of an outer join, the entry's
-/// expressions may be null instead.
+/// Whether each row of the query contains a row of this entry. On the nullable side of an outer join, the entry's
+/// columns may be null instead, and its expressions must not be computed then.
 fn is_joined_inner(item: Node<'_>, index: i32) -> bool {
     if let Some(reference) = item.cast::<pg_sys::RangeTblRef>() {
         reference.rtindex == index

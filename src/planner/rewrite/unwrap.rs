@@ -1,5 +1,5 @@
-//! Replaces a query that only reads a subquery, as a query on a view does, by that subquery. PostgreSQL can then do the
-//! same work above the engine as for any top-level query, and the order of the rows stays.
+//! Merges a query that only reads a subquery, such as a query on a view, into that subquery. PostgreSQL can then do the
+//! same work above the engine as for any top-level query, and the rows keep their order.
 //!
 //! ```text
 //!   SELECT g, names FROM (SELECT g, string_agg(x, ',') AS names, max(y) AS y FROM t GROUP BY g) AS v WHERE y > 3
@@ -15,8 +15,8 @@ use crate::pg::tree::{Node, Ref, all_of};
 use crate::pg::{compat, make, walk};
 use crate::planner::words::query::{is_grouped, is_limited, is_true};
 
-/// The query with everything merged that can be: plain subqueries in FROM, then the query itself into the subquery that
-/// it reads.
+/// Merges as much as possible: plain subqueries in FROM into the query, and then the query itself into the only
+/// subquery that it reads.
 ///
 /// # Safety
 ///
@@ -35,7 +35,8 @@ pub unsafe fn unwrapped(query: *mut pg_sys::Query) -> *mut pg_sys::Query {
     }
 }
 
-/// Merges subqueries into the sorted subqueries below them, so that LIMIT meets the order. It starts with the deepest.
+/// Merges each query into the sorted subquery that it reads, so that one query has both LIMIT and the order. The
+/// deepest queries come first.
 ///
 /// # Safety
 ///
@@ -67,18 +68,18 @@ unsafe extern "C-unwind" fn merge_below(node: *mut pg_sys::Node, context: *mut c
     false
 }
 
-/// Whether item `index` is a subquery with ORDER BY.
+/// Whether the item `index` of FROM is a subquery with ORDER BY.
 fn has_order(query: Ref<'_, pg_sys::Query>, index: i32) -> bool {
     let entry = query.rtable().iter().nth(index as usize - 1);
     entry.and_then(|entry| entry.subquery()).is_some_and(|query| !query.sortClause.is_null())
 }
 
-/// Whether FROM is one subquery with ordered rows.
+/// Whether FROM is a single subquery with ORDER BY.
 pub fn reads_in_order(query: Ref<'_, pg_sys::Query>) -> bool {
     only_item(query).is_some_and(|index| has_order(query, index))
 }
 
-/// The number of the single item of FROM.
+/// The number of the item of FROM, if there is only one.
 pub fn only_item(query: Ref<'_, pg_sys::Query>) -> Option<i32> {
     let from = query.jointree()?;
     let mut items = from.fromlist().iter();
@@ -86,8 +87,8 @@ pub fn only_item(query: Ref<'_, pg_sys::Query>) -> Option<i32> {
     item.cast::<pg_sys::RangeTblRef>().map(|reference| reference.rtindex)
 }
 
-/// Moves conditions of FROM's nested levels to the query's own WHERE. Merged subqueries leave such levels behind, which
-/// join nothing.
+/// Moves conditions from nested levels of FROM to the query's own WHERE. Merged subqueries leave behind such levels
+/// with a single item.
 ///
 /// # Safety
 ///
@@ -107,12 +108,13 @@ unsafe fn flatten(query: *mut pg_sys::Query) {
     }
 }
 
-/// The conjunction of two conditions, either of which may be missing.
+/// The conjunction of two conditions, each of which may be missing.
 fn both(one: Option<Node<'_>>, other: Option<Node<'_>>) -> *mut pg_sys::Node {
     all_of(one.into_iter().chain(other)).map_or(std::ptr::null_mut(), Node::as_ptr)
 }
 
-/// Turns the subquery `index` into one that returns the rows of the query around it; `None` if the query must stay.
+/// Turns the subquery `index` into a query that returns the rows of the query around it; `None` if that is not
+/// possible.
 ///
 /// # Safety
 ///
@@ -130,11 +132,11 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
             return None;
         }
         let sorts = !(*query).sortClause.is_null();
-        // The subquery does these steps last, so the query's own steps must not come before them.
+        // The subquery does these steps last, so steps of the outer query must not be moved before them.
         let finishes =
             !(*inner).distinctClause.is_null() || !(*inner).setOperations.is_null() || !(*inner).groupingSets.is_null();
-        // The query's expressions must not be computed for rows that LIMIT drops. Nor may they skip values that the
-        // subquery computes, since computing them may raise an error.
+        // The outer query's expressions must not be computed for rows that LIMIT drops. They must not skip values that
+        // the subquery computes either, because computing those may raise an error.
         if !returns_columns(read) && (is_limited(&read_inner) || may_leave_out(read, read_inner)) {
             return None;
         }
@@ -179,7 +181,7 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
     }
 }
 
-/// The query of a subquery in FROM, or of a WITH query with no other reference.
+/// The query of a subquery in FROM, or of a WITH query to which nothing else refers.
 fn subquery(query: Ref<'_, pg_sys::Query>, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<*mut pg_sys::Query> {
     match entry.rtekind {
         _ if entry.lateral || entry.security_barrier || !entry.securityQuals.is_null() => None,
@@ -195,7 +197,7 @@ fn subquery(query: Ref<'_, pg_sys::Query>, entry: Ref<'_, pg_sys::RangeTblEntry>
     }
 }
 
-/// Whether a query only computes expressions, filters, sorts and limits.
+/// Whether a query does nothing but compute expressions, filter, sort and limit.
 fn is_plain(query: Ref<'_, pg_sys::Query>) -> bool {
     query.commandType == pg_sys::CmdType::CMD_SELECT
         && !is_grouped(&query)
@@ -205,7 +207,7 @@ fn is_plain(query: Ref<'_, pg_sys::Query>) -> bool {
         && query.rowMarks.is_null()
 }
 
-/// Whether a subquery may also compute the expressions of the query around it.
+/// Whether a subquery can also compute the expressions of the query around it.
 fn can_take_over(inner: Ref<'_, pg_sys::Query>) -> bool {
     inner.commandType == pg_sys::CmdType::CMD_SELECT
         && !(inner.hasTargetSRFs || inner.hasModifyingCTE || inner.hasForUpdate)
@@ -213,13 +215,14 @@ fn can_take_over(inner: Ref<'_, pg_sys::Query>) -> bool {
         && !inner.targetList().node().is_some_and(Node::is_volatile)
 }
 
-/// Whether a query returns columns as they are, without computing anything from them.
+/// Whether a query only returns columns, and computes nothing from them.
 fn returns_columns(query: Ref<'_, pg_sys::Query>) -> bool {
     let mut entries = query.targetList().iter();
     entries.all(|entry| entry.expr().cast::<pg_sys::Var>().is_some())
 }
 
-/// Whether the query's expressions may skip some of the values that the subquery computes, and with them their errors.
+/// Whether the query's expressions may leave some of the subquery's values uncomputed, so that errors in them would be
+/// lost.
 fn may_leave_out(query: Ref<'_, pg_sys::Query>, inner: Ref<'_, pg_sys::Query>) -> bool {
     let chooses = |node: Node<'_>| {
         use pg_sys::NodeTag::*;
@@ -231,7 +234,7 @@ fn may_leave_out(query: Ref<'_, pg_sys::Query>, inner: Ref<'_, pg_sys::Query>) -
     outer.any(|node| node.is_volatile() || node.any(chooses)) && !own.all(is_plain)
 }
 
-/// Whether the query returns all columns of the subquery, unchanged and in their order.
+/// Whether the query returns all columns of the subquery, unchanged and in the same order.
 fn returns_all(query: Ref<'_, pg_sys::Query>, inner: Ref<'_, pg_sys::Query>) -> bool {
     let columns = inner.targetList().iter().filter(|entry| !entry.resjunk).count();
     let entries: Vec<_> = query.targetList().iter().collect();
@@ -241,8 +244,8 @@ fn returns_all(query: Ref<'_, pg_sys::Query>, inner: Ref<'_, pg_sys::Query>) -> 
     entries.len() == columns && (1..).zip(&entries).all(is_column)
 }
 
-/// Makes the subquery return the columns of `outer`, with its own expressions in place of its columns. If `outer` has
-/// an order, the subquery gets it.
+/// Makes the subquery return the columns of `outer`, in which its own expressions replace its columns. If `outer` has
+/// an order, the subquery gets that order.
 ///
 /// # Safety
 ///

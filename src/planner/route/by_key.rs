@@ -1,5 +1,5 @@
-//! A query for one row by its primary key, the most frequent query of applications, never runs in the engine. It is
-//! recognised before it is planned, so that it costs nothing.
+//! Queries for one row by its primary key. They are the most frequent queries of applications, and never run in the
+//! engine. They are recognized before any planning, so that the engine's side costs them nothing.
 
 use pgrx::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::pg::primary_key::{PrimaryKey, is_equality};
 use crate::pg::relation::KeyColumn;
 use crate::pg::tree::{Node, Ref};
 
-/// Whether the query reads at most one row of one table.
+/// Whether the query reads at most one row, and from one table.
 ///
 /// The query's relations are locked.
 pub fn reads_one_row(query: Ref<'_, pg_sys::Query>) -> bool {
@@ -29,7 +29,7 @@ pub fn reads_one_row(query: Ref<'_, pg_sys::Query>) -> bool {
     !key.columns().is_empty() && key.columns().iter().all(is_given)
 }
 
-/// Whether a condition fixes the column to one value.
+/// Whether a condition limits the column to one value.
 fn gives(condition: Node<'_>, column: &KeyColumn) -> bool {
     let Some(comparison) = condition.cast::<pg_sys::OpExpr>() else { return false };
     let mut sides = comparison.args().iter();

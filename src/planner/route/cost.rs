@@ -1,6 +1,6 @@
-//! The cost of a query in the engine. It is computed from the query's translation, and from the heap's plan, which
-//! estimates numbers of rows. The heap may repeat a node for each of many rows; the engine never does: it reads whole
-//! tables, and joins where PostgreSQL looks rows up.
+//! The cost of a query in the engine. It is computed from the query's translation and from the heap's plan, which
+//! contains estimates of row counts. The heap may repeat a node for each of many rows. The engine never does so: it
+//! reads whole tables, and joins where PostgreSQL would look up rows.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ use crate::planner::tree::above::Above;
 use crate::planner::tree::nodes::EngineSide;
 use crate::settings;
 
-/// The share of returned rows that PostgreSQL's filters above the engine keep. The planner, too, guesses this if it
-/// knows nothing.
+/// The assumed share of the engine's rows that pass PostgreSQL's filters above it. The planner uses the same guess if
+/// it knows nothing about a condition.
 const KEPT_ABOVE: f64 = 1.0 / 3.0;
 
-/// The cost of sorting one row, in units of a compared pair.
+/// The cost of sorting one row, as a number of compared pairs.
 const PAIRS_OF_SORTED: f64 = 16.0;
 
-/// The cost of the heap's plan, without the work that an INSERT does on its rows.
+/// The cost of the heap's plan, without the work that an INSERT does with its rows.
 ///
 /// # Safety
 ///
@@ -33,8 +33,8 @@ pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
     unsafe { (**insert::source(heap.cast_mut())).total_cost }
 }
 
-/// Whether the heap is cheaper than the engine can ever be: the engine has to read at least one value of each row, and
-/// to return one row. If so, the query need not be translated.
+/// Whether the heap costs less than the engine possibly can: the engine has to read at least one value of each row of a
+/// table, and to return one row. If so, the query need not be translated.
 ///
 /// # Safety
 ///
@@ -50,7 +50,7 @@ pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
     })
 }
 
-/// The cost of the query in the engine; `for_client` says that its rows go to the client.
+/// The cost of the query in the engine. `for_client` says that its rows go to the client.
 ///
 /// # Safety
 ///
@@ -66,15 +66,15 @@ pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for
         let flow = Flow { returned, ..heap_plan.flow() };
         let mut work = side.demand().work(|relid| heap_plan.rows_of_table(relid.into()), flow);
         if for_client && side.hands_on() {
-            // The heap's rows have to be written for the client, too, but its cost leaves that out. The engine's rows
-            // take no longer.
+            // The heap's rows must be written for the client, too, but the heap's cost does not contain that. Writing
+            // the engine's rows takes no longer, so it is not counted either.
             work.results = 0.0;
         }
         costs.of(work) + boundary.cost_above + sent(side, &costs)
     }
 }
 
-/// The cost of the rows that PostgreSQL computes for the engine and sends along.
+/// The cost of computing the rows that are sent along, and of sending them.
 fn sent(side: &EngineSide, costs: &Costs) -> f64 {
     let cost = |plan: Ref<'_, pg_sys::Plan>| {
         let columns = plan.targetlist().len();
@@ -107,7 +107,7 @@ fn boundary<'a>(top: Ref<'a, pg_sys::Plan>, above: &Above, is_limited: bool) -> 
                 uniques -= 1;
                 cost_above += own;
             }
-            // The engine gets the limit itself; only the heap saves work below it.
+            // The engine applies the limit itself, but unlike the heap, it saves no work below the limit.
             T_Limit | T_Material => {}
             T_Gather | T_GatherMerge => times = divisor(plan.node()),
             T_Agg if is_partial(plan) && groups < above.groups => cost_above += own,
@@ -121,13 +121,13 @@ fn boundary<'a>(top: Ref<'a, pg_sys::Plan>, above: &Above, is_limited: bool) -> 
     }
     let returned = if is_limited { top.plan_rows } else { plan.plan_rows * times };
     if above.sorts && !sorted {
-        // The heap gets the rows in order from an index, so only the engine's side needs a sort.
+        // The heap reads the rows from an index in order, so only the engine's side needs a sort.
         cost_above += 2.0 * session::cpu_operator_cost() * returned * returned.max(2.0).log2();
     }
     Boundary { returned, cost_above }
 }
 
-/// The part of a node's cost that comes from subqueries before it. The engine computes these itself.
+/// The part of a node's cost that comes from its initplans. The engine computes those subqueries itself.
 fn of_subqueries(plan: Ref<'_, pg_sys::Plan>) -> f64 {
     let subqueries = plan.initPlan().iter();
     subqueries.map(|subquery| subquery.startup_cost + subquery.per_call_cost).sum()
@@ -138,7 +138,7 @@ fn is_partial(plan: Ref<'_, pg_sys::Plan>) -> bool {
     plan.node().cast::<pg_sys::Agg>().is_some_and(skips)
 }
 
-/// The number of processes that share the rows below a node, by the planner's formula.
+/// The number of processes that share the rows below a Gather node, by the planner's own formula.
 fn divisor(gather: Node<'_>) -> f64 {
     let workers = match (gather.cast::<pg_sys::Gather>(), gather.cast::<pg_sys::GatherMerge>()) {
         (Some(gather), _) => gather.num_workers,
@@ -149,23 +149,23 @@ fn divisor(gather: Node<'_>) -> f64 {
     workers + (1.0 - 0.3 * workers).max(0.0)
 }
 
-/// The table of an entry, if it is one with rows.
+/// The table of a range table entry; `None` if the entry is no table with rows.
 fn table(entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<pg_sys::Oid> {
     let kind = entry.relkind as u8;
     let has_rows = kind == pg_sys::RELKIND_RELATION || kind == pg_sys::RELKIND_MATVIEW;
     (entry.rtekind == pg_sys::RTEKind::RTE_RELATION && has_rows).then_some(entry.relid)
 }
 
-/// How often a part of the plan is run, and in how many processes.
+/// The number of times that a part of the plan is run, and the number of processes that run it.
 #[derive(Clone, Copy)]
 struct Turns {
-    /// The number of runs, each with other parameters; infinity if there is one for each outer row, and their number is
-    /// unknown.
+    /// The number of runs, each with other parameters. Infinity if the part runs once for each outer row and their
+    /// number is unknown.
     repeats: f64,
     processes: f64,
 }
 
-/// A walk through the heap's plan that counts the rows to be joined or grouped.
+/// A walk through the heap's plan that counts the rows that are joined or grouped.
 struct HeapPlan<'a> {
     statement: Ref<'a, pg_sys::PlannedStmt>,
     tables: HashMap<pg_sys::Oid, f64>,
@@ -181,13 +181,13 @@ impl<'a> HeapPlan<'a> {
         *self.tables.entry(relid).or_insert_with(|| expected_rows(relid))
     }
 
-    /// The numbers of rows that are joined and grouped.
+    /// The numbers of rows that are joined and grouped in the heap's plan.
     fn flow(&mut self) -> Flow {
         let once = Turns { repeats: 1.0, processes: 1.0 };
         self.rows(self.statement.planTree(), once);
         for subplan in self.statement.subplans().iter() {
             let Some(plan) = subplan else { continue };
-            // The engine computes a subquery that reads outer rows for all of them at once.
+            // The engine computes a subquery that reads outer rows once, for all outer rows together.
             let repeats = if plan.count_of_params() > 0 { f64::INFINITY } else { 1.0 };
             self.rows(plan, Turns { repeats, ..once });
         }
@@ -206,8 +206,8 @@ impl<'a> HeapPlan<'a> {
         plans.into_iter().flatten().map(|plan| self.below(plan, turns)).sum()
     }
 
-    /// The number of rows that a node returns in all its runs. Rows that are joined and grouped below it are added to
-    /// the count.
+    /// The number of rows that a node returns in all its runs. Adds to `flow` the rows that are joined and grouped in
+    /// this node and below it.
     fn rows(&mut self, plan: Ref<'a, pg_sys::Plan>, turns: Turns) -> f64 {
         use pg_sys::NodeTag::*;
         let expected = plan.plan_rows.max(1.0) * turns.processes * turns.repeats;
@@ -221,7 +221,7 @@ impl<'a> HeapPlan<'a> {
             T_NestLoop => {
                 let outer = self.below(plan.lefttree(), turns);
                 let looks_up = self.of::<pg_sys::NestLoop>(plan).is_some_and(|join| !join.nestParams.is_null());
-                // The outer rows are those of all processes together.
+                // `outer` counts the rows of all processes together.
                 let repeats = if looks_up { outer.max(1.0) / turns.processes } else { turns.repeats };
                 let inner = self.below(plan.righttree(), Turns { repeats, ..turns });
                 self.flow.paired += self.pairs(plan, outer, inner, looks_up);
@@ -267,19 +267,19 @@ impl<'a> HeapPlan<'a> {
         result
     }
 
-    /// The number of pairs that the engine has to compare for a nested loop, or the equivalent of its sorting.
+    /// The number of pairs that the engine compares instead of a nested loop. If it sorts instead, the equivalent cost.
     fn pairs(&mut self, plan: Ref<'a, pg_sys::Plan>, outer: f64, inner: f64, looks_up: bool) -> f64 {
         let Some(join) = self.of::<pg_sys::NestLoop>(plan) else { return 0.0 };
         let found = if looks_up { self.looked_up(plan.righttree()) } else { None };
         let others = found.map_or(inner, |(_, rows)| rows);
         let ways = way(compared(join.joinqual())).into_iter().chain(found.map(|(way, _)| way));
         let way = match ways.min() {
-            // The rows of a look-up without usable conditions are counted as joined rows.
+            // If a look-up has no conditions that can be used, its rows are counted as joined rows.
             None | Some(Way::Pairs) if looks_up && found.is_none() => return 0.0,
             best => best.unwrap_or(Way::Pairs),
         };
         let sorted = match join.join.jointype {
-            // Such joins look for one partner among the rows of the other side.
+            // Semijoins and antijoins look for a single partner among the rows of the other side.
             pg_sys::JoinType::JOIN_SEMI | pg_sys::JoinType::JOIN_ANTI => others,
             _ => others.min(outer),
         };
@@ -291,7 +291,7 @@ impl<'a> HeapPlan<'a> {
     }
 
     /// The way in which the engine finds partners in the inner side of a nested loop, if the heap looks them up in an
-    /// index. The number is how many rows it searches.
+    /// index; with the number of rows that the engine searches.
     fn looked_up(&mut self, side: Option<Ref<'a, pg_sys::Plan>>) -> Option<(Way, f64)> {
         use pg_sys::NodeTag::*;
         let plan = side?;
@@ -306,7 +306,7 @@ impl<'a> HeapPlan<'a> {
         Some((way(given.filter(|condition| condition.reads_param()))?, self.scanned(plan)))
     }
 
-    /// The number of rows of the table that a node reads.
+    /// The number of rows of the table that a scan node reads.
     fn scanned(&mut self, scan: Ref<'_, pg_sys::Plan>) -> f64 {
         // SAFETY: nodes of this kind begin with a scan.
         let number = unsafe { (*scan.as_ptr::<pg_sys::Scan>()).scanrelid } as usize;

@@ -1,5 +1,5 @@
-//! Nested loops in the heap's plan: how would the engine find partners by the same conditions? It uses a hash table or
-//! an order, or has to compare all pairs.
+//! The way in which the engine would find the partners of a nested loop in the heap's plan, by the same conditions. It
+//! uses a hash table or sorted rows, or has to compare all pairs.
 
 use pgrx::prelude::*;
 use plan::CmpOp;
@@ -16,7 +16,7 @@ pub struct Compared<'a> {
     sides: [Node<'a>; 2],
 }
 
-/// The comparisons in a list of conditions. A comparison of rows counts as one of their first values.
+/// The comparisons in a list of conditions. A comparison of whole rows counts as a comparison of their first values.
 pub fn compared<'a>(conditions: List<'a, pg_sys::Node>) -> impl Iterator<Item = Compared<'a>> {
     conditions.iter().filter_map(|node| {
         let (operator, collation, sides) = if let Some(call) = node.cast::<pg_sys::OpExpr>() {
@@ -32,7 +32,7 @@ pub fn compared<'a>(conditions: List<'a, pg_sys::Node>) -> impl Iterator<Item = 
     })
 }
 
-/// A way in which the engine finds the partners of a row. The best way comes first.
+/// A way in which the engine finds the partners of a row, from the cheapest to the most expensive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// The engine looks the partners up in a hash table.
@@ -61,13 +61,13 @@ impl Compared<'_> {
         }
     }
 
-    /// Whether the engine can sort the values. It can sort text only by bytes.
+    /// Whether the engine can sort the values. It can sort text only if the collation orders by bytes.
     fn has_ranks(&self) -> bool {
         self.collation == pg_sys::InvalidOid || ordered_by_bytes(self.collation)
     }
 
-    /// Whether each side of the comparison reads one side of the join. An index always compares its own column with a
-    /// value from outside.
+    /// Whether each side of the comparison reads a different side of the join. In an index condition, the index's
+    /// column is always compared with a value from outside.
     fn is_between_sides(&self) -> bool {
         let is_of = |node: Node<'_>, side: fn(Node<'_>) -> bool| node.any(side);
         let [left, right] = self.sides.map(|side| (is_of(side, is_outer), is_of(side, is_inner)));

@@ -9,7 +9,7 @@ use crate::pg::types::{self, Form};
 use crate::planner::words::reason::{Attempt, Why, type_reason};
 use crate::spec::Conversion;
 
-/// A column of the placeholder, and later of the scan.
+/// A column of the placeholder and, later, of the scan.
 pub struct ScanColumn {
     pub name: String,
     pub shape: Shape,
@@ -17,34 +17,34 @@ pub struct ScanColumn {
 
 /// A column of the engine's result.
 pub struct Column {
-    /// The placeholder's name for it, without its number.
+    /// The placeholder's name for the column, without the column's number.
     pub name: &'static str,
     pub shape: Shape,
-    /// A value of a row; in a grouped query, of a group with the columns joined to it.
+    /// The value of a row. In a grouped query, it is the value of a group and of the rows joined to the group.
     pub value: Typed,
-    /// How the value, with the digits that it shows, becomes PostgreSQL's.
+    /// The conversion of the value, with the digits that it shows, to PostgreSQL's value.
     pub conversion: Conversion,
 }
 
 impl Column {
-    /// The column of a simplified expression.
+    /// The column for a simplified expression.
     pub fn of(simple: Node<'_>, value: Typed, conversion: Conversion) -> Column {
         Column { name: "c", shape: simple.shape(), value, conversion }
     }
 }
 
-/// Whether an aggregate takes each value once.
+/// Whether an aggregate takes each distinct value once.
 #[derive(Clone, Copy)]
 pub struct Distinct(pub bool);
 
-/// The upper query's node in place of an expression.
+/// The node of the upper query that replaces an expression.
 struct Replacement<'a> {
-    /// The expression of the original query, as it was written.
+    /// The expression as it stands in the original query.
     stands_for: Node<'a>,
     by: Node<'a>,
 }
 
-/// The columns, and the keys and aggregates of the groups that they read.
+/// The columns of the engine's result, with the groups' keys and aggregates from which they are computed.
 #[derive(Default)]
 pub struct Columns<'a> {
     columns: Vec<Column>,
@@ -54,7 +54,7 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// The replacement of this expression.
+    /// The node that replaces this expression; `None` if none does yet.
     pub fn find(&self, node: Node<'a>) -> Option<Node<'a>> {
         let found = self.replacements.iter().find(|replacement| replacement.stands_for.equals(node))?;
         Some(found.by.copied())
@@ -64,7 +64,7 @@ impl<'a> Columns<'a> {
     pub fn add(&mut self, memory: Memory<'a>, stands_for: Node<'a>, column: Column) -> Node<'a> {
         let shape = column.shape;
         self.columns.push(column);
-        // The placeholder is the one entry of the upper query's range table.
+        // The placeholder is the only entry of the upper query's range table.
         let by = memory.column(1, self.columns.len() as i16, shape).node();
         self.replacements.push(Replacement { stands_for, by });
         by
@@ -115,7 +115,7 @@ impl<'a> Columns<'a> {
         &self.aggregates
     }
 
-    /// The engine's output, and how each of its columns becomes PostgreSQL's.
+    /// The engine's output, and the conversion of each of its columns to PostgreSQL's values.
     pub fn returned(&self, translator: &mut Translator<'a>) -> Attempt<(Vec<Expr>, Vec<Conversion>)> {
         let mut returned = |Column { value, conversion, .. }: &Column| {
             if let Some((stored, form)) = stored(&value.expr) {
@@ -131,13 +131,14 @@ impl<'a> Columns<'a> {
         self.columns.iter().map(&mut returned).collect()
     }
 
-    /// The columns as the engine's expressions read them.
+    /// The values of the columns, for expressions that the engine computes from them.
     pub fn read_by_engine(&self) -> Vec<Attempt<Typed>> {
         self.columns.iter().map(|column| Ok(column.value.clone())).collect()
     }
 }
 
-/// The stored value, if the expression is nothing more than that, and PostgreSQL's form of it.
+/// The stored value to which the expression only gives another form, with the form in which PostgreSQL stores it;
+/// `None` for any other expression.
 fn stored(expr: &Expr) -> Option<(&Expr, Form)> {
     let Expr::Call { function, args, .. } = expr else { return None };
     let form = match function {
@@ -148,13 +149,13 @@ fn stored(expr: &Expr) -> Option<(&Expr, Form)> {
     args.first().filter(|stored| matches!(stored, Expr::Column { .. })).zip(Some(form))
 }
 
-/// How a value of a type that needs no more than itself becomes PostgreSQL's again.
+/// The conversion to PostgreSQL's value, for a type that needs nothing but the value.
 pub fn plain(ty: Type) -> Conversion {
     if ty == Type::Numeric { Conversion::Kept(Form::Varlena) } else { Conversion::Plain(ty) }
 }
 
-/// How a value of an expression becomes PostgreSQL's again. char(n) travels without its blanks; the conversion knows
-/// n.
+/// The conversion of an expression's value to PostgreSQL's value. char(n) travels without its blanks, and the
+/// conversion knows n.
 pub fn conversion<'a>(translator: &Translator<'a>, ty: Type, node: Node<'a>) -> Attempt<Conversion> {
     match ty {
         Type::Char => match translator.char_length(node) {

@@ -1,13 +1,14 @@
-//! Translates a query into an analytic plan ([`plan::Plan`]), or finds the reason why not.
+//! Translates a query into an analytic plan ([`plan::Plan`]), or finds the reason why that is not possible.
 //!
-//! SQL is recursive: levels contain expressions, and these contain subqueries, which are levels. So the rooms call each
-//! other, like PostgreSQL's own parse_expr.c and parse_clause.c. All are methods of [`Translator`].
+//! SQL is recursive: levels contain expressions, and expressions contain subqueries, which are levels. So the rooms
+//! here call each other, as PostgreSQL's own parse_expr.c and parse_clause.c do. Their functions are methods of
+//! [`Translator`].
 //!
-//! - `translator`: the state of a translation, and expressions of every kind
+//! - `translator`: the state of a translation, and the entry for expressions of every kind
 //! - `scope`: the names that the expressions of a level may use
-//! - `columns`: the engine's result as PostgreSQL sees it
-//! - `level`: SELECT levels: the query or a subquery
-//! - `expr`: the kinds of expressions
+//! - `columns`: the columns of the engine's result
+//! - `level`: SELECT levels, which are the query itself or its subqueries
+//! - `expr`: the various kinds of expressions
 //! - `aggregate`: aggregates and window functions
 
 pub mod aggregate;

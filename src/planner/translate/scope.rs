@@ -1,5 +1,5 @@
-//! The names that the expressions of a SELECT level may use. They are the items of its FROM, by their places in the
-//! range table.
+//! The names that the expressions of a SELECT level may use: the columns of the items of its FROM. An item is known by
+//! its number in the range table.
 
 use pgrx::prelude::*;
 
@@ -14,41 +14,41 @@ use crate::planner::words::reason::{Attempt, Why, type_reason};
 use crate::spec::RelationNames;
 use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
 
-/// The scope of one level. In [`Translator`]'s list, the scopes around it come before it.
+/// The scope of one level. In [`Translator`]'s list, the scopes of outer levels come before it.
 pub struct Scope<'a> {
     pub query: Ref<'a, pg_sys::Query>,
-    /// Whether the only item stands for the computed columns of the query's level.
+    /// Whether the only item stands for the columns that were computed from the query's level.
     is_above: bool,
     items: Vec<Item>,
-    /// Whether the order in which the rows of the only item come matters.
+    /// Whether it matters in which order the rows of the only item arrive.
     pub order_matters: bool,
-    /// The order of the only item's rows, if a subquery has ordered them and the order matters.
+    /// The order of the only item's rows, if a subquery has sorted them and the order matters.
     pub order: Option<Vec<SortKey>>,
-    /// Whether the level is translated a second time, and must return the same rows both times.
+    /// Whether the level is translated a second time. It must then return the same rows both times.
     pub is_repeated: bool,
-    /// The window functions of the level that are computed already.
+    /// The window functions of the level that were translated already.
     pub windows: Vec<Computed<'a>>,
-    /// The compared values of the simple CASE expressions that are being translated, innermost last.
+    /// The operands of the simple CASE expressions that are being translated, the innermost last.
     pub case_values: Vec<Typed>,
     /// The columns of the subquery whose comparison is being translated.
     pub compared: Vec<Attempt<Typed>>,
 }
 
 struct Item {
-    /// Position in the range table, from 1.
+    /// The item's number in the range table, from 1.
     index: i32,
     rows: Rows,
 }
 
 enum Rows {
     Table(Table),
-    /// The columns of a subquery; an error says why a column does not exist.
+    /// The columns of a subquery. An error says why a column cannot be used.
     Subquery(Vec<Attempt<Typed>>),
     /// Rows that PostgreSQL computes.
     Sent {
-        /// The relation's place in the plan's list.
+        /// The index of the relation in the plan's list.
         relation: u16,
-        /// The table whose primary key is unique among the rows, if the rows are those of one table.
+        /// The table whose primary key is unique among the rows, if all rows come from one table.
         keyed: Option<pg_sys::Oid>,
     },
 }
@@ -59,9 +59,9 @@ struct Table {
     keyed: Option<pg_sys::Oid>,
     columns: Vec<MirrorColumn>,
     excluded: Vec<Excluded>,
-    /// The relation's place in the plan's list.
+    /// The index of the relation in the plan's list.
     relation: u16,
-    /// For each mirrored table with rows of the relation, the numbers that it gives to the columns in `columns`.
+    /// The attribute numbers of `columns`, for each mirrored table that holds rows of the relation.
     numbers: Vec<Vec<i16>>,
 }
 
@@ -80,14 +80,14 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The scope of the expressions above a level's columns.
+    /// The scope of expressions that read the columns computed from a level.
     pub fn above(query: Ref<'a, pg_sys::Query>, columns: Vec<Attempt<Typed>>) -> Scope<'a> {
         let mut scope = Scope { is_above: true, ..Scope::of(query) };
         scope.add_subquery(1, columns);
         scope
     }
 
-    /// The query, if columns can refer to its items.
+    /// The query to whose items columns refer; `None` if they refer to computed columns instead.
     pub fn own_query(&self) -> Option<Ref<'a, pg_sys::Query>> {
         (!self.is_above).then_some(self.query)
     }
@@ -100,13 +100,13 @@ impl<'a> Scope<'a> {
         self.items.push(Item { index, rows: Rows::Sent { relation, keyed } });
     }
 
-    /// Forgets an item whose translation failed.
+    /// Removes an item whose translation failed.
     pub fn remove(&mut self, index: i32) {
         self.items.retain(|item| item.index != index);
     }
 
-    /// Whether a column of a grouped query may stand outside of aggregates, because its table's primary key is among
-    /// the keys.
+    /// Whether a column of a grouped query may stand outside aggregates, because the keys contain the primary key of
+    /// its table.
     pub fn depends_on(&self, column: Ref<'_, pg_sys::Var>, keys: &[Node<'_>]) -> bool {
         let item = self.items.iter().find(|item| item.index == column.varno && column.varlevelsup == 0);
         match item.map(|item| &item.rows) {
@@ -118,13 +118,13 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The name of an item of FROM in the query.
+/// The name that the query gives to an item of FROM.
 pub fn alias(entry: Ref<'_, pg_sys::RangeTblEntry>) -> String {
     entry.name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 impl<'a> Translator<'a> {
-    /// Adds a table in FROM to the innermost scope, and returns its number in the plan.
+    /// Adds a table in FROM to the innermost scope. Returns its index in the plan's list of relations.
     pub fn open_table(&mut self, index: i32, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Attempt<u16> {
         let name = relation_name(entry.relid);
         if !entry.tablesample.is_null() {
@@ -134,7 +134,8 @@ impl<'a> Translator<'a> {
         let open = OpenRelation::locked(entry.relid);
         let (columns, excluded) = layout::columns(&open);
         let relids = self.family(entry)?;
-        // A unique key of a partitioned table contains its partition key.
+        // If a partitioned table has a unique key, the key contains the partition key. So it is unique among all
+        // partitions.
         let key = if open.is_partitioned() { open.identity_attributes() } else { Vec::new() };
         let mut apart = !key.is_empty() || relids.len() == 1;
         let (mut tables, mut numbers) = (Vec::new(), Vec::new());
@@ -165,8 +166,8 @@ impl<'a> Translator<'a> {
         Ok(relation)
     }
 
-    /// A table and its partitions or children. They stay as the translation first found them, even if others are
-    /// attached or detached.
+    /// A table with its partitions or children. The first answer is kept during the translation, even if tables are
+    /// attached or detached meanwhile.
     pub fn family(&mut self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Attempt<Vec<pg_sys::Oid>> {
         if !entry.inh {
             return Ok(vec![entry.relid]);
@@ -174,7 +175,8 @@ impl<'a> Translator<'a> {
         if let Some((_, known)) = self.families.iter().find(|(whole, _)| *whole == entry.relid) {
             return Ok(known.clone());
         }
-        // The heap's plan has locked the tables that it reads. It need not read one that another process is altering.
+        // The heap's plan has locked only the tables that it reads. Another process may be altering one that it does
+        // not read.
         let found = relation::family_at_hand(entry.relid).map_err(|locked| {
             let (part, whole) = (relation_name(locked), relation_name(entry.relid));
             Why::Definition.of(match locked == entry.relid {
@@ -186,7 +188,7 @@ impl<'a> Translator<'a> {
         Ok(found)
     }
 
-    /// Any column of a table of the innermost scope.
+    /// An arbitrary column of a table of the innermost scope.
     pub fn any_column(&mut self, index: i32) -> Attempt<Expr> {
         let item = self.scope_mut().items.iter().find(|item| item.index == index);
         let attnum = item.and_then(|item| match &item.rows {
@@ -198,7 +200,7 @@ impl<'a> Translator<'a> {
         Ok(self.variable(column, Ask::default())?.expr)
     }
 
-    /// The value of a column of this level, or of an outer level.
+    /// The value of a column of this level or of an outer level.
     pub fn variable(&mut self, var: Ref<'_, pg_sys::Var>, ask: Ask) -> Attempt<Typed> {
         match var.varattno {
             0 => return Err(Why::Expression.of("whole row")),
@@ -255,8 +257,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// An outer column as a subquery sees it. The subquery may be computed with any one of several equal values, and the
-/// difference would show for 0 and -0.
+/// An outer column as a subquery sees it. The engine may compute the subquery with any one of several equal values. For
+/// 0 and -0, which are equal, the result could show which one was used.
 fn seen_by(ask: Ask, var: Ref<'_, pg_sys::Var>, typed: Typed) -> Attempt<Typed> {
     if var.varlevelsup > 0 && typed.ty.is_float() && !ask.only_compared {
         return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));
@@ -264,7 +266,7 @@ fn seen_by(ask: Ask, var: Ref<'_, pg_sys::Var>, typed: Typed) -> Attempt<Typed> 
     Ok(typed)
 }
 
-/// The table of an entry, if its primary key is unique among all rows of the entry.
+/// The table of an entry, if the table's primary key is unique among all rows of the entry.
 pub fn keyed(entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<pg_sys::Oid> {
     let is_partitioned = entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
     (is_partitioned || !entry.inh || !has_children(entry.relid)).then_some(entry.relid)

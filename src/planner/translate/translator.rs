@@ -1,7 +1,7 @@
-//! Translates PostgreSQL's expressions into [`plan::Expr`], or finds the reason why not.
+//! Translates PostgreSQL's expressions into [`plan::Expr`], or finds the reason why that is not possible.
 //!
-//! An expression that has no columns and is not volatile becomes a value: a literal, or a parameter that the backend
-//! evaluates when the query starts. Everything else must be on the whitelist of [`crate::planner::words::operators`].
+//! An expression that has no columns and is not volatile becomes a literal, or a parameter that the backend evaluates
+//! when the query starts. All other expressions must be on the whitelist of [`crate::planner::words::operators`].
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
@@ -16,7 +16,7 @@ use crate::planner::words::operators::{self, Called};
 use crate::planner::words::reason::{Attempt, Reason, Why, function_reason, operator_reason, type_reason};
 use crate::spec::{RelationNames, Source};
 
-/// The greatest number of relations that the join order can handle. A WITH query counts for each reference.
+/// The greatest number of relations that the optimizer can order. A WITH query counts once for each reference.
 const MAX_RELATIONS: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -26,23 +26,24 @@ pub struct Typed {
     pub scale: Scale,
 }
 
-/// The number of digits that a numeric shows behind the point. It does not matter for values that are only compared.
+/// The number of digits behind the point that a numeric shows. It does not matter for values that are only compared.
 #[derive(Clone, Debug)]
 pub enum Scale {
     /// The scale of the type.
     OfType,
-    /// A scale below the type's that is not known.
+    /// An unknown scale, smaller than that of the type.
     Unknown,
-    /// The scale is the value of this integer expression, which is null if the value is null.
+    /// The scale is the value of this integer expression. The expression is null if the value is null.
     Varies(Expr),
-    /// The scale of this numeric, which is equal to the value.
+    /// The scale is that of this numeric expression, whose value is equal.
     Shown(Expr),
-    /// The scale of this expression's value, whose parameter the value is.
+    /// The scale is that of this parameter, whose value is the value itself.
     Parameter(u16),
 }
 
 impl Scale {
-    /// The same scale with its expressions replaced by the results of `name`, which also gets their types.
+    /// The same scale, with each of its expressions replaced by the result of `name`, which gets the expression and its
+    /// type.
     pub fn named(self, mut name: impl FnMut(Expr, Type) -> Attempt<Expr>) -> Attempt<Scale> {
         Ok(match self {
             Scale::Varies(digits) => Scale::Varies(name(digits, Type::Int32)?),
@@ -58,37 +59,37 @@ impl Typed {
     }
 }
 
-/// The state of a translation, which builds a plan level by level.
+/// The state of a translation. The plan is built level by level.
 pub struct Translator<'a> {
-    /// The memory for new nodes.
+    /// The memory in which new nodes are made.
     pub memory: Memory<'a>,
     pub relations: Vec<Relation>,
-    /// The names of each relation in the query.
+    /// The names of each relation, as the query uses them.
     pub names: Vec<RelationNames>,
     /// The columns that are needed of each relation.
     scanned: Vec<Vec<Scanned>>,
-    /// Rows that PostgreSQL computes for the engine.
+    /// The items of FROM whose rows PostgreSQL computes for the engine.
     pub sent: Vec<Sent<'a>>,
-    /// The tables that were looked at, with their partitions or children.
+    /// The tables that were examined so far, with their partitions or children.
     pub families: Vec<(pg_sys::Oid, Vec<pg_sys::Oid>)>,
     columns: Vec<Type>,
     params: Vec<Type>,
-    /// The expressions of the parameters.
+    /// The expressions whose values the parameters get.
     param_exprs: Vec<Node<'a>>,
     sources: Vec<Source>,
-    /// The scope of the level that is being translated, after those of the levels around it.
+    /// The scopes of the outer levels, and then the scope of the level that is being translated.
     pub scopes: Vec<Scope<'a>>,
-    /// Joins that must be made before the translated expressions can be computed.
+    /// The joins that must be made before the translated expressions can be computed.
     pub pending: Vec<Pending>,
 }
 
-/// The result of a translation.
+/// The result of a whole translation.
 pub struct Finished<'a> {
     pub plan: Plan,
-    /// The expressions of its parameters.
+    /// The expressions whose values the plan's parameters get.
     pub params: Vec<Node<'a>>,
     pub sources: Vec<Source>,
-    /// Rows that PostgreSQL computes for it.
+    /// The items whose rows PostgreSQL computes for the plan.
     pub sent: Vec<Sent<'a>>,
     pub names: Vec<RelationNames>,
 }
@@ -99,24 +100,24 @@ struct Scanned {
     id: ColumnId,
 }
 
-/// A column of a relation, by its number in the query; or the number of digits that its values show.
+/// A column of a relation, by its attribute number, or the number of digits that its values show.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Asked {
     Column(i16),
     ScaleOf(i16),
 }
 
-/// A reader's demand on an expression, if less than the exact value will do. It does not apply to the expression's
+/// The demand of an expression's reader, if less than the exact value is enough. It does not apply to the expression's
 /// operands.
 #[derive(Clone, Copy, Default)]
 pub struct Ask {
-    /// The value may be false where it should be null.
+    /// The reader accepts false instead of null.
     pub null_may_be_false: bool,
-    /// The value is only compared, so that any one of several equal values will do.
+    /// The reader only compares the value, so any one of several equal values is enough.
     pub only_compared: bool,
 }
 
-/// A subquery that became a join.
+/// A subquery that has become a join, which still has to be made.
 pub struct Pending {
     pub kind: JoinKind,
     pub rel: Rel,
@@ -167,7 +168,7 @@ impl<'a> Translator<'a> {
         Ok(Finished { plan, params, sources, sent, names })
     }
 
-    /// Enters a level. It is translated again if the level around it is.
+    /// Enters a level. If the outer level is translated again, so is this one.
     pub fn enter(&mut self, mut scope: Scope<'a>) {
         scope.is_repeated |= self.scopes.last().is_some_and(|around| around.is_repeated);
         self.scopes.push(scope);
@@ -188,7 +189,8 @@ impl<'a> Translator<'a> {
         Ok(ColumnId(id))
     }
 
-    /// Translates with `translate`; `repeated` says that it may be translated once more.
+    /// Runs `translate`. If `repeated`, its levels are translated a second time, and must return the same rows both
+    /// times.
     pub fn repeating<T>(&mut self, repeated: bool, translate: impl FnOnce(&mut Self) -> T) -> T {
         let own = self.scope().is_repeated;
         self.scope_mut().is_repeated |= repeated;
@@ -197,7 +199,7 @@ impl<'a> Translator<'a> {
         translated
     }
 
-    /// The parameter for a value: an existing one, or a new one.
+    /// The parameter for an expression's value. An equal parameter is used again.
     pub fn parameter(&mut self, ty: Type, source: Source, node: Node<'a>) -> Expr {
         let is_known = |(at, known): (usize, &Node<'_>)| {
             let same = (self.params[at], self.sources[at]) == (ty, source) && known.equals(node);
@@ -213,12 +215,12 @@ impl<'a> Translator<'a> {
         Expr::Param { index }
     }
 
-    /// A parameter's value as PostgreSQL keeps it.
+    /// A parameter with the same value, in PostgreSQL's stored form.
     pub fn stored_parameter(&mut self, index: u16) -> Expr {
         self.parameter(Type::Opaque, Source::Value, self.param_exprs[index as usize])
     }
 
-    /// The existing parameter for the session's time zone, if there is one.
+    /// The parameter for the session's time zone, if there is one already.
     pub fn session_zone_so_far(&self) -> Option<Expr> {
         let index = self.sources.iter().position(|source| *source == Source::SessionZone)?;
         Some(Expr::Param { index: index as u16 })
@@ -231,8 +233,7 @@ impl<'a> Translator<'a> {
         self.param_exprs.truncate(known);
     }
 
-    /// Tries a translation. If it fails, the state is restored, except that outer columns which it has requested remain
-    /// requested.
+    /// Tries a translation. If it fails, restores the state. Outer columns that it has requested stay requested.
     pub fn attempt<T>(&mut self, translate: impl FnOnce(&mut Self) -> Attempt<T>) -> Attempt<T> {
         let (relations, sent, params) = (self.relations.len(), self.sent.len(), self.params.len());
         let pending = self.pending.len();
@@ -248,7 +249,7 @@ impl<'a> Translator<'a> {
         translated
     }
 
-    /// Adds a relation; its columns are added when they are needed.
+    /// Adds a relation without columns. They are added when they are needed.
     pub fn add_relation(&mut self, relation: Relation, names: RelationNames) -> Attempt<u16> {
         if self.relations.len() == MAX_RELATIONS {
             return Err(Why::TooLarge.of(format!("more than {MAX_RELATIONS} tables")));
@@ -259,7 +260,7 @@ impl<'a> Translator<'a> {
         Ok(self.relations.len() as u16 - 1)
     }
 
-    /// A column of a relation. `numbers` are its numbers in the mirrored tables that belong to the relation.
+    /// A column of a relation. `numbers` are its attribute numbers in the mirrored tables of the relation.
     pub fn scanned_column(&mut self, relation: u16, asked: Asked, ty: Type, numbers: &[i16]) -> Attempt<ColumnId> {
         let known = self.scanned[relation as usize].iter().find(|scanned| scanned.asked == asked);
         if let Some(scanned) = known {
@@ -275,7 +276,7 @@ impl<'a> Translator<'a> {
         Ok(id)
     }
 
-    /// The columns of an operator's rows. A table has only the columns that were requested so far.
+    /// The columns of an operator's rows. A table has only those columns that were requested so far.
     pub fn columns_of(&self, rel: &Rel) -> Vec<ColumnId> {
         match rel {
             Rel::Scan { relation, .. } => ids(&self.scanned[*relation as usize]),
@@ -304,7 +305,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The rows, joined with everything that the translated expressions need.
+    /// The rows, joined with the pending joins from index `from` on, so that the translated expressions can be
+    /// computed.
     pub fn with_pending(&mut self, rel: Rel, from: usize) -> Rel {
         let pending = self.pending.split_off(from);
         pending
@@ -312,7 +314,7 @@ impl<'a> Translator<'a> {
             .fold(rel, |rel, Pending { kind, rel: right, conditions }| self.join(rel, kind, right, conditions))
     }
 
-    /// A join, which is dependent if the right side reads columns of the left side.
+    /// A join. If the right side reads columns of the left side, the join is dependent.
     pub fn join(&self, left: Rel, kind: JoinKind, right: Rel, conditions: Vec<Expr>) -> Rel {
         let visible = self.columns_of(&left);
         let reads = |e: &Expr| e.columns().iter().any(|id| visible.contains(id));
@@ -331,12 +333,12 @@ impl<'a> Translator<'a> {
         agg.aggregate().row().output_types(argument).collect()
     }
 
-    /// A condition on rows, which keeps only rows for which it is true.
+    /// Translates a condition that only selects rows. For it, null counts as false.
     pub fn row_condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
         self.condition_for(node, Ask { null_may_be_false: true, ..Ask::default() })
     }
 
-    /// A condition.
+    /// Translates a condition whose null may matter.
     pub fn condition(&mut self, node: Node<'a>) -> Attempt<Expr> {
         self.condition_for(node, Ask::default())
     }
@@ -394,14 +396,14 @@ impl<'a> Translator<'a> {
                 let (left, right) = (self.compared_operand(left)?, self.compared_operand(right)?);
                 comparison.between(self, left, right)
             }
-            // The function of an operator that simplification has inserted may not be known yet.
+            // Simplification may have inserted an operator whose function is not known yet.
             _ => self.function(catalog::function_of_operator(op.opno), op.inputcollid, &arguments, || {
                 operator_reason(op.opno)
             }),
         }
     }
 
-    /// An operand of a comparison.
+    /// Translates an operand of a comparison.
     pub fn compared_operand(&mut self, node: Node<'a>) -> Attempt<Typed> {
         self.expression_for(node, Ask { only_compared: true, ..Ask::default() })
     }
@@ -422,8 +424,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A call of a function. A cast's function may return another type with the same bytes: `smallint::oid` calls
-    /// `int4(smallint)`.
+    /// Translates a function call. The function of a cast may have another result type with the same bytes:
+    /// `smallint::oid` calls `int4(smallint)`.
     fn function_call(&mut self, call: Ref<'a, pg_sys::FuncExpr>) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = call.args().iter().collect();
         let result = self.function(call.funcid, call.inputcollid, &arguments, || function_reason(call.funcid))?;
@@ -431,7 +433,8 @@ impl<'a> Translator<'a> {
     }
 
     fn logic(&mut self, logic: Ref<'a, pg_sys::BoolExpr>, ask: Ask) -> Attempt<Typed> {
-        // NOT turns false into true, but null into null.
+        // For an operand of NOT, null must not be taken for false, because NOT turns false into true, but null into
+        // null.
         let is_not = logic.boolop == pg_sys::BoolExprType::NOT_EXPR;
         let of_operands = Ask { null_may_be_false: ask.null_may_be_false && !is_not, ..Ask::default() };
         let mut args = Vec::new();
@@ -454,13 +457,15 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::IsNull { arg: Box::new(arg), negated }))
     }
 
-    /// A change of type without a change of value: between text and varchar, a domain and its base type, or collations.
+    /// Translates a change of type that keeps the value: between text and varchar, a domain and its base type, or
+    /// collations.
     fn relabelled(&mut self, relabel: Ref<'a, pg_sys::RelabelType>) -> Attempt<Typed> {
         let arg = self.expression(relabel.arg())?;
         if is_value_of(&arg, relabel.resulttype) { Ok(arg) } else { Err(type_reason(relabel.resulttype)) }
     }
 
-    /// Whether the expression contains columns, aggregates or other nodes that make it more than a value.
+    /// Whether the expression contains columns, aggregates or similar nodes, so that its value may differ from row to
+    /// row.
     pub fn contains_more_than_values(&self, node: Node<'_>) -> bool {
         let reads = |node: Node<'_>| {
             use pg_sys::NodeTag::*;
@@ -471,7 +476,7 @@ impl<'a> Translator<'a> {
         node.any(reads) || !self.scope().case_values.is_empty() && node.any(is_case_value)
     }
 
-    /// An expression without columns: a literal, or a parameter.
+    /// Translates an expression without columns into a literal or a parameter.
     fn value(&mut self, node: Node<'a>) -> Attempt<Typed> {
         if node.is_volatile() {
             return Err(Why::Volatile.of("volatile function"));
@@ -481,7 +486,8 @@ impl<'a> Translator<'a> {
         }
         let sql_type = node.sql_type();
         if let Some(constant) = node.cast::<pg_sys::Const>().filter(|_| sql_type == pg_sys::UNKNOWNOID) {
-            // An argument of a function that takes any type. SAFETY: a constant of type unknown.
+            // A function that accepts any type may get a constant of type unknown. SAFETY: the constant has the type
+            // unknown.
             let text = (!constant.constisnull).then(|| unsafe { types::unknown(constant.constvalue) });
             let value = text.transpose().map_err(|what| Why::Value.of(what))?.map(Literal::Text);
             return Ok(exact(Expr::Literal { ty: Type::Text, value }, Type::Text));
@@ -517,7 +523,8 @@ impl<'a> Translator<'a> {
         let mut operands = operands.into_iter();
         let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
         match (called, second) {
-            // An oid's casts apply to every type with the same bytes: the engine keeps regclass without knowing it.
+            // Types with an oid's bytes, such as regclass, use the casts of oid, but the engine only keeps them. So the
+            // argument's type is checked.
             (Called::CastTo(ty), None) if first.ty == ty || catalogue::cast(first.ty, ty).is_some() => {
                 Ok(exact(cast(first, ty), ty))
             }
@@ -562,7 +569,7 @@ pub fn cast(typed: Typed, to: Type) -> Expr {
     }
 }
 
-/// A literal for a constant of the tree; a numeric has the scale that it shows.
+/// The literal for a constant of the tree. A numeric gets the scale that it shows.
 pub fn constant_literal(constant: Ref<'_, pg_sys::Const>) -> Attempt<Typed> {
     let ty = types::type_of(constant.consttype).ok_or_else(|| type_reason(constant.consttype))?;
     if constant.constisnull {
@@ -582,7 +589,7 @@ pub fn constant_literal(constant: Ref<'_, pg_sys::Const>) -> Attempt<Typed> {
     Ok(exact(Expr::Literal { ty, value: Some(literal(ty)?) }, ty))
 }
 
-/// Whether the engine's value has the meaning of a value of this SQL type.
+/// Whether the engine's value represents a value of this SQL type.
 fn is_value_of(typed: &Typed, sql_type: pg_sys::Oid) -> bool {
     match types::type_of(sql_type) {
         Some(Type::Decimal128 { .. }) => matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric),
@@ -591,7 +598,7 @@ fn is_value_of(typed: &Typed, sql_type: pg_sys::Oid) -> bool {
     }
 }
 
-/// Whether the node stands for a column of a subquery with which something is compared.
+/// Whether the parameter stands for a column of a subquery with which something is compared.
 fn is_compared(param: Ref<'_, pg_sys::Param>) -> bool {
     param.paramkind == pg_sys::ParamKind::PARAM_SUBLINK
 }

@@ -4,19 +4,19 @@ use pgrx::pg_sys::{self, NodeTag::*};
 
 use crate::pg::tree::Ref;
 
-/// The number of nodes of each kind. Other kinds cost the same on both sides.
+/// The number of nodes of each kind that the engine could replace. Nodes of other kinds cost the same on both sides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Above {
     pub groups: usize,
-    /// Nodes that keep one of several equal rows.
+    /// The number of nodes that keep only one of several equal rows.
     pub uniques: usize,
     pub windows: usize,
-    /// Whether rows are sorted, by a node here or by the engine.
+    /// Whether the rows are sorted, by one of these nodes or by the engine.
     pub sorts: bool,
 }
 
 impl Above {
-    /// Counts the nodes along the chain of left children.
+    /// Counts the nodes in a chain of left children.
     pub fn of(mut plan: Option<Ref<'_, pg_sys::Plan>>) -> Above {
         let mut above = Above::default();
         while let Some(node) = plan {

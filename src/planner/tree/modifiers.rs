@@ -1,8 +1,9 @@
-//! The modifiers of a result's columns, as in char(4) or numeric(7,2), after PostgreSQL has planned the query.
+//! The type modifiers of a result's columns, as in char(4) or numeric(7,2), as they are after PostgreSQL has planned
+//! the query.
 //!
-//! A choice has a modifier if all its branches have the same one. Planning may leave only one branch, so that the
-//! choice gets a modifier that the written query does not have. If a subquery is pulled up, its expressions replace its
-//! columns, with their modifiers.
+//! A choice such as CASE has a modifier if all its branches have the same one. If planning removes branches, the choice
+//! may get a modifier that it does not have in the written query. If planning pulls up a subquery, its expressions
+//! replace its columns, and bring their own modifiers.
 
 use pgrx::prelude::*;
 
@@ -10,7 +11,7 @@ use crate::pg::make;
 use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::expr::origins::{self, Judge, Verdict};
 
-/// Whether the modifiers are known before the query is planned. They are then those of [`planned_columns`].
+/// Whether the modifiers are known before the query is planned. If so, they are those of [`planned_columns`].
 pub fn are_known(query: Ref<'_, pg_sys::Query>) -> bool {
     let mut targets = query.targetList().iter().filter(|entry| !entry.resjunk);
     targets.all(|entry| {
@@ -19,7 +20,7 @@ pub fn are_known(query: Ref<'_, pg_sys::Query>) -> bool {
     })
 }
 
-/// The columns of a query's result, with their expressions planned as far as that can change a modifier.
+/// The columns of a query's result. Their expressions are simplified where that can change the modifier.
 pub fn planned_columns(query: Ref<'_, pg_sys::Query>) -> *mut pg_sys::List {
     let targets = query.targetList().iter().filter(|entry| !entry.resjunk);
     make::list(targets.map(|entry| {
@@ -35,17 +36,17 @@ fn planned(expr: Node<'_>) -> Node<'_> {
     }
 }
 
-/// Whether the expression's modifier is the one that its parts have in common.
+/// Whether the expression takes its modifier from its parts, if they all have the same one.
 fn is_choice(expr: Node<'_>) -> bool {
     use pg_sys::NodeTag::*;
     matches!(expr.tag(), T_ArrayExpr | T_CaseExpr | T_CoalesceExpr | T_CollateExpr | T_MinMaxExpr | T_NullIfExpr)
 }
 
-/// The test whether an expression already has the modifier that it will have after planning.
+/// Tests whether an expression already has the modifier that it will have after planning.
 struct Settled;
 
 impl<'a> Judge<'a> for Settled {
-    /// Computed values have no modifier, and stored ones keep theirs.
+    /// Computed values never have a modifier, and stored values keep theirs.
     const OTHERS: bool = true;
 
     fn judge(&mut self, node: Node<'a>) -> Verdict {
@@ -57,7 +58,7 @@ impl<'a> Judge<'a> for Settled {
     }
 }
 
-/// Whether a type is one of the common types without modifiers.
+/// Whether the type is a common one that has no modifiers.
 fn has_no_modifiers(sql_type: pg_sys::Oid) -> bool {
     matches!(
         sql_type,

@@ -1,8 +1,8 @@
-//! The nodes of the plan tree: PostgreSQL's nodes over our scan, and the node that chooses between both sides.
+//! Builds the plan tree: PostgreSQL's nodes over our scan, and the node that chooses between the two sides.
 //!
 //! The statement is the one that PostgreSQL has made for the heap, with its range table, permissions, locks and
-//! invalidation. If the heap is not planned yet, these come from [`super::unplanned`]. Two entries are added to the
-//! range table, whose only purpose is to name things in EXPLAIN.
+//! invalidation. If the heap's plan is not made yet, [`super::unplanned`] supplies these. Two entries are added to the
+//! range table, only so that EXPLAIN can name the columns.
 
 use std::ffi::CStr;
 
@@ -25,18 +25,18 @@ use crate::planner::words::reason::{Reason, Why};
 use crate::settings;
 use crate::spec::{CHOOSER, ChooserSpec, ENGINE, HeapSide, Unasked, to_node};
 
-/// The plan of the upper query, with the engine's scan in place of its function scan.
+/// The engine's side: the plan of the upper query, in which our scan has replaced the function scan.
 pub struct EngineSide {
-    /// The upper query's statement. If the heap has a statement, only the plan of this one is used.
+    /// The statement of the upper query. If there is a statement of the heap, only the plan of this one is used.
     statement: *mut pg_sys::PlannedStmt,
     plan: *mut pg_sys::Plan,
     leaf: *mut pg_sys::CustomScan,
     columns: Vec<ScanColumn>,
-    /// The mirrored tables that the engine reads; the next field holds the statements for rows that are sent along.
+    /// The mirrored tables that the engine reads. The next field holds the statements for rows that are sent along.
     relids: Vec<pg_sys::Oid>,
     sent: Vec<*mut pg_sys::PlannedStmt>,
     demand: Demand,
-    /// Whether rows are sent along for a reason that may not hold in another transaction.
+    /// Whether rows are sent along for a reason that may not hold in the next transaction.
     is_momentary: bool,
 }
 
@@ -45,13 +45,13 @@ impl EngineSide {
         &self.demand
     }
 
-    /// PostgreSQL's plans for the rows that are sent along.
+    /// PostgreSQL's plans of the rows that are sent along.
     pub fn sent(&self) -> impl Iterator<Item = Ref<'_, pg_sys::Plan>> {
         // SAFETY: finished plans, which are left as they are.
         self.sent.iter().map(|statement| unsafe { Ref::new(*statement) }.planTree())
     }
 
-    /// PostgreSQL's nodes above the engine's scan. The scan itself may sort in place of a node.
+    /// The counts of PostgreSQL's nodes above the engine's scan. The scan itself may replace a sort.
     pub fn above(&self) -> Above {
         let above = Above::of(Some(self.plan()));
         Above { sorts: above.sorts || self.demand.is_sorted, ..above }
@@ -62,15 +62,15 @@ impl EngineSide {
         !self.scan().qual.is_null()
     }
 
-    /// Whether PostgreSQL only passes the engine's rows on.
+    /// Whether PostgreSQL returns the engine's rows unchanged.
     pub fn hands_on(&self) -> bool {
         let mut targets = self.scan().targetlist().iter();
         let is_column = |target: Ref<'_, pg_sys::TargetEntry>| target.expr().tag() == pg_sys::NodeTag::T_Var;
         self.plan().is(self.scan()) && !self.filters_above() && targets.all(is_column)
     }
 
-    /// Whether the rows have the types of these columns of a query or plan. Modifiers may differ: no value shows them,
-    /// and the modifiers of these columns are used.
+    /// Whether the rows have the types of these columns of a query or plan. Their modifiers may differ, because values
+    /// do not depend on them. The finished plan gets the modifiers of these columns.
     pub fn has_columns(&self, targets: List<'_, pg_sys::TargetEntry>) -> bool {
         fn types<'a>(list: List<'a, pg_sys::TargetEntry>) -> impl Iterator<Item = Shape> + use<'a> {
             let columns = list.iter().filter(|entry| !entry.resjunk);
@@ -90,7 +90,7 @@ impl EngineSide {
     }
 }
 
-/// The costs that `anker.route = auto` compares for a query that does not name a side.
+/// The costs of both sides, for a query that did not ask for the engine.
 #[derive(Clone, Copy)]
 pub struct Compared {
     pub engine: f64,
@@ -102,8 +102,8 @@ const CHOOSER_NUMBERS: i32 = 1 << 25;
 
 /// # Safety
 ///
-/// `upper` is a plan, owned by the caller, for the upper query of [`super::split`]. `sent` holds the plans for the rows
-/// that are sent along.
+/// `upper` is the finished plan of the upper query of [`super::split`], and the caller owns it. `sent` holds the plans
+/// of the rows that are sent along.
 pub unsafe fn engine_side(
     upper: *mut pg_sys::PlannedStmt,
     split: Split<'_>,
@@ -157,13 +157,13 @@ pub unsafe fn engine_side(
     }
 }
 
-/// The methods that the scan has registered under this name.
+/// The methods that the scan room has registered under this name.
 fn methods(name: &CStr) -> *const pg_sys::CustomScanMethods {
     // SAFETY: both names are registered when the library is loaded.
     unsafe { pg_sys::GetCustomScanMethods(name.as_ptr(), false) }
 }
 
-/// Our scan, in place of a function scan on the placeholder.
+/// Makes our scan, which replaces the function scan of the placeholder.
 ///
 /// # Safety
 ///
@@ -192,7 +192,7 @@ unsafe fn leaf(
     make::placed(scan)
 }
 
-/// Both sides under the node that chooses. `compared` is given if the query did not ask for the engine.
+/// Puts both sides under the node that chooses. `compared` is given if the query did not ask for the engine.
 ///
 /// # Safety
 ///
@@ -216,7 +216,7 @@ pub unsafe fn with_engine(
         }
         let mut node = engine_first(heap, &side, rows.targetlist(), rows);
         node.custom_plans = make::list([side.plan, rows.as_ptr()]);
-        // The cost of the heap's plan must not make the executor compile (JIT) the nodes above the engine.
+        // Compiling (JIT) pays because of the heap's cost. It must not happen to the nodes above the engine.
         let planned = HeapSide::Planned { jit_flags: std::mem::take(&mut (*heap).jitFlags) };
         let unasked = compared.map(|compared| Unasked { other_cost: Some(compared.heap) });
         node.custom_private = make::list([to_node(&ChooserSpec { heap: planned, unasked })]);
@@ -228,12 +228,12 @@ pub unsafe fn with_engine(
     }
 }
 
-/// The engine's side alone; the heap's plan is made from the query if it is needed. If there is no statement that lists
-/// the relations, the upper query's list is used.
+/// Puts the engine's side alone under the node that chooses. The heap's plan is made from the query if it is needed.
+/// The statement of the upper query is used, and gets the relations that the query reads.
 ///
 /// # Safety
 ///
-/// The caller owns `query`. The side was made from a copy of it and has the same columns.
+/// The caller owns `query`. The side was made from a copy of `query`, and has the same columns.
 pub unsafe fn with_unplanned(
     side: EngineSide,
     query: *mut pg_sys::Query,
@@ -254,7 +254,7 @@ pub unsafe fn with_unplanned(
     }
 }
 
-/// A node that chooses, with the engine's side as its first child. `rows` supplies the estimated number of rows.
+/// The node that chooses, with the engine's side as its first child. `rows` supplies the estimated number of rows.
 unsafe fn engine_first(
     statement: *mut pg_sys::PlannedStmt,
     side: &EngineSide,
@@ -271,13 +271,13 @@ unsafe fn engine_first(
     }
 }
 
-/// The reason that the two sides of a query have different columns.
+/// The reason for the heap if the two sides of a query have different columns.
 pub fn other_columns() -> Reason {
     Why::PlanShape.of("the engine's side has other result columns")
 }
 
-/// Adds relations that the engine's side reads but the heap's plan does not, such as pruned partitions. Executing the
-/// plan again then locks them first, and changes to them invalidate the plan.
+/// Adds the relations that the engine's side reads but the heap's plan does not, such as pruned partitions. Then a
+/// cached plan locks them before each run, and changes to them invalidate the plan.
 unsafe fn add_relations(heap: *mut pg_sys::PlannedStmt, side: &EngineSide) {
     // SAFETY: the caller's plan, which it owns.
     unsafe {
@@ -313,7 +313,7 @@ unsafe fn add_relations(heap: *mut pg_sys::PlannedStmt, side: &EngineSide) {
     }
 }
 
-/// The heap plan alone under the node that chooses, so that EXPLAIN shows the reason.
+/// Puts the heap's plan alone under the node that chooses, so that EXPLAIN shows the reason.
 ///
 /// # Safety
 ///
@@ -327,8 +327,8 @@ pub unsafe fn with_reason(heap: *mut pg_sys::PlannedStmt, reason: &Reason, optio
     }
 }
 
-/// The heap's plan, unchanged, for a query that did not ask for the engine. Only EXPLAIN learns the reason, and the
-/// engine's cost.
+/// Returns the heap's plan unchanged, for a query that did not ask for the engine. Only EXPLAIN gets a node that shows
+/// the reason and the engine's cost.
 ///
 /// # Safety
 ///
@@ -360,9 +360,9 @@ unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason, unasked: O
     }
 }
 
-/// The node that chooses, with these columns. Its costs matter only for PostgreSQL's choice between generic and custom
-/// plans. The engine's costs do not depend on parameters, so a prepared statement gets its generic plan. If there is
-/// only the heap's plan, its own costs are right.
+/// The node that chooses, with these columns. Its costs matter only when PostgreSQL chooses between generic and custom
+/// plans. The engine's costs do not depend on parameters, so a prepared statement gets its generic plan. If only the
+/// heap's plan exists, `costs` are its own.
 unsafe fn chooser(
     statement: *mut pg_sys::PlannedStmt,
     targets: List<'_, pg_sys::TargetEntry>,
@@ -399,7 +399,8 @@ unsafe fn chooser(
     node
 }
 
-/// Puts the node at the source of the statement's rows. If a cursor must scroll, a node above it makes that possible.
+/// Puts the node in the place of the plan that returns the statement's rows. If a cursor must scroll, a node above
+/// stores the rows.
 unsafe fn finish(
     heap: *mut pg_sys::PlannedStmt,
     mut node: pg_sys::CustomScan,
@@ -422,8 +423,8 @@ unsafe fn finish(
     heap
 }
 
-/// The columns of a node over `rows`, with constants for dropped columns: if an INSERT fills a table with one, the
-/// executor expects a constant there.
+/// The columns of a node over `rows`, with constants where `rows` has constants. An INSERT into a table with dropped
+/// columns needs this, because the executor expects a constant for a dropped column.
 fn with_constants(columns: List<'_, pg_sys::TargetEntry>, rows: Ref<'_, pg_sys::Plan>) -> *mut pg_sys::List {
     let originals = rows.targetlist().iter().filter(|entry| !entry.resjunk);
     make::list(columns.iter().zip(originals).map(|(column, original)| {
@@ -432,8 +433,8 @@ fn with_constants(columns: List<'_, pg_sys::TargetEntry>, rows: Ref<'_, pg_sys::
     }))
 }
 
-/// Whether a cursor must scroll: it was declared so, or it was not declared otherwise and its heap plan can run
-/// backwards.
+/// Whether a cursor must be able to scroll: because it was declared so, or because its declaration leaves it open and
+/// the heap's plan can run backwards.
 fn must_scroll(heap: Ref<'_, pg_sys::PlannedStmt>, options: i32) -> bool {
     let has = |option: u32| options & option as i32 != 0;
     // SAFETY: the heap's finished plan.
@@ -458,7 +459,7 @@ fn material(below: Ref<'_, pg_sys::Plan>) -> *mut pg_sys::Plan {
     make::placed(node).cast()
 }
 
-/// Adds a range table entry that names the scan's columns, and makes the scan refer to it.
+/// Adds a range table entry that names the scan's columns, and makes the scan refer to that entry.
 unsafe fn name_columns(leaf: *mut pg_sys::CustomScan, heap: *mut pg_sys::PlannedStmt, columns: &[ScanColumn]) {
     let names = make::strings(columns.iter().map(|column| &column.name));
     // SAFETY: the caller's plans, which it owns; new nodes.
@@ -473,7 +474,7 @@ unsafe fn name_columns(leaf: *mut pg_sys::CustomScan, heap: *mut pg_sys::Planned
     }
 }
 
-/// A range table entry, as the planner leaves one for a function: it holds only names.
+/// A range table entry that only holds names. The planner leaves behind such an entry for a function.
 fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEntry {
     make::placed(pg_sys::RangeTblEntry {
         rtekind: pg_sys::RTEKind::RTE_FUNCTION,
@@ -483,12 +484,12 @@ fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEn
     })
 }
 
-/// Numbers the nodes of a chain. Numbers must be unique in a statement: those of the heap plan stay, and ours begin far
-/// behind them.
+/// Numbers the nodes of a chain. Numbers must be unique within a statement. The heap's nodes keep theirs, so ours begin
+/// far behind them.
 ///
 /// # Safety
 ///
-/// A chain of plan nodes that the caller owns.
+/// The caller owns the chain of plan nodes.
 unsafe fn number_from(start: i32, top: *mut pg_sys::Plan) {
     let mut next = start;
     let mut plan = top;

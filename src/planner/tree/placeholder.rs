@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use crate::pg::make;
 use crate::planner::translate::columns::ScanColumn;
 
-/// The placeholder as an item of FROM: `function() AS engine(columns)`
+/// The placeholder as an item of FROM: `function() AS engine(columns)`.
 pub fn entry(function: pg_sys::Oid, columns: &[ScanColumn]) -> *mut pg_sys::RangeTblEntry {
     let call = make::call(function, pg_sys::RECORDOID, pg_sys::InvalidOid, [] as [*mut pg_sys::Node; 0]);
     let names = || make::strings(columns.iter().map(|column| &column.name));

@@ -7,17 +7,17 @@
 //!   above    SELECT c1, c2 + 1 FROM anker.engine_result() AS (c1 …, c2 …, c3 …) ORDER BY 2
 //! ```
 //!
-//! The upper query keeps everything else of the original: ORDER BY, LIMIT, and window functions and DISTINCT if the
-//! engine cannot do them ([`crate::planner::rewrite::nested`]). It also keeps conditions of HAVING that the engine
-//! cannot compute. If the engine can compute only the rows, it keeps the grouping. [`super::nodes`] replaces the upper
-//! query's only function scan by ours. If nothing above removes rows, the engine returns no more rows than LIMIT asks
-//! for, or sorts all rows ([`crate::planner::translate::level::ordered`]).
+//! The upper query keeps whatever the engine does not do: ORDER BY, LIMIT, and window functions and DISTINCT if
+//! [`crate::planner::rewrite::nested`] does not apply. It also keeps conditions of HAVING that the engine cannot
+//! compute. If the engine can return only rows, the upper query keeps the grouping, too. [`super::nodes`] replaces its
+//! only function scan by our scan. If nothing above removes rows, the engine returns no more rows than LIMIT asks for,
+//! or sorts all rows ([`crate::planner::translate::level::ordered`]).
 //!
-//! Keys and aggregates are searched for in select list and HAVING in their written form, since only this form is
-//! certain to match. The parser has ensured that every column outside of aggregates is part of an expression that
-//! equals a key, or depends on a primary key among them. After simplification, `NOT (x < 5)` is `x >= 5`, which no
-//! longer contains the key `x < 5`. Expressions for the engine are simplified after the search; the upper query is
-//! simplified when it is planned.
+//! Keys and aggregates are searched for in the select list and in HAVING before these are simplified, because only
+//! written forms are certain to match. The parser has ensured that every column outside aggregates is part of an
+//! expression that equals a key, or depends on a primary key among the keys. Simplification turns `NOT (x < 5)` into `x
+//! >= 5`, which no longer contains the key `x < 5`. So expressions for the engine are simplified after the search, and
+//! the upper query is simplified when it is planned.
 
 use pgrx::prelude::*;
 use plan::{Rel, Relation};
@@ -41,17 +41,17 @@ use crate::spec::ScanSpec;
 
 pub struct Split<'a> {
     pub spec: ScanSpec,
-    /// Rows that PostgreSQL computes and sends along.
+    /// The items of FROM whose rows PostgreSQL computes and sends along.
     pub sent: Vec<Sent<'a>>,
-    /// Expressions of the plan's parameters.
+    /// The expressions whose values the plan's parameters get.
     pub params: Vec<Node<'a>>,
-    /// The upper query, over the placeholder.
+    /// The upper query, which reads the placeholder.
     pub upper: *mut pg_sys::Query,
     /// The placeholder's columns.
     pub columns: Vec<ScanColumn>,
 }
 
-/// Divides a rewritten SELECT of the tree, whose relations are locked. `function` is the placeholder.
+/// Divides a rewritten SELECT whose relations are locked. `function` is the oid of the placeholder.
 pub fn split<'a>(query: Ref<'a, pg_sys::Query>, function: pg_sys::Oid) -> Attempt<Split<'a>> {
     let mut translator = Translator::new(query.memory());
     let functions = query.functions();
@@ -61,7 +61,8 @@ pub fn split<'a>(query: Ref<'a, pg_sys::Query>, function: pg_sys::Oid) -> Attemp
     }
     let arranged = if ungrouped { Arranged::Not } else { translator.arrange(query, &mut level) };
     if !level.arrival.is_empty() {
-        // The order of rows, if PostgreSQL computes window functions or DISTINCT ON from them.
+        // PostgreSQL computes window functions or DISTINCT ON from the rows, and their results depend on the order of
+        // arrival.
         let (input, order) =
             (Box::new(std::mem::replace(&mut level.rel, Rel::Row)), std::mem::take(&mut level.arrival));
         level.rel = Rel::Top { input, keys: Vec::new(), order, range: Box::default() };
@@ -81,11 +82,11 @@ pub fn split<'a>(query: Ref<'a, pg_sys::Query>, function: pg_sys::Oid) -> Attemp
     Ok(Split { spec, sent, params, upper: make::placed(upper), columns })
 }
 
-/// The level whose columns go to PostgreSQL.
+/// The level whose columns the engine returns to PostgreSQL.
 struct Top<'a> {
     query: Ref<'a, pg_sys::Query>,
     level: Opened<'a>,
-    /// Whether PostgreSQL makes the groups.
+    /// Whether PostgreSQL groups the rows.
     ungrouped: bool,
 }
 
@@ -94,7 +95,7 @@ fn top<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> At
     if let Some(Nested { query, item }) = nested(query) {
         let level = translator.attempt(|translator| {
             let level = open_level(translator, query, Use::Top)?;
-            // PostgreSQL must not compute the whole query.
+            // The rewritten query must not be computed by PostgreSQL as a whole, and then be sent to the engine.
             let sent = translator.sent.iter().find(|sent| sent.relation_of(item).is_some());
             if has_windows && !fits_into_memory(&translator.relations) {
                 return Err(Why::TooLarge.of("window functions of too many rows"));
@@ -114,7 +115,7 @@ fn top<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> At
     }
 }
 
-/// Whether the engine has enough memory for all columns that are read. PostgreSQL uses files for its window functions.
+/// Whether the engine has enough memory for all values that are read. PostgreSQL's window functions would use files.
 fn fits_into_memory(relations: &[Relation]) -> bool {
     let bytes = relations.iter().map(|relation| {
         let rows: f64 = relation.tables().iter().map(|table| expected_rows(table.relid.into())).sum();
@@ -123,7 +124,7 @@ fn fits_into_memory(relations: &[Relation]) -> bool {
     bytes.sum::<f64>() * 2.0 <= f64::from(settings::QUERY_MEMORY_MB.get()) * f64::from(1 << 20)
 }
 
-/// Makes the engine drop the groups that HAVING excludes, as far as it can compute the condition.
+/// Makes the engine drop the groups that HAVING excludes, by those conditions that it can compute.
 fn restrict_groups<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>, level: &mut Opened<'a>) {
     let columns = level.columns.read_by_engine();
     translator.enter(Scope::above(query, columns));
@@ -142,7 +143,7 @@ fn restrict_groups<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Q
     level.quals = all_of(left);
 }
 
-/// The rest of the query, over the placeholder. `groups` says that it also groups the rows.
+/// The remainder of the query, which reads the placeholder. `groups` says that it also groups the rows.
 fn upper_query(
     query: Ref<'_, pg_sys::Query>,
     placeholder: *mut pg_sys::RangeTblEntry,
@@ -168,7 +169,7 @@ fn upper_query(
     upper
 }
 
-/// Removes ORDER BY, and the columns that exist only for it.
+/// Removes ORDER BY and the columns that exist only for it.
 fn without_order(upper: &mut pg_sys::Query, targets: Option<Node<'_>>) {
     upper.sortClause = std::ptr::null_mut();
     let targets = targets.into_iter().flat_map(Node::elements_of::<pg_sys::TargetEntry>);

@@ -1,8 +1,8 @@
-//! Queries whose heap plan is made only if it is needed: PostgreSQL may take longer to plan a short query than the
-//! engine takes to answer it.
+//! Queries whose heap plan is made only if it is needed, because PostgreSQL may take longer to plan a short query than
+//! the engine takes to answer it.
 //!
-//! The statement says the same as it would with that plan: which relations it reads, and as which user. So permissions
-//! are checked, locks are taken, and changes are noticed.
+//! The statement lists the relations that it reads, and the user as whom it reads them, as a statement with the heap's
+//! plan would. So permissions are checked, locks are taken, and changes of relations are noticed.
 
 use std::ffi::{c_char, c_void};
 
@@ -18,7 +18,7 @@ use crate::pg::tree::{List, Ref};
 use crate::pg::walk;
 use crate::shared::{self, TableState};
 
-/// Whether the heap's plan can be made later.
+/// Whether the heap's plan can be made later, when the query runs.
 ///
 /// # Safety
 ///
@@ -29,7 +29,7 @@ pub unsafe fn can_wait(
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> bool {
-    // A cursor needs the heap's plan to know whether it scrolls, and EXPLAIN shows that plan.
+    // A cursor needs the heap's plan to decide whether it can scroll, and EXPLAIN shows that plan.
     let usual = pg_sys::CURSOR_OPT_PARALLEL_OK | pg_sys::CURSOR_OPT_CUSTOM_PLAN;
     // SAFETY: the caller's query; the walker gets the context that it expects.
     unsafe {
@@ -40,8 +40,8 @@ pub unsafe fn can_wait(
         {
             return false;
         }
-        // Statements that are kept are planned at once, for all later runs on the heap, if they can be recognised. They
-        // are statements with parameters, statements of functions, and those of PREPARE.
+        // A statement whose plan is cached gets the heap's plan at once, for all later runs on the heap. Cached
+        // statements are recognized by their parameters, or because they come from a function or from PREPARE.
         let mut is_general = params.is_null();
         (!is_general || session::is_clients(source))
             && !walk::walk(query.cast(), binds_planner, (&raw mut is_general).cast())
@@ -49,10 +49,10 @@ pub unsafe fn can_wait(
     }
 }
 
-/// Whether PostgreSQL's planner has to see a node, or one below it. One kind is a parameter without a value, if the
-/// plan is to be general. The other is a node that the planner replaces, and for which it records a dependency: the
-/// call of a function with an SQL body, or a domain without conditions. The function owns nothing, so errors may jump
-/// over it.
+/// Whether a node, or a node below it, needs PostgreSQL's planner before the query runs. One kind is a parameter
+/// without a value, if the plan must be general. The other kind is replaced by the planner, which then records a
+/// dependency: a call of a function whose body is SQL, or a domain without conditions. The function owns nothing, so
+/// errors may jump over it.
 unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `can_wait`; tags tell types.
     unsafe {
@@ -62,13 +62,13 @@ unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *
                 return symbols::query_tree_walker(node.cast(), binds_planner, is_general, 0);
             }
             pg_sys::NodeTag::T_CoerceToDomain => return true,
-            // Other parameters stand for values that a subquery is compared with.
+            // Parameters of other kinds stand for the values with which a subquery is compared.
             pg_sys::NodeTag::T_Param
                 if (*node.cast::<pg_sys::Param>()).paramkind == pg_sys::ParamKind::PARAM_EXTERN =>
             {
                 return *is_general.cast::<bool>();
             }
-            // The input and output functions of a type have no body that the planner could inline.
+            // The input and output functions of a type are not written in SQL, so the planner cannot inline them.
             pg_sys::NodeTag::T_CoerceViaIO => {}
             _ if symbols::check_functions_in_node(node, Some(has_body_in_sql), std::ptr::null_mut()) => return true,
             _ => {}
@@ -79,11 +79,11 @@ unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *
 
 #[pg_guard]
 unsafe extern "C-unwind" fn has_body_in_sql(function: pg_sys::Oid, _context: *mut c_void) -> bool {
-    // The server's own functions never change.
+    // The server's own functions never change, so plans need not depend on them.
     function.to_u32() >= pg_sys::FirstUnpinnedObjectId && catalog::is_written_in_sql(function)
 }
 
-/// The relations that a query reads, as a finished statement lists them.
+/// The relations that a query reads, listed as in a finished statement.
 pub struct Reads {
     query: *mut pg_sys::Query,
     entries: *mut pg_sys::List,
@@ -101,8 +101,8 @@ impl Reads {
         reads
     }
 
-    /// Whether all mirrored relations can be read from the engine now, as far as this process knows. If not, the heap
-    /// will be needed, repeatedly for a statement that is kept.
+    /// Whether the engine can serve all mirrored relations now, as far as this process knows. If not, the heap's plan
+    /// will be needed, for a cached statement perhaps many times.
     pub fn are_there(&self) -> bool {
         // SAFETY: entries of ours.
         let entries = unsafe { List::<pg_sys::RangeTblEntry>::new(self.entries) };
@@ -113,8 +113,8 @@ impl Reads {
             && entries.iter().filter_map(|entry| shared::table(database, entry.relid)).all(is_there)
     }
 
-    /// Whether the user may read all relations. PostgreSQL's planner removes relations that a condition makes
-    /// superfluous, and nobody needs a permission for those.
+    /// Whether the user may read all relations. If not, the query is planned for the heap, because the planner removes
+    /// relations that a condition makes superfluous, and those need no permission.
     pub fn are_permitted(&self) -> bool {
         // SAFETY: complete entries with their permissions.
         unsafe { compat::are_permitted(self.entries, self.permissions) }
@@ -138,11 +138,12 @@ impl Reads {
         }
     }
 
-    /// Makes a statement read all these relations.
+    /// Adds these relations to the list of relations that a statement reads.
     ///
     /// # Safety
     ///
-    /// The caller owns `statement`, which is finished and reads no relation yet; the query has not changed since.
+    /// The caller owns `statement`, which is finished and reads no relation yet. The query has not changed since
+    /// [`Reads::of`].
     pub unsafe fn hand_to(self, statement: &mut pg_sys::PlannedStmt) {
         let (mut relations, mut others) = (std::ptr::null_mut(), std::ptr::null_mut());
         let mut has_policies = false;
@@ -156,8 +157,8 @@ impl Reads {
             (first..pg_sys::list_length(statement.rtable) as usize + 1)
                 .for_each(|n| compat::is_always_read(statement, n));
             compat::set_permissions(statement, self.permissions);
-            // Another role may lack a permission that this role has, for a relation that PostgreSQL's planner finds
-            // superfluous.
+            // Another role may lack a permission that this role has, for a relation that PostgreSQL's planner would
+            // remove as superfluous.
             statement.dependsOnRole = true;
         }
     }
@@ -173,7 +174,7 @@ unsafe extern "C-unwind" fn collect(node: *mut pg_sys::Node, reads: *mut c_void)
                 add_query(node.cast(), reads);
                 symbols::query_tree_walker(node.cast(), collect, reads, 0)
             }
-            // Nothing refers to this WITH query.
+            // Nothing refers to this WITH query, so its relations are not read.
             pg_sys::NodeTag::T_CommonTableExpr if (*node.cast::<pg_sys::CommonTableExpr>()).cterefcount == 0 => false,
             _ => symbols::expression_tree_walker(node, collect, reads),
         }

@@ -1,4 +1,4 @@
-//! The whitelist: operators, functions and aggregates whose result in the engine is PostgreSQL's, bit for bit.
+//! The whitelist: the operators, functions and aggregates whose results in the engine are PostgreSQL's, bit for bit.
 
 use pgrx::prelude::*;
 use plan::catalogue::{Aggregate, BitAgg, Extreme, FloatAgg, PairAgg, Spread};
@@ -8,7 +8,7 @@ use crate::pg::tree::Node;
 use crate::pg::types::family::{DATETIME, FLOAT, INTEGER, NUMERIC, TEXT};
 use crate::pg::{catalog, compat, types};
 
-// Operator families of types about which the engine knows only that equal values have equal bytes.
+// The operator families of types of which the engine knows only that equal values have equal bytes.
 const BIT_FAMILY: u32 = 423;
 const CHAR_FAMILY: u32 = 429;
 const LSN_FAMILY: u32 = 3253;
@@ -18,12 +18,12 @@ const MONEY_FAMILY: u32 = 2099;
 const NETWORK_FAMILY: u32 = 1974;
 const VARBIT_FAMILY: u32 = 2002;
 
-// pgrx gives the type Oid to every constant with "oid" in its name, this function among them.
+// pgrx gives the type Oid to every constant with "oid" in its name, and so also to the oid of this function.
 const INT8_OID: u32 = pg_sys::F_INT8_OID.to_u32();
 
-/// The meaning of an operator, if it is a comparison of a family that the engine knows.
+/// The operator family and the kind of a comparison; `None` if the operator is no comparison that the engine knows.
 pub fn comparison(operator: pg_sys::Oid) -> Option<(u32, CmpOp)> {
-    // Users may add operators of their own to a family, with any meaning.
+    // Users may add operators with any meaning to a family, so only the server's own operators count.
     if operator.to_u32() >= pg_sys::FirstNormalObjectId {
         return None;
     }
@@ -46,7 +46,7 @@ fn is_known(family: u32) -> bool {
     types::has_family(family) || has_one_image(family)
 }
 
-/// Whether values of a family are equal exactly if their bytes are.
+/// Whether values of a family are equal if and only if their bytes are equal.
 fn has_one_image(family: u32) -> bool {
     matches!(
         family,
@@ -61,8 +61,8 @@ fn has_one_image(family: u32) -> bool {
     )
 }
 
-/// The type to which both sides of a comparison are converted. Decimals keep their own types, since they are compared
-/// by value.
+/// The types to which the two sides of a comparison are converted. Decimals keep their own types, because they are
+/// compared by value.
 pub fn common_type(family: u32, left: Type, right: Type) -> Option<(Type, Type)> {
     use Type::*;
     let both = |ty| Some((ty, ty));
@@ -86,10 +86,10 @@ fn wider(a: Type, b: Type) -> Type {
     if a.slot_bytes() >= b.slot_bytes() { a } else { b }
 }
 
-/// An entry of the catalogue for the function behind an operator or cast.
+/// The way in which the engine computes the function of an operator or a cast.
 #[derive(Clone, Copy, Debug)]
 pub enum Called {
-    /// Arithmetic. Both operands are first cast to the type, if one is given.
+    /// Arithmetic. If a type is given, both operands are first converted to it.
     Arith(ArithOp, Option<Type>),
     Negate,
     CastTo(Type),
@@ -212,7 +212,7 @@ pub fn aggregate(oid: pg_sys::Oid) -> Option<Aggregate> {
     })
 }
 
-/// The list aggregate with this oid. It needs all values of a group.
+/// The aggregate over an ordered list of values that has this oid.
 pub fn listing(oid: pg_sys::Oid) -> Option<Listing> {
     Some(match oid.to_u32() {
         pg_sys::F_STRING_AGG_TEXT_TEXT | pg_sys::F_STRING_AGG_BYTEA_BYTEA => Listing::Joined,
@@ -224,7 +224,7 @@ pub fn listing(oid: pg_sys::Oid) -> Option<Listing> {
     })
 }
 
-/// The variance or standard deviation with this oid, and whether it is one of floats.
+/// The variance or standard deviation that has this oid, and whether its arguments are floats.
 pub fn spread(oid: pg_sys::Oid) -> Option<(Spread, bool)> {
     Some(match oid.to_u32() {
         pg_sys::F_VAR_POP_FLOAT4 | pg_sys::F_VAR_POP_FLOAT8 => (Spread::VarPop, true),
@@ -264,13 +264,13 @@ pub fn spread(oid: pg_sys::Oid) -> Option<(Spread, bool)> {
     })
 }
 
-/// Aggregates of floats that the engine does not compute. For example, a sum of reals is rounded to a real after each
-/// value.
+/// Whether PostgreSQL's result of an aggregate of floats depends on the order of rows in a way that the engine does not
+/// repeat. A sum of reals does, because it is rounded to a real after each value.
 pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
     oid.to_u32() == pg_sys::F_SUM_FLOAT4
 }
 
-/// Calls of functions whose result depends on how the value is stored, not only on the value.
+/// Whether a node calls a function whose result depends on how a value is stored, and not only on the value.
 pub fn looks_at_storage(node: Node<'_>) -> bool {
     let call = node.cast::<pg_sys::FuncExpr>().map(|call| call.funcid.to_u32());
     matches!(call, Some(pg_sys::F_PG_COLUMN_SIZE | pg_sys::F_PG_COLUMN_COMPRESSION))

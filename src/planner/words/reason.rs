@@ -1,4 +1,4 @@
-//! The reasons why a query, or a part of it, stays on the heap, as EXPLAIN shows them.
+//! Makes the reasons why a query, or a part of it, runs on the heap. EXPLAIN shows them.
 
 use pgrx::prelude::*;
 

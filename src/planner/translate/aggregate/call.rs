@@ -1,4 +1,4 @@
-//! Aggregates: the engine's computation, and the conversion of its result into PostgreSQL's.
+//! Translates aggregates: the engine's computation, and the conversion of its result into PostgreSQL's.
 
 use pgrx::prelude::*;
 use plan::catalogue::{Aggregate, Extreme};
@@ -16,16 +16,16 @@ use crate::planner::words::reason::{Attempt, Reason, Why};
 use crate::settings::{self, FloatAggregates};
 use crate::spec::Conversion;
 
-/// AGGKIND_NORMAL, the kind of aggregates without WITHIN GROUP.
+/// The kind AGGKIND_NORMAL: aggregates without WITHIN GROUP.
 const NORMAL_AGGREGATE: u8 = b'n';
 
-/// The engine's computation for an aggregate.
+/// The engine's computation of an aggregate.
 pub enum Translated {
     Column(Agg, Distinct, Conversion),
-    /// An aggregate whose value, a numeric or an interval, is computed from its columns.
+    /// An aggregate from whose columns the value, a numeric or an interval, is computed.
     Finished(Agg, Distinct, Value),
-    /// A sum of decimals that show different numbers of digits, or their average. The sum has as many digits as the
-    /// value with most digits.
+    /// A sum or an average of decimals that show different numbers of digits. It shows as many digits as the value with
+    /// the most digits.
     Scaled {
         value: Expr,
         digits: Expr,
@@ -34,7 +34,7 @@ pub enum Translated {
 }
 
 impl<'a> Translator<'a> {
-    /// Translates an aggregate. `arrival` is the order in which the rows come, if the result may depend on it.
+    /// Translates an aggregate. `arrival` is the order in which its rows arrive, if the result may depend on that.
     pub fn aggregate(&mut self, aggref: Ref<'a, pg_sys::Aggref>, arrival: Vec<SortKey>) -> Attempt<Translated> {
         if let Some(listing) = operators::listing(aggref.aggfnoid) {
             return self.listed(aggref, listing, arrival);
@@ -60,7 +60,7 @@ impl<'a> Translator<'a> {
             return self.pair(aggref, aggregate, argument, x, filter.as_ref());
         }
         let typed = match (self.expression(argument)?, aggregate) {
-            // PostgreSQL adds reals in double precision.
+            // PostgreSQL adds values of type real in double precision.
             (typed @ Typed { ty: Type::Float32, .. }, Aggregate::Float(_)) => {
                 exact(cast(typed, Type::Float64), Type::Float64)
             }
@@ -69,7 +69,7 @@ impl<'a> Translator<'a> {
             (typed, _) => self.shown(typed)?,
         };
         let is_extreme = matches!(aggregate, Aggregate::Min | Aggregate::Max);
-        // DISTINCT makes no difference to a least or greatest interval.
+        // DISTINCT does not change the least or the greatest interval.
         let indifferent = is_extreme && typed.ty == Type::Interval;
         let distinct = !aggref.aggdistinct.is_null() && !indifferent;
         match (&typed.scale, aggregate) {
@@ -130,7 +130,7 @@ impl<'a> Translator<'a> {
             },
         };
         let agg = agg.ok_or_else(|| unknown(aggref))?;
-        // DISTINCT makes no difference to an extreme in a locale's order.
+        // DISTINCT does not change the least or the greatest text in a locale's order.
         let once = distinct && !matches!(agg, Agg::InLocale(..));
         let once = Distinct(once);
         Ok(match (aggregate, operators::spread(aggref.aggfnoid)) {
@@ -140,7 +140,8 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// Checks ORDER BY in an aggregate. It does not change an exact result, but it can raise an error.
+    /// Checks ORDER BY within an aggregate. An order does not change an exact result, but computing its keys may raise
+    /// an error.
     fn check_order(&mut self, aggref: Ref<'a, pg_sys::Aggref>, aggregate: Aggregate) -> Attempt<()> {
         let ordered = || Err(Why::Aggregate.of("ordered aggregate"));
         if !aggref.aggorder.is_null() && matches!(aggregate, Aggregate::Float(_) | Aggregate::Pair(_)) {
@@ -154,7 +155,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// An aggregate of pairs (y, x), such as `corr`.
+    /// An aggregate of pairs (y, x), for example `corr`.
     fn pair(
         &mut self,
         aggref: Ref<'_, pg_sys::Aggref>,
@@ -187,7 +188,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The value, or null if the filter is not true. Aggregates ignore nulls.
+/// The value, or null if the filter is not true, because aggregates ignore nulls.
 pub fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
     match filter {
         None => value,
@@ -214,7 +215,8 @@ fn whitelisted(aggref: Ref<'_, pg_sys::Aggref>) -> Attempt<Aggregate> {
     aggregate.ok_or_else(|| unknown(aggref))
 }
 
-/// Checks whether PostgreSQL's result may depend on the order of the rows, which the engine does not keep.
+/// Checks that PostgreSQL's result does not depend on the order of the rows, because the engine does not keep that
+/// order.
 pub fn check_row_order(aggref: Ref<'_, pg_sys::Aggref>) -> Attempt<()> {
     let is_float = matches!(operators::aggregate(aggref.aggfnoid), Some(Aggregate::Float(_) | Aggregate::Pair(_)));
     let depends = is_float || operators::depends_on_row_order(aggref.aggfnoid);
@@ -224,7 +226,7 @@ pub fn check_row_order(aggref: Ref<'_, pg_sys::Aggref>) -> Attempt<()> {
     }
 }
 
-/// Whether an aggregate without an order of its own may return something else if the same rows come in another order.
+/// Whether an aggregate that states no order may return another result if the same rows arrive in another order.
 pub fn may_show_row_order(aggref: Ref<'_, pg_sys::Aggref>) -> bool {
     let is_sorted = !aggref.aggdistinct.is_null() && operators::listing(aggref.aggfnoid).is_some();
     let says_order = !aggref.aggorder.is_null() || aggref.aggkind as u8 != NORMAL_AGGREGATE;

@@ -1,4 +1,4 @@
-//! Aggregates over a group's values in an order: `string_agg`, `array_agg`, percentiles, `mode`.
+//! Aggregates over an ordered list of a group's values: `string_agg`, `array_agg`, percentiles, `mode`.
 
 use pgrx::prelude::*;
 use plan::{Agg, Aggregation, Element, Expr, JoinKind, Listed, Listing, Literal, Named, Rel, SortKey, Type};
@@ -25,7 +25,7 @@ impl<'a> Translator<'a> {
         let filter = filter.as_ref();
         let targets = Targets::of(aggref.args().node());
         let distinct = !aggref.aggdistinct.is_null();
-        // DISTINCT sorts by all arguments, beginning with those of ORDER BY.
+        // DISTINCT sorts by all arguments. Those that ORDER BY names come first.
         let clauses = if distinct { aggref.aggdistinct() } else { aggref.aggorder() };
         let mut order = if clauses.is_empty() { arrival } else { self.sort_keys(clauses, &targets, None)? };
         for key in order.iter_mut().filter(|key| !is_constant(&key.expr)) {
@@ -45,7 +45,7 @@ impl<'a> Translator<'a> {
                     return Err(unknown(aggref));
                 }
                 let conversion = plain(value.ty);
-                // The delimiter is evaluated only where there is a value.
+                // The delimiter is evaluated only where the value is not null, as in PostgreSQL.
                 let delimiter = if is_constant(&delimiter.expr) { delimiter.expr } else { where_true(delimiter) };
                 (vec![where_true(value), delimiter], None, conversion)
             }
@@ -75,7 +75,7 @@ impl<'a> Translator<'a> {
         Ok(Translated::Column(Agg::Listed(Box::new(listed)), Distinct(distinct), conversion))
     }
 
-    /// The fraction of a percentile, which must be the same for all groups.
+    /// The fraction of a percentile. It must be the same for all groups.
     fn share(&mut self, aggref: Ref<'a, pg_sys::Aggref>) -> Attempt<Expr> {
         let share = aggref.aggdirectargs().iter().next().ok_or_else(|| unknown(aggref))?;
         match self.expression(share)?.expr {
@@ -86,7 +86,7 @@ impl<'a> Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// `ARRAY(SELECT …)`: an array of all rows in their order, empty if there are no rows.
+    /// Translates `ARRAY(SELECT …)`: an array of all rows in their order, or an empty array if there are no rows.
     pub fn array_of_rows(&mut self, link: Ref<'a, pg_sys::SubLink>) -> Attempt<Typed> {
         let query = link.subselect().cast::<pg_sys::Query>();
         let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;

@@ -1,8 +1,8 @@
-//! Aggregates and window functions.
+//! Translates aggregates and window functions.
 //!
 //! - `call`: the engine's computation for an aggregate, and the conversion of its result
-//! - `listed`: aggregates over a group's values in an order
-//! - `value`: the value that is computed from an aggregate's columns
+//! - `listed`: aggregates over an ordered list of a group's values
+//! - `value`: computes an aggregate's value from its columns
 //! - `window_function`: window functions in the engine's plan; `range_frame`: frames of a range of values
 
 mod call;

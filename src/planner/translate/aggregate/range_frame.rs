@@ -1,7 +1,7 @@
-//! Window frames of a range of values: `RANGE BETWEEN x PRECEDING AND y FOLLOWING`.
+//! Window frames that cover a range of values: `RANGE BETWEEN x PRECEDING AND y FOLLOWING`.
 //!
-//! PostgreSQL's `in_range` functions compare a value with the current row's value moved by the offset. That moved value
-//! is the edge of the row's frame. The engine computes the edge for each row.
+//! PostgreSQL's `in_range` functions add the offset to the current row's value, and compare other values with the sum.
+//! That sum is the edge of the row's frame. The engine computes the edge for each row.
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
@@ -13,7 +13,8 @@ use crate::planner::translate::level::ordered::Targets;
 use crate::planner::translate::{Translator, Typed, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
-/// The edges of a frame. `goes_back`: an edge may decrease from one row to the next although the values increase.
+/// The edges of a frame. `goes_back` says that an edge may decrease from one row to the next, although the values
+/// increase.
 #[derive(Clone)]
 pub struct RangeFrame {
     reach: Reach,
@@ -26,8 +27,9 @@ impl RangeFrame {
         [&self.reach.start, &self.reach.end].into_iter().flatten().any(Expr::can_raise)
     }
 
-    /// The edges for a function. If a function uses only the last row of a frame, PostgreSQL does not compute both ends
-    /// of the frame for each row. This makes a difference if edges go back.
+    /// The edges of a frame for a function. For a function that uses only the last row of a frame, PostgreSQL does not
+    /// compute both ends of the frame for each row. If edges go back, its result depends on that, so the heap must
+    /// answer.
     pub fn for_function(&self, function: &WindowFunction) -> Attempt<Box<Reach>> {
         match function {
             WindowFunction::Last(_) if self.goes_back => {
@@ -38,18 +40,18 @@ impl RangeFrame {
     }
 }
 
-/// The offset of a frame's end, and its direction.
+/// The offset of one end of a frame, and its direction.
 #[derive(Clone, Copy)]
 struct Offset<'a> {
     node: Node<'a>,
     /// Whether the offset leads to lower values.
     minus: bool,
-    /// Whether it determines the frame's highest value.
+    /// Whether the offset determines the highest value of the frame.
     upper: bool,
 }
 
 impl<'a> Translator<'a> {
-    /// The edges of a frame; `None` if neither of its ends is an offset of values.
+    /// Computes the edges of a frame; `None` if neither end of the frame has an offset.
     pub fn range_frame(
         &mut self,
         clause: Ref<'a, pg_sys::WindowClause>,
@@ -95,7 +97,7 @@ impl<'a> Translator<'a> {
         frame.map(Some)
     }
 
-    /// A frame over integers and decimals, computed in decimals that hold any sum.
+    /// Translates a frame over integers or decimals. The edges are decimals that can hold any sum.
     fn range_of_numbers(
         &mut self,
         column: Node<'a>,
@@ -129,7 +131,7 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value, start, end }, goes_back: false })
     }
 
-    /// A frame over floats. For reals, too, the edges are doubles.
+    /// Translates a frame over floats. The edges are doubles, even for values of type real.
     fn range_of_floats(
         &mut self,
         column: Node<'a>,
@@ -150,7 +152,7 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value, start, end }, goes_back: false })
     }
 
-    /// A frame over points in time; dates are treated as timestamps.
+    /// Translates a frame over points in time. Dates are treated as timestamps.
     fn range_of_times(
         &mut self,
         column: Node<'a>,
@@ -177,8 +179,8 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value: value.expr, start, end }, goes_back })
     }
 
-    /// A frame over intervals, compared by their spans, or over times of day. A time of day does not wrap around
-    /// midnight, and moves only by the time part of the offset.
+    /// Translates a frame over intervals, which are compared by their spans, or over times of day. The edge of a time
+    /// of day does not wrap around midnight, and moves only by the time part of the offset.
     fn range_of_intervals(
         &mut self,
         column: Node<'a>,
@@ -210,7 +212,8 @@ impl<'a> Translator<'a> {
         Ok(RangeFrame { reach: Reach { value: comparable(&exact(value, ty)), start, end }, goes_back: false })
     }
 
-    /// An offset that is constant and not negative. PostgreSQL raises an error for a negative one.
+    /// Translates an offset, which must be constant and not negative, because PostgreSQL raises an error for a negative
+    /// one.
     fn number_of(&mut self, offset: Offset<'a>) -> Attempt<Typed> {
         let typed = match offset.node.tag() {
             pg_sys::NodeTag::T_Const => self.expression(offset.node)?,
@@ -225,7 +228,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The types that an `in_range` function compares.
+/// A group of types that an `in_range` function compares.
 #[derive(Clone, Copy)]
 enum Family {
     Numbers,

@@ -1,4 +1,4 @@
-//! The values of aggregates and window functions, computed from their columns in the plan.
+//! Computes the values of aggregates and window functions from their columns in the plan.
 
 use plan::catalogue::Spread;
 use plan::{AVERAGE_SCALE, ArithOp, ColumnId, Expr, Named, Type};
@@ -6,11 +6,11 @@ use plan::{AVERAGE_SCALE, ArithOp, ColumnId, Expr, Named, Type};
 use crate::planner::translate::{Scale, Typed, exact};
 use crate::planner::words::reason::{Attempt, Why};
 
-/// The way in which the columns of a function in the plan become its value.
+/// The way in which a function's value is computed from its columns in the plan.
 pub enum Value {
-    /// The only column is the value.
+    /// The only column is the value itself.
     Column(Type, Scale),
-    /// The value is the average of values of this type, whose sum and count the columns are.
+    /// The value is an average of values of this type. The columns are their sum and their count.
     Average(Type),
     /// See [`plan::Agg::Spread`].
     Spread(Spread),
@@ -31,7 +31,7 @@ impl Value {
     }
 }
 
-/// The average of values of a type, of their sum and count. The sum is null where there are none.
+/// The average of values of a type, from their sum and count. The sum is null if there are no values.
 pub fn average(of: Type, sum: Expr, count: Expr) -> Typed {
     match of {
         Type::Interval => {
@@ -39,7 +39,7 @@ pub fn average(of: Type, sum: Expr, count: Expr) -> Typed {
             exact(Expr::Arith { op: ArithOp::Div, ty: of, left: Box::new(sum), right }, of)
         }
         Type::Numeric => exact(shown_average(sum, count), of),
-        // A decimal is compared more cheaply than what is shown.
+        // A decimal is cheaper to compare than the numeric that is shown.
         _ => {
             let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
             let expr = Expr::Call { function: Named::Average, ty, args: vec![sum.clone(), count.clone()] };

@@ -1,4 +1,4 @@
-//! Window functions in the engine's plan, and their values, computed from the engine's columns.
+//! Translates window functions, and computes their values from the engine's columns.
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
@@ -48,7 +48,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// `lag` or `lead`.
+    /// Translates `lag` or `lead`.
     fn shifted(
         &mut self,
         func: Ref<'_, pg_sys::WindowFunc>,
@@ -71,7 +71,7 @@ impl<'a> Translator<'a> {
                 Some(match other {
                     _ if is_null => Expr::Literal { ty: value.ty, value: None },
                     other if other.ty == value.ty && other.has_exact_scale() => other.expr,
-                    // Each of the two values shows its own digits.
+                    // One of the two values shows its own number of digits, so both become numerics.
                     other if are_numeric([&value, &other]) => {
                         value = self.numeric(value)?;
                         self.numeric(other)?.expr
@@ -84,7 +84,7 @@ impl<'a> Translator<'a> {
         Ok((WindowFunction::Shifted { value: expr, by, back, otherwise }, Value::Column(ty, scale)))
     }
 
-    /// A number of rows, or of buckets.
+    /// Translates an argument that is a number of rows or of buckets.
     fn count(&mut self, node: Node<'a>) -> Attempt<Expr> {
         let count = self.expression(node)?;
         match count.ty.kind() {
@@ -93,7 +93,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// An aggregate over a window's frame.
+    /// Translates an aggregate over a window's frame.
     fn window_aggregate(&mut self, func: Ref<'a, pg_sys::WindowFunc>) -> Attempt<(WindowFunction, Value)> {
         let arguments = (1..).zip(func.args());
         let aggref = pg_sys::Aggref {

@@ -1,5 +1,5 @@
-//! Finds the n of a char(n) whose expression does not name it. PostgreSQL forgets n if a null is among the values, as
-//! in `CASE WHEN … THEN code END` or `SELECT code … UNION SELECT NULL …`.
+//! Finds the n of a char(n) whose expression does not name it. PostgreSQL loses n if one of the values is a null, as in
+//! `CASE WHEN … THEN code END` or `SELECT code … UNION SELECT NULL …`.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::planner::translate::Translator;
 use crate::planner::translate::scope::Scope;
 
 impl<'a> Translator<'a> {
-    /// The n that all values of the expression other than nulls have in common.
+    /// The n that all values of the expression have, except nulls; `None` if they have several.
     pub fn char_length(&self, node: Node<'a>) -> Option<u32> {
         let levels: Vec<_> = self.scopes.iter().map(Scope::own_query).collect();
         let mut lengths = Lengths(BTreeSet::new());
@@ -28,7 +28,7 @@ impl<'a> Translator<'a> {
 struct Lengths(BTreeSet<u32>);
 
 impl<'a> Judge<'a> for Lengths {
-    /// Other values may have any length.
+    /// Sources that cannot be followed may have values of any length.
     const OTHERS: bool = false;
 
     fn judge(&mut self, node: Node<'a>) -> Verdict {

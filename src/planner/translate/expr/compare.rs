@@ -14,18 +14,18 @@ use crate::planner::translate::{Translator, Typed, boolean};
 use crate::planner::words::operators;
 use crate::planner::words::reason::{Attempt, Why, operator_reason};
 
-/// A comparison operator of the whitelist, and the collation that it is called with.
+/// A comparison operator of the whitelist, and the collation with which it is called.
 pub struct Comparison {
     operator: pg_sys::Oid,
     family: u32,
     op: CmpOp,
     collation: pg_sys::Oid,
-    /// The type of its left side.
+    /// The type of the operator's left side.
     operand: pg_sys::Oid,
 }
 
 impl Comparison {
-    /// The comparison of an operator; `None` if the engine does not know the operator as one.
+    /// The comparison that an operator makes; `None` if the engine does not know it as a comparison.
     pub fn of(operator: pg_sys::Oid, collation: pg_sys::Oid, left: Node<'_>) -> Option<Comparison> {
         let (family, op) = operators::comparison(operator)?;
         Some(Comparison { operator, family, op, collation, operand: left.sql_type() })
@@ -73,15 +73,15 @@ impl Comparison {
 }
 
 impl Comparison {
-    /// The same comparison with another operator of its family.
+    /// The same comparison, but with another operator of its family.
     fn with(&self, op: CmpOp) -> Comparison {
         Comparison { op, ..*self }
     }
 }
 
 impl<'a> Translator<'a> {
-    /// `(a, b) < (c, d)`. The first pair of values that differ decides; if one of its values is null, the result is
-    /// null.
+    /// Translates `(a, b) < (c, d)`. The first pair of values that differ decides. If a value of that pair is null, the
+    /// result is null.
     pub fn row_comparison(&mut self, node: Ref<'a, pg_sys::RowCompareExpr>) -> Attempt<Typed> {
         let (lefts, rights) = (node.largs().iter(), node.rargs().iter());
         let operators = node.opnos().iter().zip(node.inputcollids().iter());
@@ -100,7 +100,7 @@ impl<'a> Translator<'a> {
                 Some(behind) => {
                     let decided = comparison.with(strict).between(self, left.clone(), right.clone())?.expr;
                     let equal = comparison.with(CmpOp::Eq).between(self, left, right)?.expr;
-                    // PostgreSQL does not evaluate columns after a null, so they raise no error there.
+                    // PostgreSQL does not evaluate the pairs after a null, so they must raise no error then.
                     let then = match behind.can_raise() {
                         true => Expr::Case { branches: vec![(equal.clone(), behind)], otherwise: Box::new(equal) },
                         false => Expr::Bool { op: BoolOp::And, args: vec![equal, behind] },
@@ -113,7 +113,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// `IS [NOT] TRUE | FALSE | UNKNOWN`; the result is never null.
+/// The test `IS [NOT] TRUE | FALSE | UNKNOWN`, whose result is never null.
 pub fn truth_test(test: pg_sys::BoolTestType::Type, arg: Expr) -> Expr {
     let is_null = |negated| Expr::IsNull { arg: Box::new(arg.clone()), negated };
     let not = || Expr::Not(Box::new(arg.clone()));
@@ -128,7 +128,7 @@ pub fn truth_test(test: pg_sys::BoolTestType::Type, arg: Expr) -> Expr {
     }
 }
 
-/// Requires a collation whose texts are equal only if their bytes are.
+/// Requires a collation under which texts are equal only if their bytes are.
 pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
     match catalog::is_deterministic(collation) {
         true => Ok(()),
@@ -136,7 +136,7 @@ pub fn require_deterministic(collation: pg_sys::Oid) -> Attempt<()> {
     }
 }
 
-/// The C library's locale that decides the upper and lower case of letters; `None` if only ASCII letters have a case.
+/// The C library's locale that decides about upper and lower case; `None` if only ASCII letters have a case.
 pub fn letters_of(collation: pg_sys::Oid) -> Attempt<Option<String>> {
     if collation == pg_sys::C_COLLATION_OID {
         return Ok(None);
@@ -146,15 +146,15 @@ pub fn letters_of(collation: pg_sys::Oid) -> Attempt<Option<String>> {
     Ok((!matches!(&locale.letters[..], "C" | "POSIX")).then_some(locale.letters))
 }
 
-/// The order of texts.
+/// The order of texts under a collation.
 pub enum TextOrder {
     ByBytes,
-    /// The C library's order in this locale. Texts that are equal in it are ordered by their bytes.
+    /// The C library's order in this locale. Texts that are equal in that order are ordered by their bytes.
     InLocale(String),
 }
 
 impl TextOrder {
-    /// The order of a collation.
+    /// The order of texts under this collation.
     pub fn of(collation: pg_sys::Oid) -> Attempt<TextOrder> {
         require_deterministic(collation)?;
         if ordered_by_bytes(collation) {
@@ -186,13 +186,13 @@ impl TextOrder {
     }
 }
 
-/// The locale operand of a function.
+/// The argument that names a locale.
 pub fn named_locale(locale: &str) -> Expr {
     Expr::Literal { ty: Type::Text, value: Some(Literal::Text(locale.to_owned())) }
 }
 
-/// Requires that rows are compared by the type's own equality. ORDER BY … USING an operator would bring the equality of
-/// that operator's class.
+/// Requires that the clause compares rows by the type's own equality. ORDER BY … USING an operator would use the
+/// equality of that operator's class.
 pub fn require_own_equality(clause: Ref<'_, pg_sys::SortGroupClause>, node: Node<'_>) -> Attempt<()> {
     match catalog::equality(node.sql_type()) == clause.eqop {
         true => Ok(()),
@@ -200,7 +200,7 @@ pub fn require_own_equality(clause: Ref<'_, pg_sys::SortGroupClause>, node: Node
     }
 }
 
-/// Requires that the engine knows which values of the type are equal.
+/// Requires that the engine can tell which values of the type are equal.
 pub fn require_known_equality(ty: Type, node: Node<'_>) -> Attempt<()> {
     match ty {
         Type::Opaque if types::has_one_image(node.sql_type()) => Ok(()),

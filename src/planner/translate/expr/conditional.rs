@@ -1,8 +1,8 @@
-//! CASE, COALESCE, NULLIF, GREATEST, LEAST, IS DISTINCT FROM, and the entry to row comparisons.
+//! CASE, COALESCE, NULLIF, GREATEST, LEAST and IS DISTINCT FROM, and the dispatch to row comparisons.
 //!
-//! All of them choose one of several values, and need one type for all. PostgreSQL lets each numeric keep its own
-//! digits behind the point. Here such values get the largest scale among them, and a second expression says which scale
-//! is shown.
+//! Each of these expressions chooses one of several values, and all values must have one type. In PostgreSQL, each
+//! numeric keeps its own number of digits behind the point. Here, the numerics get the largest scale among them, and a
+//! second expression computes the scale that is shown.
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
@@ -15,8 +15,8 @@ use crate::pg::tree::{List, Node, Ref};
 use crate::planner::translate::{Scale, Translator, Typed, boolean, cast, exact};
 use crate::planner::words::reason::{Attempt, Why, node_reason, operator_reason};
 
-/// The greatest number of nodes in an expression that is repeated. Without a limit, the size could double with every
-/// nested level.
+/// The greatest number of nodes in an expression that is repeated. Without a limit, each nested level could double the
+/// size.
 const MAX_REPEATED: usize = 1000;
 
 impl<'a> Translator<'a> {
@@ -65,12 +65,12 @@ impl<'a> Translator<'a> {
         Ok(self.unified(values)?.made_by(|values| {
             let mut values = values.into_iter();
             let branches = conditions.iter().cloned().zip(values.by_ref()).collect();
-            // There is one value more than conditions.
+            // `values` has one element more than `conditions`.
             Expr::Case { branches, otherwise: Box::new(values.next().expect("the value of ELSE")) }
         }))
     }
 
-    /// The conditions and the values. The last value is the one of ELSE.
+    /// The conditions and the values of a CASE. The last value is that of ELSE.
     fn branches(&mut self, case: Ref<'a, pg_sys::CaseExpr>) -> Attempt<(Vec<Expr>, Vec<Typed>)> {
         let (mut conditions, mut values) = (Vec::new(), Vec::new());
         for when in case.args().iter() {
@@ -98,7 +98,7 @@ impl<'a> Translator<'a> {
             (_, Some(_)) => Named::LeastIn,
         };
         let ty = unified.ty;
-        // Which one of several equal values is returned depends on their places, and so do the digits that are shown.
+        // Of several equal values, the position decides which one is returned, and so which digits are shown.
         let scale = match unified.scale {
             Mix::OfType => Scale::OfType,
             Mix::Unknown => Scale::Unknown,
@@ -118,8 +118,8 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr, ty, scale })
     }
 
-    /// The greatest or least value, for types that are compared by another form of their values. It begins with the
-    /// first value, and replaces it by each one that exceeds it.
+    /// The greatest or least value, for types whose values are compared in another form. It starts with the first
+    /// value, and replaces it by each value that exceeds it.
     fn extreme_of_images(&mut self, node: Ref<'_, pg_sys::MinMaxExpr>, unified: Unified) -> Attempt<Typed> {
         let ty = unified.ty;
         let op = if node.op == pg_sys::MinMaxOp::IS_GREATEST { CmpOp::Gt } else { CmpOp::Lt };
@@ -139,7 +139,7 @@ impl<'a> Translator<'a> {
         Ok(exact(extreme, ty))
     }
 
-    /// `(a <> b)` or, if that is null, whether exactly one side is null.
+    /// IS DISTINCT FROM: `a <> b` or, if that is null, whether exactly one side is null.
     fn distinct(&mut self, op: Ref<'a, pg_sys::OpExpr>) -> Attempt<Typed> {
         let (left, right, equal) = self.equality(op)?;
         let Expr::Cmp { op: CmpOp::Eq, left: l, right: r } = equal.expr else {
@@ -165,7 +165,7 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr: case(value.expr, value.ty), ty: value.ty, scale })
     }
 
-    /// Both sides, and their equality.
+    /// Both sides of a comparison, and whether they are equal.
     fn equality(&mut self, op: Ref<'a, pg_sys::OpExpr>) -> Attempt<(Typed, Typed, Typed)> {
         let arguments = self.all(op.args())?;
         let [left, right] = <[Typed; 2]>::try_from(arguments).map_err(|_| operator_reason(op.opno))?;
@@ -193,7 +193,7 @@ fn check_repeated(typed: &Typed, times: usize) -> Attempt<()> {
     }
 }
 
-/// Several values of one common type.
+/// Several values, converted to one type.
 struct Unified {
     exprs: Vec<Expr>,
     ty: Type,
@@ -203,12 +203,12 @@ struct Unified {
 enum Mix {
     OfType,
     Unknown,
-    /// Each value has its own scale.
+    /// Each value shows its own scale.
     Of(Vec<Expr>),
 }
 
 impl Unified {
-    /// The value that `choice` selects; its scale is selected in the same way.
+    /// The value that `choice` selects. It also selects the value's scale.
     fn made_by(self, choice: impl Fn(Vec<Expr>) -> Expr) -> Typed {
         let scale = match self.scale {
             Mix::OfType => Scale::OfType,
@@ -220,7 +220,8 @@ impl Unified {
 }
 
 impl<'a> Translator<'a> {
-    /// Converts values to one common type. If one of them is a numeric that shows its own digits, all become numerics.
+    /// Converts values to one common type. If one of them is a numeric that shows its own digits, all of them become
+    /// numerics.
     fn unified(&mut self, values: Vec<Typed>) -> Attempt<Unified> {
         let is_numeric =
             |value: &Typed| value.ty == Type::Numeric || matches!(value.scale, Scale::Shown(_) | Scale::Parameter(_));
@@ -272,7 +273,7 @@ fn retyped(value: Typed, ty: Type) -> Expr {
     if is_null(&value) { Expr::Literal { ty, value: None } } else { cast(value, ty) }
 }
 
-/// The number of digits that a value shows, as an integer; null if the value is null.
+/// The number of digits behind the point that a value shows, as an integer; null if the value is null.
 fn own_scale(value: &Typed) -> Expr {
     let integer = |digits| Expr::Literal { ty: Type::Int32, value: digits };
     let digits = || integer(Some(Literal::Int(value.ty.scale() as i64)));

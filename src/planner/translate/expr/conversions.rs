@@ -1,4 +1,4 @@
-//! Conversions to and from text by the types' own output and input functions.
+//! Conversions to and from text, as the types' own output and input functions make them.
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
@@ -23,7 +23,7 @@ impl<'a> Translator<'a> {
         converted.ok_or_else(|| node_reason(node))
     }
 
-    /// The value of this type that a text stands for.
+    /// Converts a text to the value of this type that it represents.
     fn read(&mut self, ty: pg_sys::Oid, text: Typed) -> Option<Typed> {
         let mut args = vec![text];
         let function = match ty {
@@ -45,7 +45,7 @@ impl<'a> Translator<'a> {
         apply(function, args)
     }
 
-    /// The value as PostgreSQL shows it; `None` if the engine does not print values of the type.
+    /// The text that PostgreSQL shows for a value; `None` if the engine cannot print values of the type.
     pub fn as_text(&mut self, typed: Typed, sql_type: pg_sys::Oid) -> Option<Typed> {
         let mut args = vec![match typed.ty {
             Type::Decimal64 { .. } | Type::Decimal128 { .. } => self.numeric(typed).ok()?,
@@ -71,7 +71,7 @@ impl<'a> Translator<'a> {
         apply(function, args)
     }
 
-    /// The value that a setting has when the query starts.
+    /// The value of a setting at the start of the query.
     fn setting(&mut self, name: &str) -> Typed {
         let (function, name) = (pg_sys::F_CURRENT_SETTING_TEXT, self.memory.text(name));
         let call = self.memory.call(function, pg_sys::TEXTOID, pg_sys::InvalidOid, [name]);

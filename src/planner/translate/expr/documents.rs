@@ -1,4 +1,4 @@
-//! Parts of documents: jsonb and json.
+//! Functions and operators that return parts of documents: jsonb and json.
 
 use pgrx::prelude::*;
 use plan::{Document, Expr, Literal, Named};
@@ -9,7 +9,7 @@ use crate::pg::types;
 use crate::planner::translate::{Translator, Typed, constant_literal};
 use crate::planner::words::reason::{Attempt, Reason};
 
-/// The meaning of a function of PostgreSQL.
+/// The way in which the engine computes a function of PostgreSQL.
 enum Asked {
     Call(Named),
     /// Follows a path, step by step.
@@ -50,7 +50,7 @@ fn asked(function: pg_sys::Oid) -> Option<Asked> {
 }
 
 impl<'a> Translator<'a> {
-    /// Translates a call of a function of documents; `None` if the function is none of these.
+    /// Translates a call of a function on documents; `None` for any other function.
     pub fn of_document(
         &mut self,
         function: pg_sys::Oid,
@@ -101,7 +101,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The steps of a path that is constant and contains no null.
+/// The steps of a path; `None` if the path is not constant or contains a null.
 fn steps(path: Node<'_>) -> Option<Vec<Typed>> {
     let constant = path.cast::<pg_sys::Const>().filter(|constant| !constant.constisnull)?;
     let text = |step: Ref<'_, pg_sys::Const>| {

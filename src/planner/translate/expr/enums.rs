@@ -1,5 +1,6 @@
-//! The order and the labels of enums. Both come from the catalog, and travel as parameters, whose values are determined
-//! when the query starts. No row can have a newer label, and labels never change their places.
+//! The order and the labels of enums. Both come from the catalog, as parameters whose values are determined when the
+//! query starts. They stay valid while it runs: no row that it sees can have a newer label, and labels never change
+//! their order.
 
 use pgrx::prelude::*;
 use plan::{Agg, Expr, Listed, Listing, Literal, Named, SortKey, Type};
@@ -9,17 +10,17 @@ use crate::pg::{catalog, types};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::spec::Source;
 
-/// A separator that labels hardly ever contain. A query with a label that contains it runs on the heap.
+/// The separator of labels, which almost no label contains. A query that needs a label with it runs on the heap.
 const BETWEEN_LABELS: &str = "\u{1}";
 
 impl Translator<'_> {
-    /// The place of an enum's value in the order of its type.
+    /// The position of an enum's value in the order of its type.
     pub fn rank(&mut self, value: Typed, ty: pg_sys::Oid) -> Typed {
         let all = self.parameter(Type::Opaque, Source::Value, all_values(self.memory, ty));
         exact(Expr::Call { function: Named::Rank, ty: Type::Int32, args: vec![value.expr, all] }, Type::Int32)
     }
 
-    /// The label of a value.
+    /// The label of an enum's value.
     pub fn label(&mut self, value: Typed, ty: pg_sys::Oid) -> Typed {
         let all = self.parameter(Type::Opaque, Source::Value, all_values(self.memory, ty));
         let labels = joined_labels(self.memory, all_values(self.memory, ty));
@@ -29,7 +30,7 @@ impl Translator<'_> {
         exact(Expr::Call { function: Named::Label, ty: Type::Text, args }, Type::Text)
     }
 
-    /// The first of all values in the enum's order, or the last.
+    /// The aggregate that returns the first of all values in the enum's order or, if `last`, the last one.
     pub fn first_label(&mut self, value: Typed, ty: pg_sys::Oid, last: bool) -> Agg {
         let rank = self.rank(value.clone(), ty);
         let order = vec![SortKey { descending: last, ..SortKey::ascending(rank.expr) }];

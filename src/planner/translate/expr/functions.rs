@@ -1,4 +1,4 @@
-//! The whitelist of functions that the plan calls by their name, including the functions behind some operators.
+//! The whitelist of functions that the plan calls by name, with the functions behind some operators.
 
 use std::cmp::Ordering;
 
@@ -11,22 +11,24 @@ use crate::pg::tree::Node;
 use crate::planner::translate::{Translator, Typed, boolean, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
-/// `reverse`. From PostgreSQL 18 on, its C name contains the type.
+/// The oid of `reverse`. pgrx's constant is not used, because its name contains the argument's type from PostgreSQL 18
+/// on.
 const REVERSE: u32 = 3062;
 
-/// The meaning of a PostgreSQL function. Most are a call of the engine's function with the same arguments.
+/// The way in which the engine computes a function of PostgreSQL. Most functions become a call of an engine's function
+/// with the same arguments.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
     Call(Named),
-    /// A comparison of parts of texts by bytes. The collation must be deterministic; PostgreSQL raises an error
-    /// otherwise.
+    /// A comparison of parts of texts by their bytes. The collation must be deterministic, because PostgreSQL raises an
+    /// error otherwise.
     ByBytes(Named),
     NotLike,
     /// LIKE on a char(n), which is matched with its blanks.
     PaddedLike {
         negated: bool,
     },
-    /// ILIKE, which does not distinguish capital from small letters.
+    /// ILIKE, which takes capital and small letters for equal.
     AnyCaseLike {
         negated: bool,
     },
@@ -37,25 +39,25 @@ enum Meaning {
     /// The part of a text that matches a regular expression.
     MatchedPart,
     Replaced,
-    /// A function that needs the letters of the collation.
+    /// A function that depends on the upper and lower case of letters in the collation.
     Letters(Named),
-    /// Rounds or cuts a numeric to a number of digits.
+    /// Rounds or cuts a numeric to a given number of digits.
     ToDigits(Named),
     /// A function of numerics.
     Numeric(Named),
     /// A cast to numeric(precision, scale).
     ToPrecision,
-    /// `concat`: one text of all arguments that are not null.
+    /// `concat`: joins the texts of all arguments that are not null.
     Together,
-    /// `concat_ws`: the same with the first argument as delimiter.
+    /// `concat_ws`: like `concat`, with the first argument as a delimiter between the texts.
     TogetherBy,
-    /// A cast to varchar(n), which cuts the text.
+    /// A cast to varchar(n), which cuts longer texts.
     Cut,
-    /// `to_date`: a date parsed by a pattern.
+    /// `to_date`: a date that is parsed by a pattern.
     DateBy,
-    /// `width_bucket`: the part of a range in which a numeric lies.
+    /// `width_bucket`: the number of the part of a range in which a numeric lies.
     Bucket,
-    /// A function whose first argument names a field of the second.
+    /// A function whose first argument names a field of its second argument.
     OfField(fn(Field) -> Named),
 }
 
@@ -221,7 +223,7 @@ impl<'a> Translator<'a> {
             args.push(self.shown(arg)?);
         }
         match meaning {
-            // PostgreSQL's minor versions differ in the meaning of the smallest integer here.
+            // PostgreSQL's minor versions differ in what `right` does with the smallest integer.
             Meaning::Call(Named::Right) if !is_usual_number(args.get(1)) => {
                 Err(Why::Function.of(format!("{} of a number of characters that is not constant", reason())))
             }
@@ -237,7 +239,8 @@ impl<'a> Translator<'a> {
                     Expr::Literal { value: Some(Literal::Bool(truth)), .. } => Some(i64::from(*truth)),
                     _ => None,
                 };
-                // A cast that is not explicit raises an error if it would cut something off.
+                // An implicit cast raises an error instead of cutting a longer text, so only explicit casts are
+                // translated.
                 let length = number(1).zip(number(2)).filter(|(_, explicit)| *explicit == 1).map(|(length, _)| length);
                 let length = length.map(|length| length - pg_sys::VARHDRSZ as i64).filter(|length| *length > 0);
                 let length = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(length.ok_or_else(&reason)?)) };
@@ -250,7 +253,7 @@ impl<'a> Translator<'a> {
                 let Some(Expr::Literal { value: Some(Literal::Text(pattern)), .. }) = pattern else {
                     return Err(reason());
                 };
-                // The engine reads no other pattern.
+                // The engine knows only this pattern.
                 match pattern.eq_ignore_ascii_case("YYYY-MM-DD") {
                     true => apply(Named::ReadDate, args).ok_or_else(reason),
                     false => Err(reason().and(format!(" with pattern \"{pattern}\""))),
@@ -333,8 +336,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// All arguments that are not null as one text, with `delimiter` between them. `None` if the text of one of them is
-    /// not known.
+    /// Joins the texts of all arguments that are not null, with `delimiter` between them. `None` if the engine cannot
+    /// print one of the arguments.
     fn together(&mut self, nodes: &[Node<'a>], args: Vec<Typed>, delimiter: Option<Typed>) -> Option<Typed> {
         let empty = Expr::Literal { ty: Type::Text, value: Some(Literal::Text(String::new())) };
         let mut all = exact(empty.clone(), Type::Text);
@@ -342,7 +345,7 @@ impl<'a> Translator<'a> {
             let text = match arg.ty {
                 Type::Text => arg,
                 Type::Char => self.padded(*node, arg)?,
-                // `concat` writes a truth value as `t` or `f`, unlike a cast to text.
+                // `concat` writes a boolean as `t` or `f`, unlike a cast to text.
                 Type::Bool => return None,
                 _ => self.as_text(arg, node.sql_type())?,
             };
@@ -354,14 +357,14 @@ impl<'a> Translator<'a> {
             all = apply(Named::Concat, vec![all, present])?;
         }
         let Some(delimiter) = delimiter else { return Some(all) };
-        // The delimiter in front of the first text is dropped.
+        // Each text has a delimiter in front of it, so the first delimiter is cut off.
         let length = apply(Named::Length, vec![delimiter])?;
         let one = Box::new(Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(1)) });
         let behind = Expr::Arith { op: ArithOp::Add, ty: Type::Int32, left: Box::new(length.expr), right: one };
         apply(Named::Substring, vec![all, exact(behind, Type::Int32)])
     }
 
-    /// A char(n) as text, with its blanks.
+    /// A char(n) as a text with its blanks.
     pub fn padded(&self, node: Node<'a>, arg: Typed) -> Option<Typed> {
         let length = self.char_length(node)?;
         let integer = Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(length.into())) };
@@ -371,7 +374,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The field with this name, as the parser writes names; PostgreSQL knows more names.
+/// The field with this name, in the parser's spelling. PostgreSQL knows more names.
 pub fn field(name: &str) -> Option<Field> {
     Some(match name {
         "millennium" => Field::Millennium,
@@ -397,7 +400,7 @@ pub fn field(name: &str) -> Option<Field> {
     })
 }
 
-/// A call of the engine's function; `None` if there is none for such arguments.
+/// A call of the engine's function; `None` if the function does not take these arguments.
 pub fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
     if args.iter().any(|arg| !arg.has_exact_scale()) {
         return None;
@@ -408,8 +411,8 @@ pub fn apply(function: Named, args: Vec<Typed>) -> Option<Typed> {
     Some(exact(Expr::Call { function, ty, args }, ty))
 }
 
-/// The decimal that results from rounding or cutting to a constant number of digits. `None` if the result may not fit a
-/// decimal, or if the argument is no decimal.
+/// The decimal that results from rounding or cutting a decimal to a constant number of digits. `None` if the result may
+/// not fit a decimal, or if the argument is no decimal.
 fn to_digits(function: Named, args: &[Typed]) -> Option<Typed> {
     let [value, Typed { expr: Expr::Literal { value: Some(Literal::Int(digits)), .. }, .. }] = args else {
         return None;
@@ -434,7 +437,7 @@ pub fn negation(condition: Typed) -> Typed {
     boolean(Expr::Not(Box::new(condition.expr)))
 }
 
-/// Whether the argument is a constant above the smallest integer.
+/// Whether the argument is a constant greater than the smallest integer.
 fn is_usual_number(argument: Option<&Typed>) -> bool {
     let constant = argument.map(|argument| &argument.expr);
     matches!(constant, Some(Expr::Literal { value: Some(Literal::Int(n)), .. }) if *n > i32::MIN.into())

@@ -1,5 +1,5 @@
-//! Comparisons with the elements of an array: `x = ANY (array)`, into which the parser turns `x IN (…)`, and `x <> ALL
-//! (array)`.
+//! Comparisons with the elements of an array: `x = ANY (array)`, which is also the parser's form of `x IN (…)`, and `x
+//! <> ALL (array)`.
 
 use pgrx::prelude::*;
 use plan::{BoolOp, CmpOp, Expr, Literal, Named, Type};
@@ -13,11 +13,13 @@ use crate::planner::translate::{Ask, Translator, Typed, boolean, constant_litera
 use crate::planner::words::reason::{Attempt, Why, operator_reason, type_reason};
 use crate::spec::Source;
 
-/// The longest list of comparisons. Values are looked up in a longer list as in the rows of a subquery.
+/// The greatest number of elements that are compared one by one. In a longer list, values are looked up like in the
+/// rows of a subquery.
 const MAX_LIST: usize = 1000;
 
 impl<'a> Translator<'a> {
-    /// The comparisons with each element of a short list, combined by OR or AND.
+    /// The comparisons with the elements of a short list, combined by OR or AND. A longer list is handled in other
+    /// ways.
     pub fn list_comparison(&mut self, node: Ref<'a, pg_sys::ScalarArrayOpExpr>, ask: Ask) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = node.args().iter().collect();
         let &[left, array] = &arguments[..] else {
@@ -37,7 +39,7 @@ impl<'a> Translator<'a> {
                     match raises {
                         false => args.push(compared),
                         // PostgreSQL evaluates the whole array first. The engine evaluates only the first comparison
-                        // for every row, so the one that may raise an error comes first.
+                        // for every row, so an element that may raise an error comes first.
                         true if raising.is_none() => raising = Some(compared),
                         true => return Err(Why::Expression.of("array of several elements that may raise errors")),
                     }
@@ -78,8 +80,8 @@ impl<'a> Translator<'a> {
         Ok(joined(node.useOr, args))
     }
 
-    /// `x = ANY (array)` or `x <> ALL (array)`, where the array is a value of the row. Equal values must have equal
-    /// bytes.
+    /// Translates `x = ANY (array)` or `x <> ALL (array)` for an array that differs from row to row. Equal values must
+    /// have equal bytes.
     fn is_element(
         &mut self,
         node: Ref<'_, pg_sys::ScalarArrayOpExpr>,
@@ -109,8 +111,8 @@ impl<'a> Translator<'a> {
         Ok(if negated { negation(found) } else { found })
     }
 
-    /// A comparison with an array that is known when the query starts, looked up in the rows of its `unnest`. A null
-    /// array has no rows, but the comparison with it is null.
+    /// Translates a comparison with an array that is known when the query starts. Values are looked up in the rows of
+    /// its `unnest`. A null array has no rows, so the null result of comparing with it is computed separately.
     fn looked_up(
         &mut self,
         node: Ref<'a, pg_sys::ScalarArrayOpExpr>,
@@ -132,7 +134,7 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::Case { branches: vec![(is_null, unknown)], otherwise: Box::new(found.expr) }))
     }
 
-    /// The comparison as a subquery: `left operator ANY (SELECT * FROM unnest(array))`, or ALL.
+    /// Writes the comparison as a subquery: `left operator ANY (SELECT * FROM unnest(array))`, or ALL.
     fn link_to_elements(
         &self,
         node: Ref<'a, pg_sys::ScalarArrayOpExpr>,
@@ -169,8 +171,8 @@ impl<'a> Translator<'a> {
         Ok(self.link(node, left, shape, query.node()))
     }
 
-    /// The comparison with a subquery that has one column of this type and collation: `left operator ANY (list)`, or
-    /// ALL.
+    /// Writes the comparison with a subquery whose only column has this type and collation: `left operator ANY (list)`,
+    /// or ALL.
     fn link(
         &self,
         node: Ref<'a, pg_sys::ScalarArrayOpExpr>,
@@ -210,7 +212,8 @@ fn is_array(link: Ref<'_, pg_sys::SubLink>) -> bool {
     link.subLinkType == pg_sys::SubLinkType::ARRAY_SUBLINK
 }
 
-/// Checks an operand that is compared with an empty list, because PostgreSQL evaluates the operand nevertheless.
+/// Refuses an operand that may raise an error if it is compared with an empty list, because PostgreSQL evaluates it
+/// even then.
 fn compared_with_nothing(left: &Typed) -> Attempt<()> {
     match left.expr.can_raise() {
         true => Err(Why::Expression.of("comparison with nothing of what may raise an error")),

@@ -1,4 +1,4 @@
-//! Patterns and regular expressions.
+//! LIKE patterns and regular expressions.
 
 use pgrx::prelude::*;
 use plan::regular::{self, as_like};
@@ -11,7 +11,7 @@ use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
 impl<'a> Translator<'a> {
-    /// `ILIKE`, computed as PostgreSQL does: LIKE with both sides in small letters.
+    /// Translates `ILIKE` as PostgreSQL computes it: LIKE with both sides in small letters.
     pub fn like_in_any_case(
         &mut self,
         collation: pg_sys::Oid,
@@ -36,13 +36,13 @@ impl<'a> Translator<'a> {
         apply(Named::Like, lowered).ok_or_else(reason)
     }
 
-    /// A constant text in small letters, converted by PostgreSQL.
+    /// A constant text, which PostgreSQL converts to small letters here.
     fn lower_constant(&mut self, node: Node<'a>, collation: pg_sys::Oid) -> Attempt<Typed> {
         let lower = self.memory.call(pg_sys::F_LOWER_TEXT, pg_sys::TEXTOID, collation, [node]);
         self.expression(lower.simplified())
     }
 
-    /// `~`, `~*` and their negations.
+    /// Translates `~`, `~*` and their negations.
     pub fn regular(
         &mut self,
         any_case: bool,
@@ -68,7 +68,7 @@ impl<'a> Translator<'a> {
         apply(if any_case { Named::MatchesAnyCase } else { Named::Matches }, args).ok_or_else(reason)
     }
 
-    /// `substring(text from expression)`.
+    /// Translates `substring(text from expression)`.
     pub fn matched_part(
         &mut self,
         collation: pg_sys::Oid,
@@ -80,7 +80,7 @@ impl<'a> Translator<'a> {
         apply(Named::MatchedPart, args).ok_or_else(reason)
     }
 
-    /// `regexp_replace` of the first match or, with the flag `g`, of all matches.
+    /// Translates `regexp_replace` of the first match or, with the flag `g`, of all matches.
     pub fn replaced(
         &mut self,
         collation: pg_sys::Oid,
@@ -104,7 +104,8 @@ impl<'a> Translator<'a> {
         apply(function, args).ok_or_else(reason)
     }
 
-    /// Requires that the engine can tell the place of the match, and of the wanted part of it.
+    /// Requires a constant expression for which the engine can tell where the match is, and where the wanted part of
+    /// it.
     fn require_known_place(&self, args: &[Typed], reason: &impl Fn() -> Reason) -> Attempt<()> {
         let expression = args.get(1).and_then(constant_text);
         let expression = expression.ok_or_else(|| reason().and(" with an expression that is not constant"))?;
@@ -114,7 +115,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Restores the blanks of a char(n), with which it is matched.
+    /// Restores the blanks of a char(n) argument, because patterns are matched with them.
     pub fn pad_first(&self, arguments: &[Node<'a>], args: &mut [Typed]) -> Attempt<()> {
         if let (Some(node), Some(arg)) = (arguments.first(), args.first_mut())
             && arg.ty == Type::Char
@@ -126,7 +127,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The locale that decides the case of letters, as an argument.
+/// The argument that says which letters are upper and lower case.
 fn letters(collation: pg_sys::Oid) -> Attempt<Typed> {
     require_deterministic(collation)?;
     let ascii = collation == pg_sys::DEFAULT_COLLATION_OID;

@@ -1,11 +1,11 @@
-//! The kinds of expressions.
+//! Translates the various kinds of expressions.
 //!
 //! - `compare`: comparisons; `lists`: comparisons with the elements of an array; `matching`: patterns and regular
 //!   expressions
 //! - `conditional`: CASE, COALESCE and similar expressions
 //! - `functions`: functions that the plan calls by their name
-//! - `conversions`: conversions to and from text; `char_length`: the length of a char(n)
-//! - `origins`: the sources of an expression's values
+//! - `conversions`: conversions to and from text; `char_length`: the n of a char(n)
+//! - `origins`: finds the sources of an expression's values
 //! - `numeric`: numbers that show their own digits; `times`: points in time; `enums`; `documents`: jsonb and json
 
 pub mod char_length;

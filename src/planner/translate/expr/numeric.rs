@@ -1,7 +1,7 @@
 //! Numbers that show their own digits behind the point, and arithmetic with them.
 //!
-//! Decimals of one scale are scaled integers. If the scale varies from row to row, or if there are more than 38 digits,
-//! a number becomes a [`Type::Numeric`] as soon as its digits matter.
+//! Decimals that all have one scale are integers with that scale. If the scale varies from row to row, or if there are
+//! more than 38 digits, a number becomes a [`Type::Numeric`] as soon as its digits matter.
 
 use plan::catalogue::{self, Call, Kind};
 use plan::{ArithOp, CmpOp, Expr, Literal, Named, Type};
@@ -44,7 +44,7 @@ impl<'a> Translator<'a> {
         Ok(Expr::Arith { op, ty: Type::Numeric, left, right })
     }
 
-    /// A number as a numeric that shows its own digits.
+    /// A number as a numeric that shows the right digits.
     pub fn numeric(&mut self, typed: Typed) -> Attempt<Typed> {
         let call = |function, args| Expr::Call { function, ty: Type::Numeric, args };
         let expr = match (typed.ty.kind(), typed.scale) {
@@ -61,8 +61,8 @@ impl<'a> Translator<'a> {
         Ok(exact(expr, Type::Numeric))
     }
 
-    /// `width_bucket` with a constant range and a constant number of parts. As in PostgreSQL, it divides the value's
-    /// distance from the lower end.
+    /// Translates `width_bucket` with a constant range and a constant number of parts. As in PostgreSQL, the value's
+    /// distance from the lower end decides.
     pub fn bucket(&mut self, args: Vec<Typed>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
         let [value, low, high, parts] = <[Typed; 4]>::try_from(args).map_err(|_| reason())?;
         let (Some(first), Some(last)) = (constant(&low), constant(&high)) else { return Err(reason()) };
@@ -72,7 +72,7 @@ impl<'a> Translator<'a> {
         };
         let (low_scale, high_scale) = (u32::from(low.ty.scale()), u32::from(high.ty.scale()));
         let scaled = |number: i128, by: u32| 10i128.checked_pow(by).and_then(|power| number.checked_mul(power));
-        // Bounds that are not finite are an error in PostgreSQL; a decimal is always finite.
+        // PostgreSQL raises an error for infinite bounds, but a decimal is always finite.
         let ascends = scaled(first, high_scale).zip(scaled(last, low_scale)).is_some_and(|(a, b)| a < b);
         if value.ty.kind() != Kind::Decimal || !ascends {
             return Err(reason());
@@ -95,7 +95,7 @@ impl<'a> Translator<'a> {
         let quotient = self.numeric_arithmetic(ArithOp::Div, exact(part, Type::Numeric), whole)?;
         let floor = Expr::Call { function: Named::Floor, ty: Type::Numeric, args: vec![quotient] };
         let number = Expr::Call { function: Named::ToInt32, ty: Type::Int32, args: vec![floor] };
-        // Rounding up could give one part too many.
+        // Rounding up in the division could make the number too large by one.
         let number = Expr::Call { function: Named::Least, ty: Type::Int32, args: vec![number, integer(count - 1)] };
         let one_more =
             Expr::Arith { op: ArithOp::Add, ty: Type::Int32, left: Box::new(number), right: Box::new(integer(1)) };
@@ -118,7 +118,7 @@ fn constant(typed: &Typed) -> Option<i128> {
     }
 }
 
-/// The form of a value for comparing and grouping: equal values have equal bytes.
+/// The form in which a value is compared and grouped. In this form, equal values have equal bytes.
 pub fn comparable(typed: &Typed) -> Expr {
     let ty = comparable_type(typed.ty);
     let call = |function| Expr::Call { function, ty, args: vec![typed.expr.clone()] };
@@ -129,7 +129,7 @@ pub fn comparable(typed: &Typed) -> Expr {
     }
 }
 
-/// The type of a value in that form.
+/// The type of a value in the form of [`comparable`].
 pub fn comparable_type(ty: Type) -> Type {
     match ty {
         Type::Interval => Type::Decimal128 { scale: 6 },
@@ -137,7 +137,7 @@ pub fn comparable_type(ty: Type) -> Type {
     }
 }
 
-/// Whether equal values of a type may look different. A group of such values shows one of them.
+/// Whether equal values of a type may look different. A group of equal values shows one of them.
 pub fn has_images(ty: Type) -> bool {
     matches!(ty, Type::Numeric | Type::Interval)
 }

@@ -1,32 +1,32 @@
-//! The sources of an expression's values. The search goes through choices, subqueries, WITH and set operations down to
-//! stored or computed values.
+//! Finds the sources of an expression's values. The search goes through CASE and similar choices, subqueries, WITH and
+//! set operations, down to stored or computed values.
 
 use pgrx::prelude::*;
 
 use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::level::subquery::named_query;
 
-/// A query level, if the query behind its columns is known.
+/// A query level; `None` if the query from which its columns come is not known.
 pub type Level<'a> = Option<Ref<'a, pg_sys::Query>>;
 
-/// A verdict on one expression.
+/// The verdict on one expression.
 pub enum Verdict {
-    /// The expression passes, whatever its sources are.
+    /// The expression passes. Its sources are not examined.
     Fine,
     Wrong,
     /// The expression passes if all its sources pass.
     Follow,
 }
 
-/// A test of expressions and their sources.
+/// A test that is applied to expressions and their sources.
 pub trait Judge<'a> {
     fn judge(&mut self, node: Node<'a>) -> Verdict;
 
-    /// Whether a source passes that cannot be followed further: a table's column, a function's result, arithmetic.
+    /// Whether a source passes if it cannot be followed further: a table's column, a function's result, arithmetic.
     const OTHERS: bool;
 }
 
-/// Whether all sources of an expression pass. `levels` are the levels around it, the innermost last.
+/// Whether all sources of an expression pass. `levels` are the query levels around it, the innermost last.
 pub fn follow<'a>(judge: &mut impl Judge<'a>, node: Node<'a>, levels: &[Level<'a>]) -> bool {
     Origins { judge }.follow(node, levels)
 }
@@ -114,7 +114,7 @@ impl<'a, J: Judge<'a>> Origins<'_, J> {
         followed.unwrap_or(J::OTHERS)
     }
 
-    /// Follows one operand of a query's set operations.
+    /// Follows a column into one operand of a query's set operations.
     fn operand(
         &mut self,
         operand: Node<'a>,
@@ -137,7 +137,7 @@ impl<'a, J: Judge<'a>> Origins<'_, J> {
     }
 }
 
-/// The query of a subquery in an expression that returns one value.
+/// The query of a subquery that returns one value in an expression.
 fn value_of<'a>(node: Node<'a>) -> Option<Ref<'a, pg_sys::Query>> {
     let link = node.cast::<pg_sys::SubLink>().filter(|link| link.subLinkType == pg_sys::SubLinkType::EXPR_SUBLINK)?;
     link.subselect().cast::<pg_sys::Query>()

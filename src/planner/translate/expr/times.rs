@@ -1,6 +1,6 @@
-//! Functions and operators on points in time, time zones, intervals, and date patterns.
+//! Functions and operators on points in time, time zones and intervals, and date patterns.
 //!
-//! A time zone is a parameter. The session's zone is the one that is set when the query starts.
+//! A time zone is a parameter. For the session's zone, its value is the zone that is set when the query starts.
 
 use pgrx::prelude::*;
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Field, Interval, Literal, Named, Type, pattern};
@@ -11,27 +11,27 @@ use crate::planner::translate::{Translator, Typed, boolean, cast, constant_liter
 use crate::planner::words::reason::{Attempt, Reason, Why};
 use crate::spec::Source;
 
-/// The meaning of a function of PostgreSQL.
+/// The way in which the engine computes a function of PostgreSQL.
 #[derive(Clone, Copy)]
 enum Asked {
     /// A field of a timestamptz, as a numeric or as a float.
     Part {
         float: bool,
     },
-    /// `date_trunc`, perhaps in a named zone.
+    /// `date_trunc`, with or without a named zone.
     Begin,
-    /// A cast of a timestamptz to a date or timestamp, or of a date or timestamp to a timestamptz.
+    /// A cast between a date, a timestamp and a timestamptz, which needs the session's zone.
     ToDate,
     ToTimestamp,
     ToTimestampTz,
-    /// A function whose first argument is the zone.
+    /// A function whose first argument is a zone.
     AtZone(Named),
-    /// The sum of a point in time and an interval, in either order.
+    /// A point in time plus or minus an interval; the operands of a sum may have either order.
     Moved {
         minus: bool,
     },
     ToTime,
-    /// A time of day as an interval, and fields of it.
+    /// A time of day, as an interval, or a field of it.
     SinceMidnight,
     PartOfTime {
         float: bool,
@@ -42,7 +42,7 @@ enum Asked {
     PartOfInterval {
         float: bool,
     },
-    /// The age of a point in time, in the session's zone or without one.
+    /// The age of a point in time. Only a timestamptz needs the session's zone.
     Age,
     OfIntervals(Named),
     ToChar,
@@ -93,7 +93,7 @@ fn asked(function: pg_sys::Oid) -> Option<Asked> {
 }
 
 impl<'a> Translator<'a> {
-    /// Translates a call of a function on times; `None` if the function is none of these.
+    /// Translates a call of a function on times; `None` for any other function.
     pub fn of_time(
         &mut self,
         function: pg_sys::Oid,
@@ -202,7 +202,7 @@ impl<'a> Translator<'a> {
 
     fn part(&mut self, float: bool, name: Node<'a>, time: Node<'a>, reason: impl Fn() -> Reason) -> Attempt<Typed> {
         let ty = if float { Type::Float64 } else { Type::Decimal64 { scale: 0 } };
-        // Fields that are seconds, or fractions of them.
+        // These fields are parts of the zone's offset, which is a number of seconds.
         let divided = match self.text(name).as_deref() {
             Some("timezone") => Some((1, None)),
             Some("timezone_hour") => Some((3600, None)),
@@ -219,7 +219,7 @@ impl<'a> Translator<'a> {
         }
         let field = self.field_name(name, &reason)?;
         let function = if float { Named::DatePart(field) } else { Named::Extract(field) };
-        // A count of seconds does not depend on the zone.
+        // A number of seconds since 1970 does not depend on the zone.
         let time = if field == Field::Epoch { self.expression(time)? } else { self.local_time(time)? };
         apply(function, vec![time]).ok_or_else(reason)
     }
@@ -271,7 +271,7 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::Bool { op: BoolOp::And, args: ends.map(differs).into() }))
     }
 
-    /// A point in time as local time of the session.
+    /// A point in time, as the session's local time.
     fn local_time(&mut self, time: Node<'a>) -> Attempt<Typed> {
         self.in_session(Named::LocalTime, time, || Why::TimeZone.of("time zone of no point in time"))
     }
@@ -282,7 +282,7 @@ impl<'a> Translator<'a> {
         apply(function, vec![time, zone]).ok_or_else(reason)
     }
 
-    /// A date or time as a value of another type, with which it is compared.
+    /// A date or time, converted to the type of the value with which it is compared.
     pub fn comparable(&mut self, typed: Typed, to: Type) -> Expr {
         let function = match (typed.ty, to) {
             (Type::Date, Type::Timestamp) => Named::Comparable,
@@ -299,13 +299,13 @@ impl<'a> Translator<'a> {
     pub fn session_zone(&mut self) -> Typed {
         let known = self.session_zone_so_far();
         let zone = known.unwrap_or_else(|| {
-            // The parameter's own expression is never evaluated.
+            // The expression stands only for the parameter, and is never evaluated.
             self.parameter(Type::Text, Source::SessionZone, self.memory.null(pg_sys::TEXTOID))
         });
         exact(zone, Type::Text)
     }
 
-    /// A time zone that is known when the query starts.
+    /// A time zone whose name is known when the query starts.
     fn zone(&mut self, name: Node<'a>) -> Attempt<Typed> {
         if self.contains_more_than_values(name) || name.is_volatile() || name.sql_type() != pg_sys::TEXTOID {
             return Err(Why::TimeZone.of("time zone that is not constant"));
@@ -313,7 +313,7 @@ impl<'a> Translator<'a> {
         Ok(exact(self.parameter(Type::Text, Source::Zone, name), Type::Text))
     }
 
-    /// A constant interval; `None` if the expression is not constant, or null.
+    /// A constant interval; `None` if the expression is not constant, or is null.
     pub fn constant_interval(&mut self, node: Node<'a>) -> Option<Attempt<Interval>> {
         let constant = node.cast::<pg_sys::Const>()?;
         let is_value = constant.consttype == pg_sys::INTERVALOID && !constant.constisnull;
@@ -328,7 +328,7 @@ impl<'a> Translator<'a> {
         field(&name).ok_or_else(|| reason().and(format!(" of \"{name}\"")))
     }
 
-    /// The text of a constant.
+    /// The text of a constant; `None` for any other expression.
     fn text(&self, node: Node<'a>) -> Option<String> {
         let constant = node.cast::<pg_sys::Const>().filter(|constant| !constant.constisnull)?;
         if constant.consttype != pg_sys::TEXTOID {

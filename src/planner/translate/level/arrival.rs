@@ -1,5 +1,5 @@
-//! Arrival order is the order in which rows come out of a subquery in FROM. SQL does not promise any, but PostgreSQL
-//! keeps it, and queries rely on it: `string_agg(x, ',') FROM (SELECT … ORDER BY …)`.
+//! The order of arrival: the order in which rows come out of a subquery in FROM. SQL promises no order, but PostgreSQL
+//! keeps that of the subquery, and queries rely on it: `string_agg(x, ',') FROM (SELECT … ORDER BY …)`.
 
 use pgrx::prelude::*;
 use plan::SortKey;
@@ -12,7 +12,7 @@ use crate::planner::words::query::{is_grouped, is_limited};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
 impl<'a> Translator<'a> {
-    /// The order by which a level's rows are sorted, if it has an ORDER BY. `columns` are the translated columns.
+    /// The sort keys of a level with ORDER BY; `None` without one. `columns` are the level's translated columns.
     pub fn arrival(
         &mut self,
         query: Ref<'a, pg_sys::Query>,
@@ -32,7 +32,7 @@ impl<'a> Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// The order in which the rows of the innermost level, `query`, come; empty if the order does not matter.
+    /// The order in which the rows of the innermost level, `query`, arrive. It is empty if the order does not matter.
     pub fn order_of_rows(&mut self, query: Ref<'_, pg_sys::Query>) -> Attempt<Vec<SortKey>> {
         match self.scope_mut().order.clone() {
             Some(order) => Ok(order),
@@ -41,7 +41,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The order in which PostgreSQL returns the rows of a level, unless window functions or DISTINCT ON change it.
+    /// The order of arrival, which PostgreSQL keeps when it returns the rows of a level, unless window functions or
+    /// DISTINCT ON change it.
     pub fn kept_order(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<Vec<SortKey>> {
         if !query.hasWindowFuncs && !query.hasDistinctOn || is_grouped(&query) {
             return Ok(Vec::new());
@@ -52,8 +53,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Whether the level reads rows in an order. FROM must be a subquery or a WITH query that has an ORDER BY, or that
-    /// passes on such rows unchanged.
+    /// Whether the level reads rows in an order: the only item of FROM is a subquery or a WITH query that has an ORDER
+    /// BY, or that passes on the rows of one that has.
     fn reads_sorted_item(&self, query: Ref<'a, pg_sys::Query>) -> bool {
         let mut levels: Vec<Ref<'_, pg_sys::Query>> = self.scopes.iter().map(|scope| scope.query).collect();
         let mut query = query;
@@ -69,8 +70,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The query that is the single item of FROM. `levels` are the levels around that item, innermost last; its own
-    /// levels are added to them.
+    /// The query that is the only item of FROM. `levels` are the levels around `query`, the innermost last. They become
+    /// the levels around that item.
     fn read_subquery(
         &self,
         query: Ref<'a, pg_sys::Query>,
@@ -92,7 +93,7 @@ impl<'a> Translator<'a> {
         Some(found)
     }
 
-    /// As the function [`has_sorted_rows`], for a level that may refer to WITH queries around it.
+    /// Like the function [`has_sorted_rows`], for a level that may refer to WITH queries of the levels around it.
     pub fn has_sorted_rows(&self, query: Ref<'_, pg_sys::Query>) -> bool {
         let is_with = |entry: Ref<'_, pg_sys::RangeTblEntry>| entry.rtekind == pg_sys::RTEKind::RTE_CTE;
         let refers = query.rtable().iter().any(is_with);
@@ -104,12 +105,12 @@ pub fn unknown_order(what: &str) -> Reason {
     Why::RowOrder.of(format!("{what} of rows that a subquery has put in order"))
 }
 
-/// Whether FROM is one item.
+/// Whether FROM has only one item.
 pub fn reads_one_item(query: Ref<'_, pg_sys::Query>) -> bool {
     only_item(query).is_some()
 }
 
-/// The reason for the heap, if the query's result depends on the order of rows in a subquery.
+/// The reason for the heap, if the query's result depends on the order in which a subquery's rows arrive.
 pub fn depends_on_order(query: Ref<'_, pg_sys::Query>) -> Option<Reason> {
     if !reads_in_order(query) {
         return None;
@@ -122,7 +123,7 @@ pub fn depends_on_order(query: Ref<'_, pg_sys::Query>) -> Option<Reason> {
     takes_first.then(|| Why::Limit.of("LIMIT of rows that a subquery has put in order"))
 }
 
-/// Whether rows come out of an item of FROM in an order that PostgreSQL happens to keep.
+/// Whether an item of FROM returns its rows in an order, which PostgreSQL happens to keep.
 pub fn has_sorted_rows(query: Ref<'_, pg_sys::Query>) -> bool {
     let items = query.rtable().iter().filter_map(|entry| entry.subquery());
     let with = query.cteList().iter();

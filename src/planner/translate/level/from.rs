@@ -1,6 +1,7 @@
-//! FROM and WHERE of a SELECT level.
+//! Translates FROM and WHERE of a SELECT level.
 //!
-//! Whether the tables are mirrored is asked again when the query runs, since a plan may live longer than that state.
+//! Whether the tables are mirrored is checked again when the query runs, because that may change after the plan was
+//! made.
 
 use pgrx::prelude::*;
 use plan::{CmpOp, ColumnId, Expr, JoinKind, Rel};
@@ -13,11 +14,11 @@ use crate::planner::words::reason::{Attempt, Why};
 /// The rows of FROM, with the conditions on them.
 pub struct From<'a> {
     pub rel: Rel,
-    /// The conditions of WHERE and of inner joins, simplified as the planner simplifies them.
+    /// The conditions of WHERE and of inner joins, in the planner's simplified form.
     pub conjuncts: Vec<Node<'a>>,
 }
 
-/// Adds the items of FROM to the innermost scope, which belongs to `query`.
+/// Adds the items of FROM to the innermost scope, which is that of `query`.
 pub fn from<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> Attempt<From<'a>> {
     let entries = query.rtable().iter().collect();
     let mut reader = Reader { query, entries, sent: Vec::new(), translator };
@@ -27,13 +28,13 @@ pub fn from<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) 
 struct Reader<'a, 't> {
     query: Ref<'a, pg_sys::Query>,
     entries: Vec<Ref<'a, pg_sys::RangeTblEntry>>,
-    /// The relations of this part of the join tree whose rows PostgreSQL computes.
+    /// The relations in this part of the join tree whose rows PostgreSQL computes.
     sent: Vec<u16>,
     translator: &'t mut Translator<'a>,
 }
 
 impl<'a> Reader<'a, '_> {
-    /// A part of the join tree, with the conditions of its own inner joins.
+    /// Translates a part of the join tree, with the conditions of its own inner joins.
     fn closed(&mut self, item: Node<'a>) -> Attempt<From<'a>> {
         let mut quals = Vec::new();
         let around = std::mem::take(&mut self.sent);
@@ -44,7 +45,7 @@ impl<'a> Reader<'a, '_> {
         Ok(From { rel, conjuncts })
     }
 
-    /// The same part, with all these conditions applied.
+    /// Translates a part of the join tree, and applies the conditions of its own inner joins.
     fn restricted(&mut self, item: Node<'a>) -> Attempt<Rel> {
         let From { mut rel, conjuncts } = self.closed(item)?;
         for conjunct in subqueries_last(&conjuncts) {
@@ -53,7 +54,7 @@ impl<'a> Reader<'a, '_> {
         Ok(rel)
     }
 
-    /// The rows of an item; `None` for an empty FROM.
+    /// Translates an item of the join tree; `None` for an empty FROM.
     fn item(&mut self, item: Node<'a>, quals: &mut Vec<Node<'a>>) -> Attempt<Option<Rel>> {
         if let Some(from) = item.cast::<pg_sys::FromExpr>() {
             let mut all: Option<Rel> = None;
@@ -109,7 +110,7 @@ impl<'a> Reader<'a, '_> {
         if kind == JoinKind::Full {
             let of_neither;
             (left, right, of_neither) = self.with_pending_of_sides(left, right, waiting)?;
-            // PostgreSQL raises an error for a full join with any other condition.
+            // PostgreSQL raises an error for a full join without an equality, unless the conditions are constant.
             if !are_constant && !self.is_looked_up(&left, &right, &of_neither, &conditions) {
                 return Err(Why::FromItem.of("full join that PostgreSQL has no way for"));
             }
@@ -117,14 +118,14 @@ impl<'a> Reader<'a, '_> {
         if self.translator.pending.len() == waiting {
             return Ok(self.translator.join(left, kind, right, conditions));
         }
-        // The rows that the condition needs are joined to the right side, so that a partner is a right row for which
-        // the condition holds.
+        // If the condition needs other rows, those are joined to the right side first. So the partners of a left row
+        // are those right rows for which the condition holds.
         let partners = self.translator.with_pending(right, waiting).filter(conditions);
         Ok(self.translator.join(left, kind, partners, Vec::new()))
     }
 
-    /// The two sides of a full join. Rows that the condition needs for one side alone are joined to that side. The
-    /// columns returned belong to rows that are needed for neither side.
+    /// The two sides of a full join. Other rows that the condition needs for only one side are joined to that side.
+    /// Returns the columns of other rows that belong to neither side.
     fn with_pending_of_sides(
         &mut self,
         mut left: Rel,
@@ -190,7 +191,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// The rows of an item that is no table, as far as the engine can compute them.
+/// Translates an item of FROM that is no table, if the engine can compute its rows.
 fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>) -> Attempt<Rel> {
     match entry.rtekind {
         _ if !entry.securityQuals.is_null() => Err(Why::RowSecurity.of("row-level security")),
@@ -209,7 +210,7 @@ fn rows<'a>(translator: &mut Translator<'a>, index: i32, entry: Ref<'a, pg_sys::
     }
 }
 
-/// The single conditions that AND combines in a query's condition, simplified as the planner simplifies them.
+/// The conditions that AND combines in a query's condition, in the planner's simplified form.
 pub fn conjuncts<'a>(query: Ref<'a, pg_sys::Query>, quals: impl IntoIterator<Item = Node<'a>>) -> Vec<Node<'a>> {
     let all = all_of(quals).map(|all| all.flattened(query).simplified().canonical());
     all.into_iter().flat_map(Node::conjuncts).collect()

@@ -1,4 +1,4 @@
-//! GROUPING SETS, ROLLUP and CUBE: the sets of keys by which rows are grouped.
+//! GROUPING SETS, ROLLUP and CUBE: several sets of keys by which the rows are grouped.
 
 use std::ffi::c_void;
 
@@ -10,19 +10,19 @@ use crate::pg::walk::{mutate, mutate_children};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::planner::words::reason::{Attempt, Why};
 
-/// The limit for the number of sets; more of them would read the input too often.
+/// The greatest number of sets, because the input is read once for each set.
 const MOST_SETS: i32 = 64;
 
 pub struct Sets {
-    /// The keys of each set, by their numbers in GROUP BY.
+    /// The keys of each set, as numbers of clauses of GROUP BY.
     sets: Vec<Vec<u32>>,
-    /// The numbers of all keys, in the order of their columns.
+    /// The numbers of all clauses of GROUP BY, in the order of the keys' columns.
     clauses: Vec<u32>,
     number: ColumnId,
 }
 
 impl Sets {
-    /// The grouping sets of a query; `None` if it groups by all keys together.
+    /// The grouping sets of a query; `None` if it has a plain GROUP BY.
     pub fn of<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> Attempt<Option<Sets>> {
         if query.groupingSets.is_null() {
             return Ok(None);
@@ -34,7 +34,8 @@ impl Sets {
         Ok(Some(Sets { sets, clauses, number: translator.column(Type::Int32)? }))
     }
 
-    /// The groups. Additional keys behind those of GROUP BY depend on keys that are in every set.
+    /// The groups of all sets. Keys that follow those of GROUP BY belong to every set, because they depend on keys that
+    /// do.
     pub fn groups(&self, rel: Rel, keys: Vec<Computed>, aggregates: Vec<Aggregation>) -> Rel {
         let positions = |set: &Vec<u32>| {
             let own = (0..keys.len()).filter(|at| self.clauses.get(*at).is_none_or(|clause| set.contains(clause)));
@@ -45,7 +46,7 @@ impl Sets {
         Rel::GroupingSets { input: Box::new(rel), grouping: Box::new(grouping) }
     }
 
-    /// GROUPING(): one bit per argument, which is 1 if the row's set does not contain that key.
+    /// Translates GROUPING(): one bit for each argument, which is 1 if the row's set does not contain that key.
     pub fn grouping(&self, node: Node<'_>) -> Attempt<Typed> {
         let function =
             node.cast::<pg_sys::GroupingFunc>().ok_or_else(|| Why::Grouping.of("GROUPING of an unknown form"))?;
@@ -64,7 +65,7 @@ impl Sets {
 }
 
 impl Sets {
-    /// A value in groups of the sets that contain a key; null in all other groups.
+    /// The value in the groups of those sets that contain a key; null in all other groups.
     pub fn where_set_has(&self, clause: u32, value: Expr, ty: Type) -> Expr {
         let is_number = |(number, _): (i64, &Vec<u32>)| Expr::Cmp {
             op: CmpOp::Eq,
@@ -77,15 +78,15 @@ impl Sets {
     }
 }
 
-/// Whether PostgreSQL will recognise every key in an expression above the groups. PostgreSQL simplifies the expression
-/// first. A key that it then does not recognise would not be null in the sets without it.
+/// Whether PostgreSQL will recognize every key in an expression above the groups, after it has simplified the
+/// expression. A key that it does not recognize would not become null in the sets without that key.
 pub fn reads_keys_alone(node: Node<'_>, keys: &[Node<'_>]) -> bool {
     let context = (&raw const keys).cast_mut().cast();
     // SAFETY: an expression, which is copied; the context has the type that `without_keys` expects.
     unsafe { !pg_sys::contain_var_clause(mutate(node.as_ptr(), without_keys, context)) }
 }
 
-/// A copy of an expression with nulls in place of the keys, and of values computed from a group's rows.
+/// A copy of an expression in which nulls replace the keys, and the values that are computed from a group's rows.
 ///
 /// # Safety
 ///

@@ -1,7 +1,7 @@
-//! ORDER BY. With LIMIT and OFFSET, or with DISTINCT ON, only the first rows are kept.
+//! ORDER BY. With LIMIT, OFFSET or DISTINCT ON, only the first rows are kept.
 //!
-//! In a subquery, the engine must know which rows are first. For the top-level query, PostgreSQL orders and counts the
-//! rows, but the engine may drop all others before it returns them. Without LIMIT, the engine sorts all rows.
+//! In a subquery, the engine must know which rows are the first. In the top-level query, PostgreSQL sorts and counts
+//! the rows itself, but the engine may drop the rows that LIMIT excludes. Without LIMIT, the engine sorts all rows.
 
 use pgrx::pg_sys::LimitOption::LIMIT_OPTION_WITH_TIES;
 use pgrx::prelude::*;
@@ -20,26 +20,26 @@ use crate::planner::words::operators;
 use crate::planner::words::query::is_true;
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
-/// The type that stands for numerics, which have the operators of decimals.
+/// The type that stands for numerics, because they have the operators of decimals.
 const DECIMAL: Type = Type::Decimal128 { scale: 0 };
 
-/// The greatest number of rows that LIMIT may keep for the engine to sort them; PostgreSQL sorts them again.
+/// The greatest LIMIT for which the engine sorts the rows, because PostgreSQL sorts those that it gets again.
 const MOST_ROWS: i64 = 100_000;
 
-/// The greatest length of a text column, in characters, if the engine sorts all rows.
+/// The greatest length of a text column, in characters, with which the engine sorts all rows.
 const LONGEST_SORTED: i32 = 1024;
 
-/// The engine's part of a query's ORDER BY, OFFSET and LIMIT.
+/// The part of the query's ORDER BY, OFFSET and LIMIT that the engine carries out.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Arranged {
     Not,
-    /// All rows, sorted.
+    /// The engine returns all rows, sorted.
     Sorted,
-    /// The rows behind OFFSET in any order, at most as many as LIMIT says.
+    /// The engine returns the rows behind OFFSET in any order, and no more than LIMIT asks for.
     Limited,
 }
 
-/// The entries of a target list, which ORDER BY and DISTINCT refer to by number.
+/// The entries of a select list, to which ORDER BY and DISTINCT refer by number.
 pub struct Targets<'a> {
     entries: Vec<Ref<'a, pg_sys::TargetEntry>>,
 }
@@ -58,7 +58,8 @@ impl<'a> Targets<'a> {
         self.entries.iter().map(|entry| entry.expr())
     }
 
-    /// The entry of a clause, with its place among the columns, unless it exists only for the order.
+    /// The entry to which a clause refers, and its position among the columns. There is no position if the entry exists
+    /// only for the order.
     pub fn find(
         &self,
         clause: Ref<'_, pg_sys::SortGroupClause>,
@@ -75,7 +76,7 @@ impl<'a> Targets<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// The rows of a subquery that its LIMIT keeps. `columns` are the translated columns of its select list.
+    /// The rows of a subquery that LIMIT and OFFSET keep. `columns` are the translated columns of its select list.
     pub fn first_rows(
         &mut self,
         rel: Rel,
@@ -93,7 +94,7 @@ impl<'a> Translator<'a> {
         Ok(Rel::Top { input: Box::new(rel), keys: Vec::new(), order, range: Box::new(range) })
     }
 
-    /// The first row of each group of DISTINCT ON: first by the subquery's order, then by the order of arrival.
+    /// The first row of each group of DISTINCT ON, by the subquery's order and then by the order of arrival.
     pub fn first_of_each(
         &mut self,
         rel: Rel,
@@ -108,7 +109,7 @@ impl<'a> Translator<'a> {
         order.extend(arrival);
         self.break_ties(&mut order, &columns)?;
         let rel = self.with_pending(rel, waiting);
-        // PostgreSQL computes these expressions for all rows, so an error in them must not be skipped.
+        // PostgreSQL computes these expressions for all rows, so the engine must not skip one that may raise an error.
         let mut computed = Vec::new();
         let columns = columns.into_iter().map(|column| match column {
             Ok(typed) if typed.expr.can_raise() => self.as_column(typed, &mut computed),
@@ -121,7 +122,7 @@ impl<'a> Translator<'a> {
         Ok((Rel::Top { input: Box::new(rel), keys, order, range: Box::new(range) }, columns))
     }
 
-    /// The rows, with each distinct row once.
+    /// The rows, but only one of several rows that are equal.
     pub fn distinct_rows<'b>(
         &mut self,
         rel: Rel,
@@ -155,7 +156,7 @@ impl<'a> Translator<'a> {
         Ok((Rel::Aggregate { input: Box::new(rel), keys, aggregates }, distinct))
     }
 
-    /// Makes the order unique if the rows are computed twice, because both times must return the same rows.
+    /// If the rows are computed twice, makes the order unique, because both computations must return the same rows.
     fn break_ties(&self, order: &mut Vec<SortKey>, columns: &[Attempt<Typed>]) -> Attempt<()> {
         if self.scope().is_repeated {
             for column in columns {
@@ -165,7 +166,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// LIMIT and OFFSET.
+    /// The rows that LIMIT and OFFSET ask for.
     fn range(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<Range> {
         let ties = query.limitOption == LIMIT_OPTION_WITH_TIES;
         Ok(Range { offset: self.number(query.limitOffset())?, count: self.number(query.limitCount())?, ties })
@@ -182,7 +183,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The keys of an order. A key that is one of the columns reads the computed column.
+    /// The sort keys of an order. A key that is also a column reads the computed column.
     pub fn sort_keys(
         &mut self,
         clauses: List<'a, pg_sys::SortGroupClause>,
@@ -198,7 +199,7 @@ impl<'a> Translator<'a> {
                 None => self.expression(node.simplified())?,
             };
             if typed.ty == Type::Opaque {
-                // The engine knows only that equal values of such a type have equal bytes, not their order.
+                // For this type, the engine knows only that equal values have equal bytes, but not their order.
                 return Err(Why::Type.of(format!("order of {}", catalog::type_name(node.sql_type()))));
             }
             let descending = match typed.ty {
@@ -218,8 +219,8 @@ impl<'a> Translator<'a> {
         Ok(keys)
     }
 
-    /// Makes the engine sort the top-level query's rows, and return no more of them than LIMIT asks for. Nodes above
-    /// the engine must neither remove rows nor need more of them.
+    /// Makes the engine sort the top-level query's rows, and return no more of them than LIMIT asks for. This requires
+    /// that no node above the engine removes rows or needs more of them.
     pub fn arrange(&mut self, query: Ref<'a, pg_sys::Query>, opened: &mut Opened<'a>) -> Arranged {
         let filtered = opened.quals.is_some_and(|quals| !is_true(quals));
         let rows_change = query.hasWindowFuncs || query.hasTargetSRFs || !query.distinctClause.is_null() || filtered;
@@ -234,7 +235,7 @@ impl<'a> Translator<'a> {
             true => Err(Why::Limit.of("no LIMIT")),
             false => self.attempt(|translator| translator.top_of_query(query, &targets)),
         };
-        // WITH TIES needs PostgreSQL's own sort.
+        // For WITH TIES, PostgreSQL must sort itself.
         let may_sort = !query.sortClause.is_null() && query.limitOption != LIMIT_OPTION_WITH_TIES;
         if top.is_err() && may_sort && opened.columns.described().iter().all(is_short) {
             top = self
@@ -252,8 +253,8 @@ impl<'a> Translator<'a> {
 
     fn order_of_all(&mut self, query: Ref<'a, pg_sys::Query>, targets: &Targets<'a>) -> Attempt<Vec<SortKey>> {
         let order = self.sort_keys(query.sortClause(), targets, None)?;
-        // The engine's value may raise an error that PostgreSQL would not raise, for example an average with more
-        // digits than the engine has.
+        // The engine's value may raise an error where PostgreSQL's would not, for example an average with more digits
+        // than the engine has.
         match order.iter().any(|key| key.expr.can_raise()) {
             true => Err(Why::Expression.of("ORDER BY what may be an error")),
             false => Ok(order),
@@ -274,7 +275,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Whether the values of a column are short. To sort long ones, the engine would hold all of them in memory, while
+/// Whether the values of a column are short. The engine would hold long values in memory while it sorts them, but
 /// PostgreSQL uses a file.
 fn is_short(column: &ScanColumn) -> bool {
     let (ty, modifier) = types::without_domain(column.shape.ty, column.shape.modifier);
@@ -285,12 +286,12 @@ fn is_short(column: &ScanColumn) -> bool {
     }
 }
 
-/// An order in which only equal rows have no fixed places.
+/// An order by all columns, so that only the places of equal rows are open.
 pub fn by_columns(columns: &[ColumnId]) -> Vec<SortKey> {
     columns.iter().map(|id| SortKey::ascending(Expr::column(*id))).collect()
 }
 
-/// Whether an operator orders values downwards. It must be the order of the type's own values, or its reverse.
+/// Whether an operator sorts in descending order. The operator must belong to the order of the type's own values.
 fn is_descending(operator: pg_sys::Oid, typed: &Typed) -> Attempt<bool> {
     let (family, op) =
         operators::comparison(operator).ok_or_else(|| Why::Operator.of("ORDER BY an operator that is not known"))?;

@@ -1,8 +1,8 @@
-//! Rows that the user may not see: those that a policy hides, or a security barrier view.
+//! Rows that the user may not see, because a policy or a security barrier view hides them.
 //!
-//! No condition of the query may raise an error for a hidden row. Wherever conditions are placed, those of a table that
-//! cannot raise an error come before those that can. So the conditions that hide a table's rows must not raise errors,
-//! must not need another table, and must read that table's columns. Conditions without columns could be placed
+//! No condition of the query may raise an error for a hidden row. The optimizer may move conditions, but those
+//! conditions of a table that cannot raise an error always come before those that can. So a condition that hides rows
+//! must not raise errors, and must read columns of its table alone. A condition without columns could be moved
 //! anywhere.
 
 use pgrx::prelude::*;
@@ -15,8 +15,8 @@ use crate::planner::translate::Translator;
 use crate::planner::words::reason::{Attempt, Why};
 
 impl<'a> Translator<'a> {
-    /// The rows of a table that its policies do not hide. The table is item `index` of the innermost scope, which
-    /// belongs to `query`.
+    /// The rows of a table that its policies do not hide. The table is the item `index` of the innermost scope, which
+    /// is that of `query`.
     pub fn unhidden(
         &mut self,
         query: Ref<'a, pg_sys::Query>,
@@ -45,7 +45,7 @@ impl<'a> Translator<'a> {
         Ok(Rel::Scan { relation, columns: Vec::new() }.filter(conditions))
     }
 
-    /// The rows of a security barrier view.
+    /// The rows of a security barrier view, which must be a filtered table.
     pub fn behind_barrier(&mut self, index: i32, view: Ref<'a, pg_sys::Query>) -> Attempt<Rel> {
         let rel = self.subquery(index, view)?;
         let mut conditions = Vec::new();
@@ -56,27 +56,27 @@ impl<'a> Translator<'a> {
         Ok(rel)
     }
 
-    /// Records that the user may see only rows of the relation that pass these conditions.
+    /// Records that the user may see only those rows of the relation that meet these conditions.
     fn hide_unless(&mut self, relation: u16, conditions: &[Expr]) {
         self.names[relation as usize].hides = true;
         self.relations[relation as usize].visible_if.extend_from_slice(conditions);
     }
 }
 
-/// The same condition with a column in it, so that it belongs to the column's table.
+/// The same condition, but with a column in it, so that it belongs to the table of that column.
 fn bound_to(condition: Expr, column: Expr) -> Expr {
     let is_null = Expr::IsNull { arg: Box::new(column), negated: false };
     Expr::Case { branches: vec![(is_null, condition.clone())], otherwise: Box::new(condition) }
 }
 
-/// The table behind a view, whose conditions are added to `conditions`. `None` if an outer condition could be evaluated
-/// on rows that the view leaves out.
+/// The table below a view. The view's conditions are added to `conditions`. `None` if an outer condition could be
+/// evaluated for rows that the view hides.
 fn guarded(view: &Rel, conditions: &mut Vec<Expr>) -> Option<u16> {
     match view {
         Rel::Scan { relation, .. } => Some(*relation),
         Rel::Filter { input, conditions: own } => {
             let relation = guarded(input, conditions)?;
-            // Values that the view computes would be computed for hidden rows, too.
+            // A value that the view computes would be computed for hidden rows, too, if the condition needed it.
             let computed = computed(input);
             let reads_table = |condition: &Expr| {
                 let columns = condition.columns();

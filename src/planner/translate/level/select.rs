@@ -1,8 +1,8 @@
-//! One SELECT level: its FROM and WHERE, its groups, and the rest of its expressions above them.
+//! Translates one SELECT level: FROM and WHERE, grouping, and the expressions computed from the grouped rows.
 //!
-//! The expressions of select list and HAVING are rewritten so that they read [`Columns`], which the engine computes.
-//! For the top-level query, PostgreSQL computes the rest ([`crate::planner::tree::split`]). For a subquery, the engine
-//! does ([`whole_level`]).
+//! The parts of the select list and of HAVING that the engine computes become [`Columns`], and the expressions are
+//! rewritten to read these columns. In the top-level query, PostgreSQL computes the remainder of each expression
+//! ([`crate::planner::tree::split`]). In a subquery, the engine computes it ([`whole_level`]).
 
 use std::ffi::c_void;
 
@@ -26,20 +26,20 @@ use crate::planner::words::operators;
 use crate::planner::words::query::{is_grouped, is_limited};
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
-/// The purpose of a level.
+/// The purpose for which a level is translated.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Use {
     /// The query itself.
     Top,
-    /// The query itself, if PostgreSQL makes its groups, and the engine only returns the rows.
+    /// The query itself, if the engine only returns rows, and PostgreSQL groups them.
     TopUngrouped,
-    /// A subquery in FROM or behind WITH; `ordered` says that the order of its rows may be needed.
+    /// A subquery in FROM, or a WITH query. `ordered` says that the order of its rows may be needed.
     Rows { ordered: bool },
-    /// A list in which EXISTS or IN looks something up.
+    /// A list of rows in which EXISTS or IN looks up values.
     List,
-    /// A single value.
+    /// A subquery that returns a single value.
     Value,
-    /// An array of its rows.
+    /// A subquery whose rows become an array.
     Array,
 }
 
@@ -53,64 +53,65 @@ impl Use {
     }
 }
 
-/// A level with a scope of its own, whose expressions read the engine's columns.
+/// A level whose expressions have been rewritten to read the engine's columns.
 pub struct Opened<'a> {
     pub rel: Rel,
     pub columns: Columns<'a>,
-    /// The select list, over the columns; the conditions follow.
+    /// The rewritten select list. The next fields hold the rewritten conditions.
     pub targets: Option<Node<'a>>,
     pub quals: Option<Node<'a>>,
-    /// HAVING, if PostgreSQL makes the groups.
+    /// HAVING, if PostgreSQL groups the rows.
     pub having: Option<Node<'a>>,
-    /// The order of the input rows, if a subquery has ordered them and window functions or DISTINCT ON depend on it.
+    /// The order in which the input rows arrive, if a subquery has sorted them and window functions or DISTINCT ON
+    /// depend on it.
     pub arrival: Vec<SortKey>,
 }
 
-/// The rows of a subquery, and its translated columns. Both may read columns of the levels around it.
+/// The rows of a subquery, and its translated columns. Both may read columns of outer levels.
 pub struct Level {
     pub rel: Rel,
     pub columns: Vec<Attempt<Typed>>,
-    /// The order in which PostgreSQL returns the rows, if it was needed and is known.
+    /// The order in which PostgreSQL returns the rows, if that order was needed and is known.
     pub order: Option<Vec<SortKey>>,
 }
 
 struct Reader<'a, 't> {
     translator: &'t mut Translator<'a>,
     query: Ref<'a, pg_sys::Query>,
-    /// The purpose of the level.
+    /// The purpose for which the level is translated.
     purpose: Use,
     /// Whether the engine groups the rows.
     grouped: bool,
-    /// Whether an aggregate's argument is being rewritten.
+    /// Whether the argument of an aggregate is being rewritten.
     in_aggregate: bool,
     columns: Columns<'a>,
-    /// The expressions of GROUP BY.
+    /// The expressions by which the query groups.
     keys: Vec<Node<'a>>,
-    /// Keys whose equal values may look different, each with the value that a group shows for it.
+    /// The keys whose equal values may look different. Each comes with the value that a group shows for the key.
     shown: Vec<(Expr, Expr)>,
     sets: Option<Sets>,
-    /// The number of pending joins that belong to the levels around this one.
+    /// The number of pending joins that belong to outer levels.
     waiting: usize,
-    /// Subqueries whose values belong to groups, not to rows.
+    /// The pending joins of subqueries whose values belong to groups, not to rows.
     above_groups: Vec<Pending>,
     failed: Option<Reason>,
 }
 
-/// Translates a level up to the point from which PostgreSQL or [`whole_level`] can compute the rest. The level is a
-/// rewritten SELECT whose relations are locked.
+/// Translates a level as far as all levels are translated in the same way. PostgreSQL or [`whole_level`] computes the
+/// remainder. The level is a rewritten SELECT whose relations are locked.
 pub fn open_level<'a>(
     translator: &mut Translator<'a>,
     query: Ref<'a, pg_sys::Query>,
     purpose: Use,
 ) -> Attempt<Opened<'a>> {
     check_shape(query, purpose)?;
-    // PostgreSQL would compute expressions here, but a subquery in one would read tables.
+    // PostgreSQL could compute any other expression here, but a subquery would make it read tables.
     let places = [query.limitCount(), query.limitOffset(), query.windowClause().node()];
     if places.into_iter().flatten().any(has_subquery) {
         return Err(Why::Limit.of("subquery in LIMIT or in a window's frame"));
     }
     if matches!(purpose, Use::Rows { .. }) && query.targetList().node().is_some_and(Node::is_volatile) {
-        // PostgreSQL calls the function for each row, even if nobody reads its result.
+        // PostgreSQL calls the function for each row, even if no one reads the result.
         return Err(Why::Volatile.of("volatile function in a subquery"));
     }
     if let Some(reason) = depends_on_order(query) {
@@ -122,7 +123,7 @@ pub fn open_level<'a>(
     opened
 }
 
-/// Translates a subquery in an expression; PostgreSQL computes its rows if the engine cannot.
+/// Translates a subquery in an expression. If the engine cannot compute its rows, PostgreSQL does.
 pub fn level_or_sent<'a>(
     translator: &mut Translator<'a>,
     query: Ref<'a, pg_sys::Query>,
@@ -132,7 +133,7 @@ pub fn level_or_sent<'a>(
     translated.or_else(|reason| translator.send_subquery(query, reason))
 }
 
-/// Translates a subquery completely.
+/// Translates a subquery that the engine computes completely.
 pub fn whole_level<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>, purpose: Use) -> Attempt<Level> {
     let opened = open_level(translator, query, purpose)?;
     let columns = opened.columns.read_by_engine();
@@ -142,7 +143,7 @@ pub fn whole_level<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Q
     level
 }
 
-/// Translates the expressions above a level's columns, which are in scope.
+/// Translates the expressions that read a level's columns. These columns are in scope.
 fn closed<'a>(
     translator: &mut Translator<'a>,
     opened: Opened<'a>,
@@ -164,7 +165,7 @@ fn closed<'a>(
         columns.push(translator.expression(entry.expr().simplified()));
     }
     rel = translator.with_pending(rel, waiting);
-    // EXISTS and IN do not care whether a row appears once or twice.
+    // A list for EXISTS or IN may contain the same row several times.
     if query.hasDistinctOn {
         (rel, columns) = translator.first_of_each(rel, query, &ordered, columns, arrival)?;
     } else if !query.distinctClause.is_null() && (purpose != Use::List || limited) {
@@ -203,7 +204,7 @@ impl<'a, 't> Reader<'a, 't> {
         let waiting = translator.pending.len();
         let ungrouped = purpose == Use::TopUngrouped;
         let sets = if ungrouped { None } else { Sets::of(translator, query)? };
-        // Each of several grouping sets reads the rows again.
+        // The rows are read once for each grouping set, and must be the same each time.
         let scope = translator.scope_mut();
         scope.is_repeated |= sets.is_some();
         let depends_on_order = query.hasAggs || query.hasWindowFuncs || query.hasDistinctOn;
@@ -241,9 +242,9 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(Opened { rel, columns: reader.columns, targets, quals, having, arrival })
     }
 
-    /// The rows for which the conditions are true, and the conditions that are left to PostgreSQL. A condition may be
-    /// left only if there is no grouping, and only if it just removes rows. Without a join condition, the engine would
-    /// compute a cross product, so it is not left.
+    /// Applies the conditions, and returns those that are left to PostgreSQL. A condition may be left only if there is
+    /// no grouping, and if it reads only one table. A join condition is never left, because without it the engine would
+    /// compute a cross product.
     fn restricted(&mut self, mut rel: Rel, conjuncts: &[Node<'a>]) -> Attempt<(Rel, Vec<Node<'a>>)> {
         let mut residual = Vec::new();
         for conjunct in subqueries_last(conjuncts) {
@@ -256,7 +257,8 @@ impl<'a, 't> Reader<'a, 't> {
                 rel = self.translator.restricted(rel, conjunct)?;
                 continue;
             }
-            // The condition may need joins, such as one with the elements of an array parameter; they come before it.
+            // The condition may need joins that are made before it, for example with the elements of an array
+            // parameter.
             let waiting = self.translator.pending.len();
             match self.translator.attempt(|translator| translator.row_condition(conjunct)) {
                 Ok(condition) => rel = self.translator.with_pending(rel, waiting).filter_by(condition),
@@ -266,7 +268,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok((rel, residual))
     }
 
-    /// The groups of a grouped query, joined with the subqueries that belong to them.
+    /// The groups of a grouped query, joined with the subqueries whose values belong to the groups.
     fn assembled(&mut self, rel: Rel) -> Attempt<Rel> {
         if !self.grouped {
             return Ok(rel);
@@ -286,7 +288,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(self.translator.with_pending(groups, self.waiting))
     }
 
-    /// Makes the GROUP BY expressions the first columns.
+    /// Makes the expressions of GROUP BY the first columns.
     fn keys(&mut self, target_list: Option<Node<'a>>, having: Option<Node<'a>>) -> Attempt<()> {
         let entries: Vec<Ref<'a, pg_sys::TargetEntry>> = target_list.into_iter().flat_map(Node::elements_of).collect();
         let mut simple_keys = Vec::new();
@@ -340,7 +342,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(())
     }
 
-    /// A tree of the original query, rewritten for the upper one.
+    /// Rewrites an expression of the original query for the upper query.
     fn above(&mut self, node: Option<Node<'a>>) -> Attempt<Option<Node<'a>>> {
         let Some(node) = node else { return Ok(None) };
         if node.simplified().any(operators::looks_at_storage) {
@@ -355,7 +357,8 @@ impl<'a, 't> Reader<'a, 't> {
         }
     }
 
-    /// The node's replacement in the upper query; `None` if the node stays, with rewritten children.
+    /// The node that replaces this one in the upper query; `None` if the node stays, and only its children are
+    /// rewritten.
     fn replacement(&mut self, node: Node<'a>) -> Attempt<Option<Node<'a>>> {
         if let Some(found) = self.columns.find(node) {
             return Ok(Some(found));
@@ -385,12 +388,12 @@ impl<'a, 't> Reader<'a, 't> {
             if var.varlevelsup > 0 {
                 return Ok(None);
             }
-            // A key that depends on the other keys makes no more groups.
+            // If a column depends on the keys, adding it as a key does not change the groups.
             if self.grouped && !self.translator.scope_mut().depends_on(var, &self.keys) {
                 return Err(Why::Grouping.of("column that is not grouped"));
             }
             let typed = self.translator.expression(node)?;
-            // PostgreSQL may show other digits than those that a subquery returns here.
+            // Here, PostgreSQL may show other digits than those that a subquery returns.
             if !typed.has_exact_scale() && (self.grouped || self.purpose.is_query()) {
                 return self.column_of_digits(node, typed, self.grouped).map(Some);
             }
@@ -410,7 +413,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
     }
 
-    /// An aggregate that PostgreSQL computes from rows of the engine.
+    /// Rewrites an aggregate that PostgreSQL computes from the engine's rows.
     fn left_aggregate(&mut self, node: Node<'a>, aggref: Ref<'_, pg_sys::Aggref>) -> Attempt<Node<'a>> {
         aggregate::check_row_order(aggref)?;
         if aggregate::may_show_row_order(aggref) && has_sorted_rows(self.query) {
@@ -424,9 +427,10 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(rewritten)
     }
 
-    /// A subquery in select list or HAVING that returns one value.
+    /// Translates a subquery in the select list or HAVING that returns one value.
     fn subquery(&mut self, node: Node<'a>) -> Attempt<Node<'a>> {
-        // The value comes with each row of the result, but a query without GROUP BY has a group even without rows.
+        // PostgreSQL gets the value with each row of the engine. Without GROUP BY, it makes a group even if there is no
+        // row, and would then lack the value.
         let may_be_without_rows = self.query.groupClause.is_null() || !self.query.groupingSets.is_null();
         if self.purpose == Use::TopUngrouped && !self.in_aggregate && may_be_without_rows {
             return Err(Why::Subquery.of("subquery beside an aggregate that PostgreSQL computes"));
@@ -460,8 +464,8 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(self.columns.add(self.translator.memory, node, Column::of(node, typed, conversion)))
     }
 
-    /// A subquery with which an aggregate is compared, prepared for translation: the comparison then reads the groups'
-    /// columns.
+    /// A copy of a subquery with which an aggregate is compared. In the copy, the comparison reads the columns of the
+    /// groups.
     fn about_groups(&mut self, node: Node<'a>) -> Attempt<Option<Ref<'a, pg_sys::SubLink>>> {
         let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(None) };
         let test = self.above(link.testexpr())?;
@@ -470,9 +474,9 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(Some(unsafe { self.translator.memory.placed(pg_sys::SubLink { testexpr, ..*link }) }))
     }
 
-    /// A column for a numeric that shows fewer digits than its type has.
+    /// Adds a column for a numeric that shows fewer digits than its type has.
     fn column_of_digits(&mut self, node: Node<'a>, mut typed: Typed, is_key: bool) -> Attempt<Node<'a>> {
-        // The others are shown where they are returned.
+        // Numerics with a varying scale get their digits later, where the query returns them.
         let is_shown_later = matches!(typed.scale, Scale::Varies(_)) && !self.grouped && self.purpose.is_query();
         if !is_shown_later {
             typed = self.translator.numeric(typed)?;
@@ -483,7 +487,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(self.columns.add(self.translator.memory, node, Column::of(node, typed, plain(Type::Numeric))))
     }
 
-    /// The column of an aggregate, which is computed of one column of the groups or several.
+    /// Makes the column of an aggregate. Its value is computed from one column of the groups, or from several.
     fn aggregated(&mut self, simple: Node<'a>, translated: Translated) -> Attempt<Column> {
         let (columns, translator, all) = (&mut self.columns, &mut *self.translator, Distinct(false));
         let (name, value, conversion) = match translated {
@@ -527,8 +531,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The group's column for an expression that is one of its keys. A subquery must not read anything else of a group. A
-/// constant needs no column.
+/// Finds the column of the groups for an expression that is a key. A subquery of a group may read nothing else from the
+/// rows. An expression without columns needs no replacement.
 fn key_of(keys: &[plan::Computed], shown: &[(Expr, Expr)]) -> impl Fn(&Expr) -> Option<Expr> {
     move |read| {
         if read.columns().is_empty() {
@@ -539,7 +543,7 @@ fn key_of(keys: &[plan::Computed], shown: &[(Expr, Expr)]) -> impl Fn(&Expr) -> 
     }
 }
 
-/// The conditions, with those without a subquery first, so that subqueries are computed only for the remaining rows.
+/// The conditions, those without subqueries first, so that subqueries are computed only for the rows that remain.
 pub fn subqueries_last<'a>(conjuncts: &[Node<'a>]) -> Vec<Node<'a>> {
     let (mut last, mut all): (Vec<_>, Vec<_>) = conjuncts.iter().copied().partition(|conjunct| has_subquery(*conjunct));
     all.append(&mut last);
@@ -550,7 +554,7 @@ fn has_subquery(node: Node<'_>) -> bool {
     node.any(|node| node.cast::<pg_sys::SubLink>().is_some())
 }
 
-/// Whether a condition reads only one table.
+/// Whether a condition reads at most one table.
 fn concerns_one_table(condition: Node<'_>) -> bool {
     condition.count_of_items() <= 1
 }

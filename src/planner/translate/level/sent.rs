@@ -1,16 +1,16 @@
-//! Rows that PostgreSQL computes for the engine. They come from tables that are not mirrored, or that this transaction
-//! has written; from functions; or from other items of FROM that the engine cannot compute. They must not depend on
+//! Rows that PostgreSQL computes for the engine. They come from tables that are not mirrored or that this transaction
+//! has written, from functions, or from other items of FROM that the engine cannot compute. They must not depend on
 //! other rows of the query.
 //!
 //! ```text
 //!   FROM t JOIN colours c USING (id) WHERE c.name <> 'red'      colours is not mirrored
 //!
 //!   PostgreSQL   SELECT c.id FROM colours c WHERE c.name <> 'red'
-//!   engine       FROM t JOIN (what that gives) USING (id)
+//!   engine       FROM t JOIN (these rows) USING (id)
 //! ```
 //!
-//! If they are many, the query runs on the heap. PostgreSQL's own estimate decides when the query is planned, and
-//! `anker.max_sent` when it runs.
+//! If there are too many of these rows, the query runs on the heap. This is decided by PostgreSQL's estimate when the
+//! query is planned, and by `anker.max_sent` when it runs.
 
 use pgrx::prelude::*;
 use plan::{Expr, Rel, Relation, Source, Type};
@@ -31,10 +31,10 @@ use crate::shared;
 use crate::spec::RelationNames;
 use plan::numeric_modifier;
 
-/// The item number that stands for a subquery in an expression.
+/// The item number that stands for a subquery in an expression, which is no item of FROM.
 const NO_ITEM: i32 = 0;
 
-/// Rows of one item of FROM.
+/// An item of FROM whose rows PostgreSQL computes.
 pub struct Sent<'a> {
     /// The relation of the plan that stands for the rows.
     relation: u16,
@@ -45,17 +45,17 @@ pub struct Sent<'a> {
     /// The reason why the engine does not compute the rows.
     pub reason: Reason,
     entry: Ref<'a, pg_sys::RangeTblEntry>,
-    /// The level to which the item belongs; the next field is the level to whose WITH queries it may refer.
+    /// The level to which the item belongs. The next field is the level whose WITH queries the item may read.
     query: Ref<'a, pg_sys::Query>,
     with: Option<Ref<'a, pg_sys::Query>>,
-    /// The columns that the engine needs, with the expressions that PostgreSQL computes for them.
+    /// The columns that the engine needs, each with the expression that PostgreSQL computes for it.
     targets: Vec<(Asked, Node<'a>)>,
-    /// Conditions that read only these rows.
+    /// The conditions that read only this item, so that PostgreSQL can apply them.
     quals: Vec<Node<'a>>,
 }
 
 impl<'a> Translator<'a> {
-    /// The reason why PostgreSQL should compute the rows of a table; `None` if the engine has them.
+    /// The reason why PostgreSQL must compute the rows of a table; `None` if the engine has them.
     pub fn not_in_mirror(&mut self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<Reason> {
         let database = session::database();
         let family = match self.family(entry) {
@@ -76,7 +76,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// Translates an item of FROM; PostgreSQL computes its rows if the engine cannot.
+    /// Translates an item of FROM. If the engine cannot compute its rows, PostgreSQL does.
     pub fn or_sent(
         &mut self,
         index: i32,
@@ -114,19 +114,19 @@ impl<'a> Translator<'a> {
         Ok(Level { rel, columns, order: None })
     }
 
-    /// Makes PostgreSQL compute the rows of an item of the innermost level. If that is not possible, `reason` is the
-    /// error.
+    /// Makes PostgreSQL compute the rows of an item of the innermost level. If that is not possible, returns `reason`
+    /// as the error.
     fn send(&mut self, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>, reason: Reason) -> Attempt<Rel> {
         let query = self.scope_mut().query;
         let with = self.with_around(entry)?;
         let wanted = settings::MAX_SENT_KB.get() > 0 && is_known(entry);
-        // An expression with side effects must not run twice, which happens if the query runs on the heap after all.
+        // If the query runs on the heap after all, the rows are computed twice, and so must have no side effects.
         if !wanted || self.reads_around(entry) || is_volatile(entry, with) {
             return Err(reason);
         }
         let is_query = matches!(entry.rtekind, pg_sys::RTEKind::RTE_SUBQUERY | pg_sys::RTEKind::RTE_CTE);
         if is_query && (self.scope().is_repeated || self.is_used_again(with)) && !gives_same_rows(entry, with) {
-            // The second computation could return other rows.
+            // A second computation of the rows could return other rows.
             return Err(reason);
         }
         let name = alias(entry);
@@ -139,8 +139,8 @@ impl<'a> Translator<'a> {
         Ok(Rel::Scan { relation, columns: Vec::new() })
     }
 
-    /// The level with the WITH queries that an item may refer to. It becomes the outer level of PostgreSQL's query for
-    /// the rows.
+    /// The level whose WITH queries an item may read. It becomes the outer level of the query with which PostgreSQL
+    /// computes the rows.
     fn with_around(&self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Attempt<Option<Ref<'a, pg_sys::Query>>> {
         let up = match entry.rtekind {
             pg_sys::RTEKind::RTE_CTE => entry.ctelevelsup as usize,
@@ -157,13 +157,13 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Whether a WITH query of a level is referred to more than once. One of the references may be in the engine's part
-    /// of the query.
+    /// Whether a WITH query of a level has several references. If so, another reference may be in the engine's part of
+    /// the query.
     fn is_used_again(&self, with: Option<Ref<'a, pg_sys::Query>>) -> bool {
         with.is_some_and(|query| query.cteList().iter().any(|cte| cte.cterefcount > 1))
     }
 
-    /// Whether an item reads rows of its own level, or of an outer level.
+    /// Whether an item reads columns of other items of its own level, or of an outer level.
     fn reads_around(&self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
         let levels = self.scopes.len();
         let (inner, nodes) = match entry.rtekind {
@@ -173,9 +173,9 @@ impl<'a> Translator<'a> {
         nodes.into_iter().flatten().any(|node| (inner..=levels + inner).any(|up| node.has_columns_of(up)))
     }
 
-    /// A column of rows that PostgreSQL computes.
+    /// The engine's value for a column of rows that PostgreSQL computes.
     pub fn sent_column(&mut self, relation: u16, var: Ref<'_, pg_sys::Var>) -> Attempt<Typed> {
-        // The item is the first one in PostgreSQL's query for the rows.
+        // In the query with which PostgreSQL computes the rows, the item has the number 1.
         let shape = Shape { ty: var.vartype, modifier: var.vartypmod, collation: var.varcollid };
         let memory = self.memory;
         let column = || memory.column(1, var.varattno, shape).node();
@@ -209,25 +209,25 @@ impl<'a> Translator<'a> {
         Ok(Expr::column(id))
     }
 
-    /// Leaves a condition to PostgreSQL if it reads only rows that PostgreSQL computes, and returns whether it did.
-    /// `among` are the relations that are inner-joined with the condition's place in the innermost level.
+    /// Leaves a condition to PostgreSQL if it reads only rows that PostgreSQL computes. Returns whether it did. `among`
+    /// are the relations that are inner-joined at the condition's place in the innermost level.
     pub fn leave_to_sender(&mut self, condition: Node<'a>, among: &[u16]) -> bool {
         let levels = self.scopes.len();
         let mut all = self.sent.iter_mut().filter(|sent| among.contains(&sent.relation));
         let Some(sent) = all.find(|sent| is_about(condition, sent.index, levels)) else { return false };
-        // All columns in the condition belong to the item, which becomes item 1.
+        // All columns in the condition belong to this item, which becomes item 1.
         sent.quals.push(condition.copied_for(sent.index, 1));
         true
     }
 }
 
 impl Sent<'_> {
-    /// Whether the engine could compute the rows in another transaction.
+    /// Whether the engine may be able to compute the rows in another transaction.
     pub fn is_momentary(&self) -> bool {
         self.reason.why.is_momentary()
     }
 
-    /// The relation of these rows, if they belong to this item.
+    /// The relation of these rows in the plan, if `entry` is the item.
     pub fn relation_of(&self, entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<u16> {
         self.entry.is(entry).then_some(self.relation)
     }
@@ -244,12 +244,12 @@ impl Sent<'_> {
         }
     }
 
-    /// The query for the rows: `SELECT columns FROM item WHERE conditions`.
+    /// The query with which PostgreSQL computes the rows: `SELECT columns FROM item WHERE conditions`.
     pub fn query(&self) -> *mut pg_sys::Query {
         let copied = self.entry.node().copied();
         let mut entry = *copied.cast::<pg_sys::RangeTblEntry>().expect("a copy of an entry");
         entry.ctelevelsup = 0;
-        // Policies of row security name the item by its number.
+        // The conditions of row security policies refer to the item by its number.
         let policies = self.entry.securityQuals().node().map(|all| all.copied_for(self.index, 1));
         entry.securityQuals = policies.map_or(std::ptr::null_mut(), Node::as_ptr);
         let quals = match self.quals.is_empty() {
@@ -270,14 +270,14 @@ impl Sent<'_> {
             targetList: make::list(targets),
             ..make::blank()
         };
-        // The permissions of the user were checked for the whole query. SAFETY: a new query, whose list of permissions
-        // is empty, and a copy of an entry of the original query.
+        // The user's permissions were checked for the whole query. SAFETY: a new query, whose list of permissions is
+        // empty, and a copy of an entry of the original query.
         unsafe { compat::without_checks(&mut query, &self.query, &mut entry) };
         query.rtable = make::list([make::placed(entry)]);
         make::placed(query)
     }
 
-    /// The reason if the rows turn out to be too many.
+    /// The reason for the heap if there are too many rows to be sent.
     pub fn too_many(&self) -> Reason {
         self.reason.clone().and(", and what it has is too much to be sent along (anker.max_sent)")
     }
@@ -288,8 +288,7 @@ fn digits<'a>(memory: Memory<'a>, numeric: Node<'a>) -> Node<'a> {
     memory.call(pg_sys::F_SCALE, pg_sys::INT4OID, pg_sys::InvalidOid, [numeric])
 }
 
-/// Whether a condition reads columns of one item of its level, and otherwise only values that are the same for all
-/// rows.
+/// Whether a condition reads columns of one item of its level, and no other values that differ from row to row.
 fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
     let is_subquery = |node: Node<'_>| matches!(node.tag(), pg_sys::NodeTag::T_SubLink | pg_sys::NodeTag::T_SubPlan);
     let is_column = |node: Node<'_>| node.cast::<pg_sys::Var>().is_some();
@@ -299,15 +298,16 @@ fn is_about(condition: Node<'_>, index: i32, levels: usize) -> bool {
     condition.reads_only(index) && (1..=levels).all(|up| !condition.has_columns_of(up))
 }
 
-/// Whether the item's kind can be handled here. The rows in a TABLESAMPLE may depend on other rows.
+/// Whether items of this kind can be computed by PostgreSQL. TABLESAMPLE is excluded, because its rows may depend on
+/// other rows.
 fn is_known(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
     use pg_sys::RTEKind::*;
     let known = matches!(entry.rtekind, RTE_RELATION | RTE_SUBQUERY | RTE_FUNCTION | RTE_VALUES | RTE_CTE);
     known && entry.tablesample.is_null()
 }
 
-/// Whether an item's rows are surely the same each time that they are computed under one snapshot. They must not depend
-/// on the order of rows, and must not choose among equal values that look different.
+/// Whether an item's rows are certainly the same each time that they are computed under one snapshot. They must not
+/// depend on the order of rows, and must not be chosen from equal values that look different.
 fn gives_same_rows(entry: Ref<'_, pg_sys::RangeTblEntry>, with: Option<Ref<'_, pg_sys::Query>>) -> bool {
     entry.subquery().is_none_or(is_settled) && with.is_none_or(|query| are_settled(query.cteList()))
 }

@@ -1,11 +1,11 @@
 //! UNION, INTERSECT and EXCEPT.
 //!
 //! ```text
-//!   a UNION ALL b      the rows of both
-//!   a UNION b          the same, each once
-//!   a INTERSECT b      groups of the rows of both, with how many come from each: those that both have
-//!   a EXCEPT b         the same: those that only a has
-//!   … ALL              the same of rows that are numbered among those that are equal to them
+//!   a UNION ALL b      the rows of both operands
+//!   a UNION b          these rows, but equal rows only once
+//!   a INTERSECT b      groups of equal rows, with a count for each operand, if both counts are above 0
+//!   a EXCEPT b         the same groups, if only the count of a is above 0
+//!   … ALL              the same, over rows that were first numbered among their equals
 //! ```
 
 use pgrx::prelude::*;
@@ -24,15 +24,15 @@ use crate::planner::translate::expr::numeric::{comparable, comparable_type, has_
 use crate::planner::translate::{Translator, Typed, cast, exact};
 use crate::planner::words::reason::{Attempt, Why};
 
-/// The rows of an operand.
+/// The rows of one operand of a set operation.
 struct Operand {
     rel: Rel,
     columns: Vec<Typed>,
 }
 
 impl<'a> Translator<'a> {
-    /// The rows of a query that consists of set operations. They become columns of the innermost scope, which belongs
-    /// to the query: its select list refers to the first operand's columns.
+    /// Translates a query that consists of set operations. Its rows become columns of the innermost scope, which is
+    /// that of the query, because its select list refers to the columns of the first operand.
     pub fn set_operation(&mut self, query: Ref<'a, pg_sys::Query>, root: Node<'a>) -> Attempt<Rel> {
         let mut first = root;
         while let Some(operation) = first.cast::<pg_sys::SetOperationStmt>() {
@@ -88,8 +88,9 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Both operands, with columns converted to one type. A numeric shows its own digits; so does an integer beside a
-    /// numeric. A time gets the session's zone if the other side has a zone.
+    /// Converts the columns of both operands to common types. If one of two columns shows its own digits, or only one
+    /// of them is a numeric, both become numerics. A time without zone gets the session's zone if the other side has a
+    /// zone.
     fn showing_digits(&mut self, mut left: Operand, mut right: Operand) -> Attempt<(Operand, Operand)> {
         let is_numeric = |typed: &Typed| matches!(typed.ty.kind(), Kind::Decimal | Kind::Numeric);
         let is_number = |typed: &Typed| is_numeric(typed) || typed.ty.kind() == Kind::Integer;
@@ -112,7 +113,7 @@ impl<'a> Translator<'a> {
         Ok((left, right))
     }
 
-    /// The rows of an operand with one more column, which numbers equal rows.
+    /// The rows of an operand, with one more column that numbers the rows among those that are equal.
     fn numbered(&mut self, operand: Operand, types: &[Type]) -> Attempt<Operand> {
         let Operand { rel, columns } = operand;
         let key = |(column, ty): (&Typed, &Type)| comparable(&exact(cast(column.clone(), *ty), *ty));
@@ -126,8 +127,8 @@ impl<'a> Translator<'a> {
         Ok(Operand { rel, columns: columns.into_iter().chain([number]).collect() })
     }
 
-    /// The rows of both operands. Each mark is one more column, which is 1 for the rows of one operand, and null for
-    /// those of the other.
+    /// The rows of both operands. Each mark becomes one more column. Its value is 1 for the rows of one operand, and
+    /// null for the rows of the other.
     fn union<const N: usize>(
         &mut self,
         left: Operand,
@@ -150,14 +151,14 @@ impl<'a> Translator<'a> {
         Ok(Operand { columns: columns.collect(), rel: Rel::Union { columns: ids, inputs } })
     }
 
-    /// Each distinct row once. For each column of `counted` there is a count of its values that are not null.
+    /// Groups equal rows into one. For each expression of `counted`, counts its values that are not null.
     fn groups(&mut self, rows: Operand, types: &[Type], counted: &[Expr]) -> Attempt<(Rel, Vec<Typed>, Vec<ColumnId>)> {
         let (mut keys, mut columns, mut aggregates, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (typed, ty) in rows.columns.into_iter().zip(types) {
             let mut id = self.column(comparable_type(*ty))?;
             keys.push(Computed { column: id, expr: comparable(&typed) });
             if has_images(*ty) {
-                // Any one of several equal values will do.
+                // Any one of the equal values may stand for all.
                 id = self.column(*ty)?;
                 let agg = Agg::Max(typed.expr.clone());
                 aggregates.push(Aggregation { columns: vec![id], agg, distinct: false });
@@ -172,7 +173,8 @@ impl<'a> Translator<'a> {
         Ok((Rel::Aggregate { input: Box::new(rows.rel), keys, aggregates }, columns, counts))
     }
 
-    /// The rows of the left operand that the right operand also contains (`Gt`), or does not contain (`Eq`).
+    /// The rows of the left operand that the right operand also contains (`of_right` is `Gt`), or does not contain
+    /// (`Eq`).
     fn compared(&mut self, left: Operand, right: Operand, types: &[Type], of_right: CmpOp) -> Attempt<Operand> {
         let both = self.union(left, right, types, [true, false])?;
         let marks: Vec<Expr> = both.columns[types.len()..].iter().map(|mark| mark.expr.clone()).collect();
@@ -184,8 +186,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The types of the result's columns. If they differ on both sides, one side's values are converted to the other's
-/// type.
+/// The types of the result's columns. If the types of two columns differ, the values of one side are converted to the
+/// type of the other.
 fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
     let integer = |ty: Type| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64);
     let common = |(left, right): (&Typed, &Typed)| match (left.ty, right.ty) {
@@ -196,7 +198,7 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
         (a, b) if integer(a) && integer(b) => Ok(if a.slot_bytes() > b.slot_bytes() { a } else { b }),
         (a, b) if becomes(a, b) => Ok(b),
         (a, b) if becomes(b, a) => Ok(a),
-        // Each value would show its own scale.
+        // A common type would change the scale that each value shows.
         _ => Err(Why::SetOperation.of("set operation of different types")),
     };
     match left.len() == right.len() {
@@ -205,8 +207,8 @@ fn common_types(left: &[Typed], right: &[Typed]) -> Attempt<Vec<Type>> {
     }
 }
 
-/// Whether PostgreSQL converts values of one type to the other in a set operation, by a conversion that depends on
-/// nothing else.
+/// Whether PostgreSQL, in a set operation, converts values of one type to the other, by a conversion that depends on
+/// nothing but the value.
 fn becomes(from: Type, to: Type) -> bool {
     let is_wider = match to {
         Type::Float64 => matches!(from, Type::Int16 | Type::Int32 | Type::Int64 | Type::Float32),
@@ -217,7 +219,7 @@ fn becomes(from: Type, to: Type) -> bool {
     is_wider && catalogue::cast(from, to).is_some()
 }
 
-/// Requires that equal values look the same to PostgreSQL, so that one may stand for all.
+/// Requires that equal values look the same in PostgreSQL, so that one of them may stand for all.
 fn require_one_image(operation: Ref<'_, pg_sys::SetOperationStmt>, types: &[Type]) -> Attempt<()> {
     let collations = operation.colTypes().iter().zip(operation.colCollations().iter());
     for (ty, (sql_type, collation)) in types.iter().zip(collations) {

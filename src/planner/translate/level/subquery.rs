@@ -1,13 +1,13 @@
-//! Subqueries in FROM, behind WITH, and in expressions, where they become joins.
+//! Translates subqueries in FROM, WITH queries, and subqueries in expressions, which become joins.
 //!
 //! ```text
 //!   FROM (SELECT …)                      the rows themselves
 //!   WHERE EXISTS (SELECT … WHERE t = o)  semi join on t = o; NOT EXISTS: anti join
 //!   WHERE o IN (SELECT t …)              semi join on o = t
-//!   WHERE o NOT IN (SELECT t …)          anti join on o = t; and none at all if there is a null
-//!   WHERE (o, p) NOT IN (SELECT t, u …)  anti join on o = t and p = u; and others for those with a null on either side
+//!   WHERE o NOT IN (SELECT t …)          anti join on o = t; no row if the list contains a null
+//!   WHERE (o, p) NOT IN (SELECT t, u …)  anti join on o = t and p = u; further anti joins for nulls on either side
 //!   o IN (SELECT t …) OR …               mark join, whose column says whether there is a partner
-//!   o > (SELECT sum(t) … WHERE u = o)    application: a row for each row around it
+//!   o > (SELECT sum(t) … WHERE u = o)    application (dependent join): one row for each outer row
 //! ```
 
 use std::ops::Deref;
@@ -25,7 +25,7 @@ use crate::planner::words::operators;
 use crate::planner::words::query::is_limited;
 use crate::planner::words::reason::{Attempt, Why};
 
-/// The query of WITH to which an item of FROM refers, and its level.
+/// The WITH query to which an item of FROM refers, with its parsed query.
 pub fn named_query<'a>(
     level: Ref<'a, pg_sys::Query>,
     entry: Ref<'_, pg_sys::RangeTblEntry>,
@@ -40,13 +40,13 @@ pub fn named_query<'a>(
 }
 
 impl<'a> Translator<'a> {
-    /// Translates a subquery in FROM, which becomes item `index` of the innermost scope.
+    /// Translates a subquery in FROM, which becomes the item `index` of the innermost scope.
     pub fn subquery(&mut self, index: i32, query: Ref<'a, pg_sys::Query>) -> Attempt<Rel> {
         let level = self.rows(query, self.scope().order_matters)?;
         Ok(self.add_rows(index, level))
     }
 
-    /// Translates a reference to a WITH query. Its rows are computed for each reference.
+    /// Translates a reference to a WITH query. The query's rows are computed once for each reference.
     pub fn with_query(&mut self, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>) -> Attempt<Rel> {
         let level = self
             .scopes
@@ -55,7 +55,8 @@ impl<'a> Translator<'a> {
             .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
         let (cte, query) = named_query(self.scopes[level].query, entry)?;
         let Scope { order_matters, is_repeated, .. } = *self.scope();
-        // A WITH query sees only the levels around its own level.
+        // A WITH query may read only its own level and the levels around that, so the scopes within are removed
+        // meanwhile.
         let inner = self.scopes.split_off(level + 1);
         let rows =
             self.repeating(is_repeated || cte.cterefcount > 1, |translator| translator.rows(query, order_matters));
@@ -70,8 +71,8 @@ impl<'a> Translator<'a> {
         rel
     }
 
-    /// The rows of a subquery. For a row without a partner, an outer join makes columns null, but not computed values.
-    /// So every computed value becomes a column here.
+    /// Translates the rows of a subquery in FROM. For a row without a partner, an outer join makes columns null, but it
+    /// would not do so with values computed above the join. So every computed value becomes a column here.
     fn rows(&mut self, query: Ref<'a, pg_sys::Query>, ordered: bool) -> Attempt<Level> {
         let Level { rel, columns, order } = whole_level(self, query, Use::Rows { ordered })?;
         let visible = self.columns_of(&rel);
@@ -88,7 +89,8 @@ impl<'a> Translator<'a> {
         Ok(Level { rel: rel.map(computed), columns: named, order })
     }
 
-    /// A value that shows its own digits. A parameter's digits would remain where an outer join makes the value null.
+    /// A value that shows its own digits. A parameter would keep its digits even where an outer join makes the value
+    /// null.
     fn with_own_digits(&mut self, typed: Typed) -> Attempt<Typed> {
         match typed.scale {
             Scale::Parameter(_) => self.numeric(typed),
@@ -96,7 +98,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A value as a column.
+    /// Makes a value a column.
     pub fn as_column(&mut self, typed: Typed, computed: &mut Vec<Computed>) -> Attempt<Typed> {
         let typed = self.with_own_digits(typed)?;
         let mut name = |expr: Expr, ty: Type| -> Attempt<Expr> {
@@ -108,8 +110,8 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr: name(typed.expr, typed.ty)?, ty: typed.ty, scale })
     }
 
-    /// The rows, restricted by a subquery in a condition. The inner error returns the rows unchanged if the condition
-    /// is of another kind.
+    /// Applies a condition that is a subquery (EXISTS, IN, ANY, ALL) to the rows. If it is any other condition, the
+    /// inner error returns the rows unchanged.
     pub fn subquery_condition(&mut self, node: Node<'a>, rel: Rel) -> Attempt<Result<Rel, Rel>> {
         let (link, negated) = match node.cast::<pg_sys::BoolExpr>() {
             Some(not) if not.boolop == pg_sys::BoolExprType::NOT_EXPR => (not.args().iter().find_map(Node::cast), true),
@@ -139,7 +141,8 @@ impl<'a> Translator<'a> {
         if let (JoinKind::Anti, true) = (kind, self.has_equal_rows(link, &list)) {
             let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.map_or_else(Vec::new, conjuncts));
             let [rows, others] = self.unknown_rows(link)?;
-            // The following joins read the values again, and so the subqueries among the values.
+            // The next joins read the looked-up values again, and these may contain subqueries, whose joins must come
+            // first.
             let rel = self.with_pending(rel, waiting);
             let rel = self.join(rel, JoinKind::Anti, rows.0, rows.1);
             return Ok(Ok(self.join(rel, JoinKind::Anti, others.0, others.1)));
@@ -148,7 +151,7 @@ impl<'a> Translator<'a> {
         Ok(Ok(self.join(rel, kind, list.rel, conditions)))
     }
 
-    /// The positive form of `<> ALL (list)`, which is `NOT = ANY (list)`. An equality can use a hash table.
+    /// The form `= ANY (list)` of `<> ALL (list)`, which is its negation. An equality can use a hash table.
     fn not_any(&self, link: Ref<'a, pg_sys::SubLink>) -> Option<Ref<'a, pg_sys::SubLink>> {
         let test = link.testexpr()?.cast::<pg_sys::OpExpr>()?;
         let is_all = link.subLinkType == pg_sys::SubLinkType::ALL_SUBLINK;
@@ -168,16 +171,16 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The rows of a subquery in which values are looked up, with the condition on each row.
+    /// Translates the rows of a subquery in which values are looked up, with the condition on each row.
     fn list(&mut self, link: Link<'a, '_>) -> Attempt<List> {
         let query = link.subselect().cast::<pg_sys::Query>();
         let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
-        // A second pass finds the values for which the result is null.
+        // The list may be translated a second time, to find out for which values the result is null.
         let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
         let level = self.repeating(repeated, |translator| level_or_sent(translator, query, Use::List));
         let Level { rel, columns, .. } = level?;
         if link.subLinkType == pg_sys::SubLinkType::EXISTS_SUBLINK {
-            // One row is enough.
+            // For EXISTS, one row is enough.
             let rel = if self.is_closed(&rel) { self.one_if_any(rel)? } else { rel };
             return Ok(List { rel, test: None });
         }
@@ -186,7 +189,8 @@ impl<'a> Translator<'a> {
         Ok(List { rel, test: Some(condition?) })
     }
 
-    /// Translates an expression on the columns of a subquery and on the rows around it, or on groups of those rows.
+    /// Translates an expression that compares a subquery's columns with the rows around it, or with groups of those
+    /// rows.
     fn comparing<T>(
         &mut self,
         columns: Vec<Attempt<Typed>>,
@@ -205,7 +209,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Translates an expression that reads columns computed from the innermost level's rows, and not the rows
+    /// Translates an expression that reads columns computed from the innermost level's rows, but not those rows
     /// themselves.
     fn above<T>(&mut self, columns: Vec<Attempt<Typed>>, translate: impl FnOnce(&mut Self) -> T) -> T {
         let Scope { query, is_repeated, .. } = *self.scope();
@@ -219,7 +223,7 @@ impl<'a> Translator<'a> {
         translated
     }
 
-    /// Whether the rows can be computed without outer columns.
+    /// Whether the rows can be computed without columns of outer rows.
     pub fn is_closed(&self, rel: &Rel) -> bool {
         let (mut made, mut read) = (Vec::new(), Vec::new());
         rel.visit(&mut |rel| {
@@ -232,7 +236,7 @@ impl<'a> Translator<'a> {
         read.iter().all(|id| made.contains(id))
     }
 
-    /// The outer side of an equality between a list's rows and the level around it.
+    /// In an equality between a list's row and the level around the list: the side of that level.
     fn outer_side(&self, test: &Expr, rows: &Rel) -> Option<Expr> {
         let Expr::Cmp { op: CmpOp::Eq, left, right } = test else { return None };
         let visible = self.columns_of(rows);
@@ -244,17 +248,17 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// `NOT IN`. If the list contains a null, the result is null for every value that is not found. For a null value,
-    /// it is null unless the list is empty. So the list's rows and nulls are counted, rather than searched for each
-    /// row.
+    /// Translates `NOT IN`. A value that is not found has a null result if the list contains a null. A null value has a
+    /// null result unless the list is empty. Both depend only on two counts of the list, its rows and its nulls, so no
+    /// row needs a search.
     fn in_no_row(&mut self, link: Link<'a, '_>, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
         let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.into_iter().collect());
         let (totals, unknown) = self.unknown_in_list(link, outer)?;
         Ok(self.join(rel, JoinKind::Anti, totals, vec![unknown]))
     }
 
-    /// One row with counts of the list, and a condition on it. The condition says whether the result is null for a
-    /// value that is not in the list.
+    /// One row with two counts of the list, and a condition on that row. The condition says whether the result is null
+    /// for a value that is not in the list.
     fn unknown_in_list(&mut self, link: Link<'a, '_>, outer: Expr) -> Attempt<(Rel, Expr)> {
         let query = link.subselect().cast::<pg_sys::Query>();
         let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
@@ -276,8 +280,8 @@ impl<'a> Translator<'a> {
             && args.iter().all(|equal| self.outer_side(equal, &list.rel).is_some())
     }
 
-    /// The rows of the list that make the result null, with conditions. One part is the rows that contain a null. The
-    /// other is all rows, if one of the values is null.
+    /// The rows of the list that make the result null, with the conditions for it, in two parts. The first part is the
+    /// rows that contain a null. The second part is all rows, for the case that one of the looked-up values is null.
     fn unknown_rows(&mut self, link: Link<'a, '_>) -> Attempt<[(Rel, Vec<Expr>); 2]> {
         let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
         let with_null = {
@@ -286,8 +290,8 @@ impl<'a> Translator<'a> {
             (rel.filter(vec![Expr::Bool { op: BoolOp::Or, args: nulls }]), vec![null_only(test)])
         };
         let EqualRows { rel, test, sides } = self.equal_rows(link)?;
-        // The left side is true if one of the values is null, and null otherwise; the right side is true for each row.
-        // An equality of the two can use a hash table.
+        // The left side is true if one of the looked-up values is null, and is null otherwise. The right side is true
+        // for each row. An equality of the two sides can use a hash table.
         let unknown = Expr::Literal { ty: Type::Bool, value: None };
         let some_null = sides.iter().map(|(outer, _)| is_null(outer.clone())).chain([unknown]).collect();
         let always = sides.into_iter().next().map(|(_, inner)| is_null(is_null(inner)));
@@ -312,8 +316,8 @@ impl<'a> Translator<'a> {
         Ok(EqualRows { rel, test, sides })
     }
 
-    /// Whether a row of the list meets the condition. The result is a column of a join that is made before the column
-    /// is used.
+    /// Adds a mark join, whose column says whether a row of the list meets the condition. The join is made before the
+    /// column is used.
     fn mark(&mut self, list: List, condition: fn(Expr) -> Expr) -> Attempt<Expr> {
         let conditions = list.test.map_or_else(Vec::new, |test| conjuncts(condition(test)));
         self.mark_of(list.rel, conditions)
@@ -325,12 +329,12 @@ impl<'a> Translator<'a> {
         Ok(Expr::column(mark))
     }
 
-    /// The value of a subquery in an expression, by a join that is made before the value is used.
+    /// The value of a subquery in an expression. It comes from a join that is made before the value is used.
     pub fn subquery_value(&mut self, link: Ref<'a, pg_sys::SubLink>, ask: Ask) -> Attempt<Typed> {
         self.value_of_link(Link { link, groups: None }, ask)
     }
 
-    /// Like [`subquery_value`](Self::subquery_value), for a subquery that is compared with columns of groups.
+    /// Like [`subquery_value`](Self::subquery_value), for a subquery that is compared with values of groups.
     pub fn subquery_value_of_groups(
         &mut self,
         link: Ref<'a, pg_sys::SubLink>,
@@ -387,7 +391,7 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::Case { branches, otherwise: Box::new(constant(Some(!found))) }))
     }
 
-    /// One row with two counts for the list of an `IN`: of its rows, and of those that are not null.
+    /// One row with two counts for the list of an `IN`: its rows, and those of them that are not null.
     fn totals_of_list(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<(Rel, Expr, Expr)> {
         let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
         let Level { rel, columns, .. } = level?;
@@ -401,7 +405,7 @@ impl<'a> Translator<'a> {
         Ok((totals, Expr::column(rows), Expr::column(not_null)))
     }
 
-    /// One row if there are any, otherwise no row.
+    /// One row if `rows` has any rows, otherwise no row.
     fn one_if_any(&mut self, rows: Rel) -> Attempt<Rel> {
         let count = self.column(Type::Int64)?;
         let aggregates = vec![Aggregation { columns: vec![count], agg: Agg::CountStar, distinct: false }];
@@ -411,20 +415,20 @@ impl<'a> Translator<'a> {
         Ok(total.filter(vec![some]))
     }
 
-    /// A subquery that returns one value.
+    /// Translates a subquery that returns one value.
     fn scalar_subquery(&mut self, link: Link<'a, '_>) -> Attempt<Typed> {
         let mut row = self.row_of(link)?.into_iter();
         row.next().ok_or_else(|| Why::Subquery.of("subquery without a column"))
     }
 
-    /// `(a, b) = (SELECT …)`, or another comparison of rows.
+    /// Translates `(a, b) = (SELECT …)`, or another comparison of rows.
     fn compared_row(&mut self, link: Link<'a, '_>) -> Attempt<Typed> {
         let row = self.row_of(link)?.into_iter().map(Ok).collect();
         let test = link.testexpr().ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         self.comparing(row, link.groups, |translator| translator.expression(test))
     }
 
-    /// The columns of a subquery that returns one row; nulls if it returns none.
+    /// The columns of a subquery that returns one row; nulls if it returns no row.
     fn row_of(&mut self, link: Link<'a, '_>) -> Attempt<Vec<Typed>> {
         let query = link.subselect().cast::<pg_sys::Query>();
         let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
@@ -448,7 +452,7 @@ impl<'a> Translator<'a> {
         Ok(values)
     }
 
-    /// The values of the only row; nulls if there is none. A second row is an error only where a value is used.
+    /// The values of the only row; nulls if there is no row. A second row is an error, but only where a value is used.
     fn only_row(&mut self, rel: Rel, row: Vec<Typed>) -> Attempt<Vec<Typed>> {
         let row = row.into_iter().map(|value| self.with_own_digits(value)).collect::<Attempt<Vec<Typed>>>()?;
         let mut aggregates = Vec::new();
@@ -462,7 +466,7 @@ impl<'a> Translator<'a> {
         for Typed { expr, ty, scale } in row {
             let scale = scale.named(&mut least)?;
             let value = match ty {
-                // There is no minimum of truth values.
+                // There is no minimum of booleans, so they are converted to numbers.
                 Type::Bool => {
                     let branches = vec![(expr.clone(), number(1)), (Expr::Not(Box::new(expr)), number(0))];
                     let otherwise = Box::new(Expr::Literal { ty: Type::Int16, value: None });
@@ -491,7 +495,7 @@ impl<'a> Translator<'a> {
 #[derive(Clone, Copy)]
 struct Link<'a, 'g> {
     link: Ref<'a, pg_sys::SubLink>,
-    /// The groups' columns, if the subquery is compared with values of groups and not of rows.
+    /// The columns of the groups, if the subquery is compared with values of groups; `None` if with values of rows.
     groups: Option<&'g [Attempt<Typed>]>,
 }
 
@@ -518,12 +522,12 @@ fn conjuncts(condition: Expr) -> Vec<Expr> {
     }
 }
 
-/// The rows of a subquery in which several values are looked up by equality.
+/// The rows of a subquery in which several values are looked up, each by an equality.
 struct EqualRows {
     rel: Rel,
     /// The condition on each row.
     test: Expr,
-    /// The two sides of each equality: an outer expression, and an expression on the list's row.
+    /// The two sides of each equality: an expression of the outer row, and an expression of the list's row.
     sides: Vec<(Expr, Expr)>,
 }
 

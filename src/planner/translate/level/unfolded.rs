@@ -1,5 +1,5 @@
-//! Functions in FROM that make rows from values of other rows: from the elements of an array, from a document, from a
-//! text, or from numbers. A function that reads no other rows is left to PostgreSQL (see [`super::sent`]).
+//! Functions in FROM that make rows from values of other rows: from an array, a document, a text, or numbers. If a
+//! function reads no other rows, PostgreSQL computes it (see [`super::sent`]).
 
 use pgrx::prelude::*;
 use plan::{ArithOp, BoolOp, CmpOp, Document, Element, Expr, List, Literal, Named, Rel, Type, Unfold};
@@ -11,7 +11,7 @@ use crate::planner::translate::{Translator, Typed, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why, function_reason};
 
 impl<'a> Translator<'a> {
-    /// Translates a call of a function in FROM. It makes rows for each outer row.
+    /// Translates a call of a function in FROM that makes rows for each outer row.
     pub fn function_rows(&mut self, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>) -> Attempt<Rel> {
         let unknown = || Why::FromItem.of("function in FROM");
         let mut functions = entry.functions().iter();
@@ -88,7 +88,7 @@ impl<'a> Translator<'a> {
         Ok((List::Elements(element), vec![array.expr], ty))
     }
 
-    /// The parts of a text between delimiters. The delimiter must be constant; if it is null, each character is a part.
+    /// The parts of a text between delimiters. The delimiter must be constant. If it is null, each character is a part.
     fn fields(&mut self, arguments: &[Node<'a>], reason: impl Fn() -> Reason) -> Attempt<(List, Vec<Expr>, Type)> {
         let &[text, delimiter] = arguments else { return Err(reason()) };
         let (text, delimiter) = (self.expression(text)?, self.expression(delimiter)?);
@@ -100,10 +100,10 @@ impl<'a> Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// `array[place]`.
+    /// Translates `array[place]`.
     pub fn element_at(&mut self, node: Ref<'a, pg_sys::SubscriptingRef>) -> Attempt<Typed> {
         let unknown = || Why::Expression.of("array");
-        // The bounds of a slice may be missing.
+        // Only one element is read here: a slice has two bounds, and either may be missing.
         if !node.reflowerindexpr.is_null() || !node.refassgnexpr.is_null() {
             return Err(unknown());
         }
@@ -123,7 +123,7 @@ impl<'a> Translator<'a> {
         apply(Named::ElementAt, args).ok_or_else(unknown)
     }
 
-    /// `(string_to_array(text, delimiter))[place]`; null if there are fewer parts.
+    /// Translates `(string_to_array(text, delimiter))[place]`, which is null if the text has fewer parts.
     fn field_at(&mut self, arguments: &[Node<'a>], place: Node<'a>) -> Attempt<Typed> {
         let unknown = || Why::Expression.of("array of parts of a text");
         let &[text, delimiter] = arguments else { return Err(unknown()) };
@@ -159,7 +159,7 @@ fn integer(number: i64) -> Typed {
     exact(Expr::Literal { ty: Type::Int32, value: Some(Literal::Int(number)) }, Type::Int32)
 }
 
-/// Any value of a type.
+/// An arbitrary value of a type.
 fn example(ty: Type) -> Expr {
     use plan::Physical::*;
     let value = match ty.physical() {
@@ -177,8 +177,8 @@ fn example(ty: Type) -> Expr {
     Expr::Literal { ty, value: Some(value) }
 }
 
-/// The stored form of an array's elements, with their type in the engine. `None` if it is no array, or if the engine
-/// cannot read its elements.
+/// The stored form of an array's elements, and the engine's type for them. `None` if the expression is no array, or if
+/// the engine cannot read its elements.
 pub fn element_of(array: Node<'_>) -> Option<(Element, Type)> {
     let (array, _) = types::without_domain(array.sql_type(), -1);
     let element = types::element_of(array)?;

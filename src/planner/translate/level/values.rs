@@ -1,4 +1,4 @@
-//! VALUES in FROM: rows that are written in the query.
+//! VALUES in FROM: rows whose values stand in the query.
 
 use pgrx::prelude::*;
 use plan::catalogue::Kind;
@@ -8,13 +8,13 @@ use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::{Scale, Translator, Typed, cast};
 use crate::planner::words::reason::{Attempt, Why};
 
-/// A limit on the number of rows, because each becomes an operator of its own.
+/// The greatest number of rows, because each row becomes an operator of its own.
 const MAX_ROWS: usize = 200;
 
 impl<'a> Translator<'a> {
-    /// Makes the rows item `index` of the innermost scope.
+    /// Translates VALUES, which becomes the item `index` of the innermost scope.
     pub fn values(&mut self, index: i32, entry: Ref<'a, pg_sys::RangeTblEntry>) -> Attempt<Rel> {
-        // PostgreSQL leaves out the list of a row without values.
+        // The list of rows has no entry for a row without values.
         let rows: Vec<_> = entry.values_lists().iter().collect();
         if rows.len() > MAX_ROWS {
             return Err(Why::TooLarge.of(format!("VALUES of more than {MAX_ROWS} rows")));
@@ -59,8 +59,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The type of a column; if its values show different numbers of digits, also the number for each value. Nulls have any
-/// type and show no digits.
+/// The common type of a column's values. If they show different numbers of digits, returns the number for each value,
+/// too. A null has any type, and shows no digits.
 fn common(column: &[Typed]) -> Attempt<(Type, Option<Vec<Option<u8>>>)> {
     let mut known = column.iter().filter(|typed| !is_null(typed));
     let first = known.clone().chain(column).next().ok_or_else(|| Why::Expression.of("VALUES of nothing"))?.ty;

@@ -1,5 +1,5 @@
-//! Window functions of subqueries, and of the query itself if it is read as a subquery
-//! ([`crate::planner::rewrite::nested`]).
+//! Window functions of subqueries. Those of the query itself are translated here if the query is rewritten so that it
+//! becomes a subquery ([`crate::planner::rewrite::nested`]).
 
 use pgrx::prelude::*;
 use plan::{Bound, Exclude, Expr, Frame, Literal, Over, Rel, SortKey, Type, Unit, WindowCall};
@@ -13,7 +13,7 @@ use crate::planner::translate::{Translator, Typed};
 use crate::planner::words::query::has_order_of;
 use crate::planner::words::reason::{Attempt, Why};
 
-/// A window function of the level that is being translated, and its value.
+/// A window function of the level that is being translated, with its translated value.
 #[derive(Clone)]
 pub struct Computed<'a> {
     call: Node<'a>,
@@ -21,7 +21,7 @@ pub struct Computed<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// The value of a window function, after [`Translator::windowed`] has computed it.
+    /// The value of a window function, which [`Translator::windowed`] has translated before.
     pub fn window_value(&self, node: Node<'a>) -> Attempt<Typed> {
         let found = self.scope().windows.iter().find(|computed| computed.call.equals(node));
         found
@@ -29,8 +29,8 @@ impl<'a> Translator<'a> {
             .ok_or_else(|| Why::WindowFunction.of("window function in an unusual place"))
     }
 
-    /// The rows with the values of all window functions in the select list and in ORDER BY. `arrival` is the order of
-    /// rows that a window's own order leaves open.
+    /// The rows, with the values of all window functions in the select list and in ORDER BY. `arrival` is the order of
+    /// arrival, which orders rows that are equal in a window's own order.
     pub fn windowed(
         &mut self,
         mut rel: Rel,
@@ -44,7 +44,8 @@ impl<'a> Translator<'a> {
             if clauses[..at].iter().any(|before| has_order_of(*before, first)) {
                 continue;
             }
-            // All windows must see rows with equal keys in the same order.
+            // Windows with the same keys are computed together, because each must see rows with equal keys in the same
+            // order.
             let mut own: Vec<(Node<'a>, Ref<'a, pg_sys::WindowClause>)> = Vec::new();
             for &clause in clauses[at..].iter().filter(|clause| has_order_of(first, **clause)) {
                 for call in &calls {
@@ -74,7 +75,8 @@ impl<'a> Translator<'a> {
         Ok(all)
     }
 
-    /// Computes functions over one window; each comes with its clause, since frames may differ.
+    /// Computes functions over windows with the same keys. Each function comes with its clause, because their frames
+    /// may differ.
     fn window(
         &mut self,
         rel: Rel,
@@ -115,7 +117,8 @@ impl<'a> Translator<'a> {
         }
         let rel = self.with_pending(rel, waiting);
         let mut ties = arrival.to_vec();
-        // If the rows are computed twice, each row must get the same number both times.
+        // If the rows are computed twice, each row must get the same number both times, so ties are broken by all
+        // columns.
         if self.scope().is_repeated {
             ties.extend(super::ordered::by_columns(&self.columns_of(&rel)));
         }
@@ -123,7 +126,7 @@ impl<'a> Translator<'a> {
         Ok(Rel::Window { input: Box::new(rel), over, calls })
     }
 
-    /// The expressions by which rows are grouped.
+    /// The expressions of PARTITION BY, or of another list of keys.
     pub fn keys_of(&mut self, clauses: List<'a, pg_sys::SortGroupClause>, targets: &Targets<'a>) -> Attempt<Vec<Expr>> {
         let mut keys = Vec::new();
         for clause in clauses {
@@ -136,7 +139,7 @@ impl<'a> Translator<'a> {
         Ok(keys)
     }
 
-    /// An integer that is written in the query.
+    /// The value of an integer constant in the query.
     fn constant(&mut self, node: Node<'a>) -> Attempt<i64> {
         let is_value = node.tag() == pg_sys::NodeTag::T_Const;
         match is_value.then(|| self.expression(node)).transpose()?.map(|typed| typed.expr) {
@@ -145,7 +148,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The frame, or the reason why it is not supported: most functions ignore it.
+    /// The frame, or the reason why the engine cannot compute it. The reason is no error yet, because most functions
+    /// ignore their frame.
     fn frame(&mut self, clause: Ref<'a, pg_sys::WindowClause>) -> Attempt<Frame> {
         let has = |option: u32| clause.frameOptions as u32 & option != 0;
         let by_range = !has(pg_sys::FRAMEOPTION_ROWS) && !has(pg_sys::FRAMEOPTION_GROUPS);
@@ -179,7 +183,7 @@ impl<'a> Translator<'a> {
         let unit = match by_range && [start, end].contains(&Bound::Edge) {
             true => Unit::Values,
             false if has(pg_sys::FRAMEOPTION_ROWS) => Unit::Rows,
-            // A RANGE frame without an offset consists of groups of peers.
+            // Without an offset, a RANGE frame begins and ends with whole groups of peers.
             false => Unit::Groups,
         };
         Ok(Frame { unit, start, end, exclude })
