@@ -27,7 +27,7 @@ pub fn settle(control: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: sets the mask of this process.
     unsafe { libc::umask(0o077) };
     raise_descriptor_limit();
-    // The kernel may refuse this in a container, and then uses its own score.
+    // The kernel may refuse this in a container. Then the process keeps the score that it has.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Memory for the messages of a result on their way to the client, taken from the memory that all queries share.
 //!
-//! Memory for messages of the usual length is reserved before the query starts: the client has no rows yet, so if there
-//! is none, the heap can answer instead. A longer row needs more memory when it comes. By then, a lack of memory would
-//! be an error for a valid query. So the query waits until other queries release memory. It gives up only if its own
-//! client is waiting as well, because the holders of the memory may in turn wait for that client, such as cursors of
-//! the same session.
+//! Memory for messages of the usual length is reserved before the query starts. If there is none, the heap can answer
+//! instead, because the client has no rows yet. A longer row needs more memory when it comes. By then, a lack of memory
+//! would be an error for a valid query. So the query waits until other queries release memory. It gives up only if its
+//! own client is waiting as well, because the holders of the memory may in turn wait for that client, such as cursors
+//! of the same session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

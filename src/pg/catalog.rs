@@ -265,7 +265,7 @@ fn cached<T, F: Cached>(keys: F::Keys, look: impl FnOnce(&F) -> T) -> Option<T> 
 ///
 /// # Safety
 ///
-/// The cache has the oid as its one key, and its catalog has these columns.
+/// The cache's only key is the oid, and its catalog has these columns.
 pub(super) unsafe fn columns<const N: usize>(
     cache: pg_sys::SysCacheIdentifier::Type,
     object: pg_sys::Oid,

@@ -282,7 +282,8 @@ pub unsafe fn range_table_relation(estate: *mut pg_sys::EState, number: pg_sys::
 ///
 /// # Safety
 ///
-/// As for PostgreSQL's function: `query` is valid, `entry` is one of its entries, and `targets` is that entry's list.
+/// The conditions of PostgreSQL's function: `query` is valid, `entry` is one of its entries, and `targets` is the
+/// select list of that entry.
 pub unsafe fn replace_columns(
     query: *mut pg_sys::Query,
     index: i32,
@@ -346,7 +347,7 @@ pub unsafe fn without_checks(query: &mut pg_sys::Query, original: &pg_sys::Query
 ///
 /// # Safety
 ///
-/// `query` is valid, and the entry is one of its own.
+/// `query` is valid, and `entry` is one of its entries.
 pub unsafe fn with_permissions_of(
     query: &pg_sys::Query,
     entry: *mut pg_sys::RangeTblEntry,
@@ -377,7 +378,7 @@ pub unsafe fn with_permissions_of(
 ///
 /// # Safety
 ///
-/// The entries are relations with their permissions, as [`with_permissions_of`] makes them.
+/// The entries are relations whose permissions were set by [`with_permissions_of`].
 pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys::List) -> bool {
     /// Removes other extensions' hooks for a moment, because they take a permission check for the start of a statement.
     struct Unwatched(pg_sys::ExecutorCheckPerms_hook_type);

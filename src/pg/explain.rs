@@ -27,7 +27,7 @@ const KILOBYTE: u64 = 1024;
 impl Explain<'_> {
     /// # Safety
     ///
-    /// The state is in use during `'a`; EXPLAIN has come to the node of this plan, below these ancestors.
+    /// The state is in use during `'a`, and EXPLAIN has reached the node of this plan, below these ancestors.
     pub(super) unsafe fn new(
         state: *mut pg_sys::ExplainState,
         plan: *mut pg_sys::Plan,

@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use super::tag::Tagged;
 
-/// The type of an expression's values.
+/// The type of an expression's values, with its modifier and collation.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Shape {
     pub ty: pg_sys::Oid,
@@ -18,7 +18,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Values of any length, without a collation.
+    /// The shape of values of a type without a modifier and without a collation.
     pub fn of(ty: pg_sys::Oid) -> Shape {
         Shape { ty, modifier: -1, collation: pg_sys::InvalidOid }
     }
@@ -44,7 +44,7 @@ pub fn placed<T: Tagged>(node: T) -> *mut T {
     }
 }
 
-/// A new list of nodes; null if there are none.
+/// A new list of nodes; null if there are no nodes.
 pub fn list<T>(nodes: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::List {
     let mut list = std::ptr::null_mut();
     for node in nodes {
@@ -106,7 +106,7 @@ pub fn string(s: &str) -> *mut pg_sys::Node {
     placed(pg_sys::String { sval: text(s), ..blank() }).cast()
 }
 
-/// A reference to column `number` of an item of FROM on the same query level.
+/// A reference to the column `number` of an item of FROM on the same query level.
 pub fn column(item: i32, number: i16, shape: Shape) -> pg_sys::Var {
     // SAFETY: makes a node.
     unsafe { *pg_sys::makeVar(item, number, shape.ty, shape.modifier, shape.collation, 0) }
@@ -118,7 +118,7 @@ pub fn target<T>(expr: *mut T, number: i16) -> *mut pg_sys::TargetEntry {
     unsafe { pg_sys::makeTargetEntry(expr.cast(), number, std::ptr::null_mut(), false) }
 }
 
-/// A call of a function, with a result of this type.
+/// A call of a function whose result has the type `ty`.
 pub fn call<T>(
     function: pg_sys::Oid,
     ty: pg_sys::Oid,
@@ -164,7 +164,7 @@ pub fn alias(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::Alias {
     placed(pg_sys::Alias { aliasname: text(name), colnames: columns, ..blank() })
 }
 
-/// A FROM clause that holds only the first entry of the range table, with a WHERE condition.
+/// A FROM clause that contains only the first entry of the range table, and a WHERE condition.
 pub fn from_first(quals: *mut pg_sys::Node) -> *mut pg_sys::FromExpr {
     let first = placed(pg_sys::RangeTblRef { rtindex: 1, ..blank() });
     placed(pg_sys::FromExpr { fromlist: list([first]), quals, ..blank() })

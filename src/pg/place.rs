@@ -71,7 +71,7 @@ pub struct Expression(*mut pg_sys::ExprState);
 impl<'a> Place<'a> {
     /// # Safety
     ///
-    /// `state` is a custom scan in a query that the executor has started, and does not end during `'a`.
+    /// `state` is a custom scan in a query that the executor has started, and that does not end during `'a`.
     pub(super) unsafe fn new(state: *mut pg_sys::CustomScanState) -> Place<'a> {
         Place { state, query: PhantomData }
     }

@@ -41,7 +41,7 @@ pub(super) enum About {
 impl Record<'_> {
     /// # Safety
     ///
-    /// `reader` is live and has just read a record, and reads no other while the value is used.
+    /// `reader` is live, and has just read a record. It reads no other record while the value is used.
     pub(super) unsafe fn of(reader: *mut pg_sys::XLogReaderState) -> Self {
         // SAFETY: by the caller's promise.
         Record { reader, record: unsafe { &*(*reader).record } }
@@ -136,7 +136,7 @@ impl LongRecord {
     ///
     /// # Safety
     ///
-    /// `reader` is live, and has not read its next record to the end.
+    /// `reader` is live, and has not read its next record completely.
     pub(super) unsafe fn next(reader: *const pg_sys::XLogReaderState, longest: u64) -> Option<LongRecord> {
         // SAFETY: by the caller's promise the reader lives. It assembles the pages that it has read, and the head of a
         // record lies within the first two of them.

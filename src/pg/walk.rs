@@ -80,7 +80,7 @@ pub unsafe fn mutate_query(
 ///
 /// # Safety
 ///
-/// A valid query.
+/// `query` is a valid query.
 pub unsafe fn expanded_grouping_sets(query: *mut pg_sys::Query, limit: i32) -> *mut pg_sys::List {
     // SAFETY: by the caller's promise; the lists are copied.
     unsafe {
@@ -93,7 +93,7 @@ pub unsafe fn expanded_grouping_sets(query: *mut pg_sys::Query, limit: i32) -> *
 ///
 /// # Safety
 ///
-/// A valid query.
+/// `query` is a valid query.
 pub unsafe fn functions_of(query: *mut pg_sys::Query) -> Vec<pg_sys::Oid> {
     let mut found: Vec<pg_sys::Oid> = Vec::new();
     // SAFETY: by the caller's promise; the walker gets the context that it expects.
@@ -107,7 +107,7 @@ pub unsafe fn functions_of(query: *mut pg_sys::Query) -> Vec<pg_sys::Oid> {
 ///
 /// # Safety
 ///
-/// A valid expression.
+/// `expression` is a valid expression.
 pub unsafe fn calls_only_builtin(expression: *mut pg_sys::Node) -> bool {
     let mut found: Vec<pg_sys::Oid> = Vec::new();
     // SAFETY: by the caller's promise; the walker gets the context that it expects.

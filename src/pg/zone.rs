@@ -95,7 +95,7 @@ impl ServerZone {
     }
 
     /// Whether the server's local times agree with the description, around its changes and at samples between them.
-    /// They do not agree if the server counts leap seconds, or if clocks are put forward for good.
+    /// They do not agree if the server counts leap seconds, or if clocks were put forward and never put back.
     fn agrees_with(self, zone: &Zone) -> Result<bool, String> {
         const YEAR: i64 = CYCLE / 400;
         let clock = Clock::of(zone);

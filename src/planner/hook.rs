@@ -254,7 +254,7 @@ fn cheaper() -> Reason {
 ///
 /// # Safety
 ///
-/// As for [`nodes::with_engine`].
+/// The conditions of [`nodes::with_engine`].
 unsafe fn by_cost_of_both(
     heap: *mut pg_sys::PlannedStmt,
     side: nodes::EngineSide,

@@ -1,8 +1,8 @@
 //! Converts a batch of the engine's result to PostgreSQL's values.
 //!
 //! Values are converted column by column when the batch arrives. A value that does not fit into a Datum lies in the
-//! arena, and its Datum points to it. It stays valid until the next batch is loaded, which is longer than a slot must
-//! hold a row.
+//! arena, and its Datum points to it. The arena's values stay valid until the next batch is loaded, and a slot needs
+//! its row for a shorter time than that.
 
 use arrow_array::RecordBatch;
 use pgrx::prelude::*;

@@ -135,8 +135,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// The reason why no answer was received. If the engine was silent, shared memory is told, so that other processes
-    /// do not wait for it.
+    /// The reason why no answer was received. If the engine was silent, records that in shared memory, so that other
+    /// queries do not wait for the engine in vain.
     fn unheard(&self, lost: Lost) -> Trouble {
         if self.engine.as_ref().is_some_and(Connection::is_silent) {
             silence::was_silent(session::database());

@@ -182,7 +182,7 @@ questions! {
 
 /// # Safety
 ///
-/// `node` is null or a valid expression, `context` what [`Node::any`] looks for.
+/// `node` is null or a valid expression. `context` points to the function that [`Node::any`] was given.
 #[pg_guard]
 unsafe extern "C-unwind" fn find(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: by the caller's promise, which the walker keeps.

@@ -10,7 +10,8 @@ use super::{Element, List, Ref};
 trait Followed<P> {
     /// # Safety
     ///
-    /// A field of a part of a tree as for [`Ref::new`], in which PostgreSQL has such a thing.
+    /// `pointer` is the value of a field in a tree that fulfills the conditions of [`Ref::new`], and in this field
+    /// PostgreSQL stores what `Self` stands for.
     unsafe fn followed(pointer: P) -> Self;
 }
 

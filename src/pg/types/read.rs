@@ -39,8 +39,8 @@ impl Codec {
     ///
     /// # Safety
     ///
-    /// `datum` is not null. Its SQL type travels as the codec's type, in the codec's form, and its memory stays in
-    /// place during `'a`.
+    /// `datum` is not null. Its SQL type has the codec's type and form in the engine, and its memory stays in place
+    /// during `'a`.
     #[inline]
     pub unsafe fn read<'a>(
         self,
@@ -112,7 +112,7 @@ pub unsafe fn literal(datum: pg_sys::Datum, ty: Type) -> Result<Literal, String>
 ///
 /// # Safety
 ///
-/// `datum` is of type unknown.
+/// `datum` is a value of the type unknown.
 pub unsafe fn unknown(datum: pg_sys::Datum) -> Result<String, String> {
     // SAFETY: by the caller's promise, a string that ends with a zero.
     text(unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }.to_bytes().to_vec())

@@ -38,7 +38,7 @@ pub unsafe fn of_heap(heap: *const pg_sys::PlannedStmt) -> f64 {
 ///
 /// # Safety
 ///
-/// A finished plan whose relations are locked.
+/// `heap` is a finished plan whose relations are locked.
 pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
     let costs = settings::engine_costs();
     // SAFETY: a finished plan, which stays as it is while this runs.
@@ -54,7 +54,7 @@ pub unsafe fn is_below_engine(heap: *const pg_sys::PlannedStmt) -> bool {
 ///
 /// # Safety
 ///
-/// A finished plan whose relations are locked, and the engine's side for the same query.
+/// `heap` is a finished plan whose relations are locked, and `side` is the engine's side for the same query.
 pub unsafe fn of_engine(heap: *const pg_sys::PlannedStmt, side: &EngineSide, for_client: bool) -> f64 {
     let costs = settings::engine_costs();
     // SAFETY: a finished plan, which stays as it is while this runs.

@@ -35,9 +35,9 @@ pub enum Scale {
     Unknown,
     /// The scale is the value of this integer expression. The expression is null if the value is null.
     Varies(Expr),
-    /// The scale is that of this numeric expression, whose value is equal.
+    /// This numeric expression has the same value, and shows the right number of digits.
     Shown(Expr),
-    /// The scale is that of this parameter, whose value is the value itself.
+    /// The value is this parameter, and it shows as many digits as the parameter's expression.
     Parameter(u16),
 }
 

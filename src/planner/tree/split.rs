@@ -95,7 +95,8 @@ fn top<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> At
     if let Some(Nested { query, item }) = nested(query) {
         let level = translator.attempt(|translator| {
             let level = open_level(translator, query, Use::Top)?;
-            // The rewritten query must not be computed by PostgreSQL as a whole, and then be sent to the engine.
+            // If PostgreSQL computed the whole subquery and sent its rows along, the engine would do no work, so this
+            // form is not used then.
             let sent = translator.sent.iter().find(|sent| sent.relation_of(item).is_some());
             if has_windows && !fits_into_memory(&translator.relations) {
                 return Err(Why::TooLarge.of("window functions of too many rows"));

@@ -208,7 +208,7 @@ enum Mix {
 }
 
 impl Unified {
-    /// The value that `choice` selects. It also selects the value's scale.
+    /// `choice` selects the value and, in the same way, the value's scale.
     fn made_by(self, choice: impl Fn(Vec<Expr>) -> Expr) -> Typed {
         let scale = match self.scale {
             Mix::OfType => Scale::OfType,

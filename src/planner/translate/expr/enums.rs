@@ -10,7 +10,8 @@ use crate::pg::{catalog, types};
 use crate::planner::translate::{Translator, Typed, exact};
 use crate::spec::Source;
 
-/// The separator of labels, which almost no label contains. A query that needs a label with it runs on the heap.
+/// The separator between labels. Almost no label contains this character, and a query that needs a label with it runs
+/// on the heap.
 const BETWEEN_LABELS: &str = "\u{1}";
 
 impl Translator<'_> {

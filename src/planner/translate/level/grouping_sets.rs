@@ -90,7 +90,7 @@ pub fn reads_keys_alone(node: Node<'_>, keys: &[Node<'_>]) -> bool {
 ///
 /// # Safety
 ///
-/// `node` is null or a valid expression, `context` the keys.
+/// `node` is null or a valid expression, and `context` points to the keys.
 #[pg_guard]
 unsafe extern "C-unwind" fn without_keys(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
     // SAFETY: `reads_keys_alone` gives the keys as the context; the mutator comes with null or a node below its own.

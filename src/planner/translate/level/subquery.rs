@@ -280,8 +280,8 @@ impl<'a> Translator<'a> {
             && args.iter().all(|equal| self.outer_side(equal, &list.rel).is_some())
     }
 
-    /// The rows of the list that make the result null, with the conditions for it, in two parts. The first part is the
-    /// rows that contain a null. The second part is all rows, for the case that one of the looked-up values is null.
+    /// The rows of the list that make the result null, in two parts, each with its join conditions. The first part is
+    /// the rows that contain a null. The second part is all rows, for values of which one is null.
     fn unknown_rows(&mut self, link: Link<'a, '_>) -> Attempt<[(Rel, Vec<Expr>); 2]> {
         let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
         let with_null = {
