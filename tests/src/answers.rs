@@ -1,5 +1,5 @@
-//! Chosen queries on hostile data: flagged and on the heap they return the same rows of the same types, or the same
-//! error. Those made by chance are in [`crate::generated`].
+//! Chosen queries on tables with odd and extreme values: with the flag and without it they return the same rows of the
+//! same types, or the same error. Random queries are in [`crate::generated`].
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn grouped_expressions_that_stand_simplified_elsewhere(context: &Context) -> Res
         "SELECT NOT (sum(x) > 10), sum(NULLIF(x, NULL) + 0) FROM w WHERE anker.olap() GROUP BY y HAVING NOT (sum(x) > 30)",
         "SELECT t COLLATE \"C\", count(*) FROM w WHERE anker.olap() GROUP BY t COLLATE \"C\" ORDER BY 1",
         "SELECT c || 'x', c::text, count(*) FROM w WHERE anker.olap() GROUP BY c ORDER BY 1",
-        // Columns that depend on a key.
+        // Columns that are not grouped, but depend on a grouped primary key.
         "SELECT x, NOT (x < 5), c, count(*) FROM w WHERE anker.olap() GROUP BY id",
         "SELECT x + y, z, count(*) FROM w, v WHERE id = wid AND anker.olap() GROUP BY id, wid, no",
         "SELECT z * 2, wid < 5, NOT (wid < 5) FROM v WHERE anker.olap() GROUP BY wid, no",
@@ -61,7 +61,7 @@ fn grouped_expressions_that_stand_simplified_elsewhere(context: &Context) -> Res
         let helped = !sql.contains("NULLIF");
         ensure!(!helped || by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
     }
-    // Keys that leave nothing to group by once they are simplified.
+    // Keys that PostgreSQL's planner simplifies to a constant, so that nothing is left to group by.
     for key in ["x > 5 AND false", "CASE WHEN true THEN 1 ELSE x END", "b OR true"] {
         same(&mut client, &format!("SELECT {key}, count(*) FROM w WHERE anker.olap() GROUP BY {key}"))?;
         same(&mut client, &format!("SELECT {key}, count(*) FROM w WHERE id < 0 AND anker.olap() GROUP BY {key}"))?;
@@ -69,7 +69,7 @@ fn grouped_expressions_that_stand_simplified_elsewhere(context: &Context) -> Res
     Ok(())
 }
 
-/// Queries that generation rarely produces.
+/// Queries that the generator of random queries rarely produces.
 fn chosen_queries(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     hostile::create(&mut client)?;
@@ -157,7 +157,8 @@ fn results_have_postgresqls_types(context: &Context) -> Result<()> {
         "SELECT i2 + i4, i2 * i2, n9 * n30, n9 + 1, d - d, d + 1, f8 * 2 FROM kinds WHERE anker.olap()",
         "SELECT c, count(*) AS n FROM kinds WHERE anker.olap() GROUP BY c",
     ] {
-        // The types that the server announces, and the modifiers in a table that is made of the rows.
+        // Compares the types that the server announces to a client, and the type modifiers in a table that is created
+        // from the rows.
         let described = |client: &mut Client, sql: &str| -> Result<Vec<String>> {
             let statement = client.prepare(sql)?;
             Ok(statement.columns().iter().map(|c| format!("{} {}", c.name(), c.type_())).collect())
@@ -173,7 +174,7 @@ fn results_have_postgresqls_types(context: &Context) -> Result<()> {
     let of = |client: &mut Client, name: &str| anker::text_rows(client, &format!("{shape}'{name}'::regclass"));
     let (heap, mirror) = (of(&mut client, "of_heap")?, of(&mut client, "of_mirror")?);
     ensure!(heap == mirror, "columns {mirror:?} instead of {heap:?}");
-    // Binary images: padding, display scale, the sign of zero.
+    // Compares exact forms of values, because equal values may differ in padding, display scale, or the sign of zero.
     let shown =
         "id, n9::text, n30::text, convert_to(c, 'UTF8'), f8::text, float8send(f8), uuid_send(u), float4send(r), m,
         time_send(tm), o, y, dm::text, j::text, array_send(a)";

@@ -1,4 +1,4 @@
-//! `anker.route = auto`: the cheaper side answers, and the answer is the same.
+//! `anker.route = auto`: the side with the lower cost answers, and both sides give the same answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn chosen(client: &mut Client, sql: &str, engine: bool) -> Result<()> {
     let by = anker::explained(client, sql)?;
     let is_engine = by.as_deref() == Some("engine");
     ensure!(is_engine == engine, "{sql}: {by:?}");
-    // The query is also run: EXPLAIN ANALYZE makes the choice anew.
+    // The query is also run, because EXPLAIN ANALYZE chooses the side once more.
     let ran = anker::analyzed(client, sql)?;
     ensure!((ran.as_deref() == Some("engine")) == engine, "{sql}: ran as {ran:?}");
     Ok(())
@@ -58,9 +58,10 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
         "WITH r AS (SELECT g, sum(x) AS s FROM t GROUP BY g)
          SELECT name, s FROM u JOIN r USING (g) WHERE s = (SELECT max(s) FROM r) ORDER BY name",
         "SELECT count(*) FROM t a JOIN t b ON b.id = a.id * 5 AND b.x > a.x",
-        // The engine finds the partners in an order.
+        // The engine sorts one side, and finds partners by searching in it.
         "SELECT count(*) FROM t a WHERE EXISTS (SELECT FROM t b WHERE b.id BETWEEN a.id * 5 AND a.id * 5 + 1 AND b.x > 3)",
-        // The heap would have to write as many rows for the client.
+        // These return many rows to the client. That costs the engine nothing more, because the heap would have to send
+        // as many.
         "SELECT * FROM t",
         "SELECT s, x FROM t WHERE x > 100",
     ] {
@@ -76,7 +77,8 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
         "SELECT count(*) FROM u",
         // The engine would sort all rows; the heap looks up only a few in its index.
         "SELECT count(*) FROM u WHERE EXISTS (SELECT FROM t b WHERE b.id > u.g * 3000)",
-        // The engine would compare all pairs, in the order of a locale, where the heap goes through ranges of an index.
+        // The engine would compare all pairs of rows, because it cannot search texts in the order of a locale. The heap
+        // scans ranges of an index.
         "SELECT count(*) FROM t a WHERE id < 5000 AND EXISTS (SELECT FROM t b WHERE b.s BETWEEN a.s AND a.s || 'x' AND b.x > 3)",
     ] {
         chosen(&mut client, sql, false)?;
@@ -85,8 +87,8 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
     chosen(&mut client, "SELECT count(*) FROM u WHERE anker.olap()", true)
 }
 
-/// The cost of a table's rows depends on their destination: if they go only to the client, the heap would have to
-/// write them too.
+/// The cost of returning a table's rows depends on their destination. If PostgreSQL only hands them on to the client,
+/// it counts as zero, because the heap would have to send them, too.
 fn many_rows_are_the_engines_on_their_way_to_the_client(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
     client.batch_execute("PREPARE all_rows AS SELECT * FROM t")?;
@@ -123,8 +125,8 @@ fn costs_decide(context: &Context) -> Result<()> {
     chosen(&mut client, "SELECT * FROM t WHERE id = 5", false)
 }
 
-/// The heap's answer was good enough, since nobody asked for the engine. It is neither counted as a fallback nor an
-/// error.
+/// Under `auto` nobody asked for the engine. So a query that runs on the heap is not counted as a fallback, and is not
+/// an error with `anker.fallback = off`.
 fn what_was_not_asked_for_is_no_error(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
     let fallbacks = anker::counter(&mut client, "fallbacks")?;
@@ -217,10 +219,10 @@ fn calibration_measures_and_changes_nothing(context: &Context) -> Result<()> {
             client.batch_execute(&statement)?;
         }
     }
-    // On a busy machine the costs of the other kinds may not be measurable.
+    // On a busy machine the other costs may not be measurable.
     ensure!(rows[0].get::<_, Option<f64>>(2).is_some(), "what any query costs was not found");
-    // By measured costs too, a large scan runs in the engine and a lookup by key on the heap. Other load on the
-    // machine may spoil one measurement.
+    // With the measured costs, too, a large scan runs in the engine and a lookup by key on the heap. Other load on the
+    // machine may spoil a measurement, so it is tried three times.
     let mut decided = measured_costs_decide(&cluster);
     for _ in 0..2 {
         if decided.is_err() {
@@ -253,7 +255,8 @@ fn calibration_wants_a_table_and_a_right(context: &Context) -> Result<()> {
     refused(&mut client, "SELECT * FROM anker.calibrate(1000)", "22023")?;
     client.batch_execute("CREATE ROLE someone; SET ROLE someone")?;
     refused(&mut client, "SELECT * FROM anker.calibrate()", "42501")?;
-    // A user who may call the function needs rights to a large table. Tables with row security are not used.
+    // A user who may call the function must also be allowed to read a large table. Tables with row security are not
+    // used for measuring, not even for a superuser.
     client.batch_execute("RESET ROLE; GRANT EXECUTE ON FUNCTION anker.calibrate TO someone; SET ROLE someone")?;
     refused(&mut client, "SELECT * FROM anker.calibrate()", "55000")?;
     client.batch_execute(
@@ -262,7 +265,7 @@ fn calibration_wants_a_table_and_a_right(context: &Context) -> Result<()> {
     refused(&mut client, "SELECT * FROM anker.calibrate()", "55000")?;
     client.batch_execute("RESET ROLE")?;
     refused(&mut client, "SELECT * FROM anker.calibrate()", "55000")?;
-    // Small tables alone are no measure, if the engine does not answer on the large one.
+    // If the engine cannot answer queries of the large table, small tables alone do not suffice for measuring.
     client.batch_execute("ALTER TABLE t DISABLE ROW LEVEL SECURITY")?;
     client.batch_execute("BEGIN; ALTER TABLE t ALTER COLUMN g DROP NOT NULL")?;
     refused(&mut client, "SELECT * FROM anker.calibrate()", "55000")?;

@@ -20,7 +20,8 @@ fn base_backup_and_rewind_pass_over_the_engines_socket(context: &Context) -> Res
     anker::mirror(&mut client, &["t"], LIVE)?;
     let (new, complaints) = old.standby()?;
 
-    // The standby takes over and mirrors; the old primary goes on for a while by mistake.
+    // The standby is promoted, and mirrors a table. The old primary keeps running for a while, as after a failover by
+    // mistake.
     new.resume()?;
     new.promote()?;
     let mut there = new.connect()?;
@@ -48,7 +49,7 @@ fn base_backup_and_rewind_pass_over_the_engines_socket(context: &Context) -> Res
     same(&mut client, "SELECT count(*), sum(id) FROM t WHERE anker.olap()").map(drop)
 }
 
-/// The crashed server's engine has left files in a directory that the other server lacks.
+/// The engine of the crashed server has left files in a directory that does not exist on the other server.
 fn a_crashed_server_can_be_rewound_to_one_without_an_engine(context: &Context) -> Result<()> {
     let old = context.cluster_with(&Options::default().set("wal_log_hints", "on").set("wal_keep_size", "512MB"))?;
     let mut client = old.connect()?;

@@ -39,7 +39,7 @@ const QUERIES: [&str; 14] = [
     "SELECT count(*), (SELECT max(label) FROM small) FROM t WHERE anker.olap()",
     "SELECT count(*) FROM t, generate_series(1, 3) s WHERE s = g AND anker.olap()",
     "SELECT count(*) FROM t, (SELECT k, array_agg(label) a FROM small GROUP BY k ORDER BY k) s WHERE k = g AND anker.olap()",
-    // The part that is sent along reads a mirrored table itself.
+    // The subquery is sent along, and reads a mirrored table itself.
     "SELECT count(*) FROM t, (SELECT g, xmlagg(NULL) x FROM t GROUP BY g) s WHERE s.g = t.g AND anker.olap()",
     "SELECT label, count(*) FROM both_of WHERE anker.olap() GROUP BY label ORDER BY 2, 1 LIMIT 3",
     "WITH s AS MATERIALIZED (SELECT k FROM small) SELECT count(*) FROM t JOIN s ON k = g WHERE anker.olap()",
@@ -49,7 +49,7 @@ const QUERIES: [&str; 14] = [
     "SELECT count(*) FROM t JOIN small ON k = g WHERE 1 / (k - k) > 1 AND anker.olap()",
 ];
 
-/// The rows of `away` are elsewhere, and those of `t` will be.
+/// The test library keeps the rows of `away` in another table, and later in the test also those of `t`.
 const ELSEWHERE: &str = "
     CREATE TABLE away (k integer PRIMARY KEY, label text);
     CREATE TABLE away_elsewhere (LIKE away INCLUDING ALL);
@@ -86,12 +86,13 @@ fn rows_that_others_keep_elsewhere_are_theirs(context: &Context) -> Result<()> {
             QUERIES_ELSEWHERE.iter().try_for_each(|sql| compare(client, sql, false).map(drop))?;
         }
         client.batch_execute("SET anker.route = hint")?;
-        // Their nodes are started while the query runs, from a plan of its own or as a part of it.
+        // Now the heap's plans are made and started at the first row, while the query runs. Such a plan contains a node
+        // of the library.
         let lagging = Lagging::start(cluster, client)?;
         QUERIES_ELSEWHERE.iter().try_for_each(|sql| compare_prepared(client, sql))?;
         drop(lagging);
         client.batch_execute("RESET anker.max_wait")?;
-        // Plans of a table whose rows go elsewhere are made anew.
+        // When the library begins to keep a table's rows elsewhere, cached plans of the table are made again.
         let sql = "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY g";
         client.batch_execute(&format!("PREPARE kept AS {sql}"))?;
         ask(client, "EXECUTE kept")?;
@@ -105,7 +106,7 @@ fn rows_that_others_keep_elsewhere_are_theirs(context: &Context) -> Result<()> {
         let answers = [compare(client, sql, false)?, ask(client, "EXECUTE kept")?];
         let expected = Answer::Rows(vec!["7|10".into()]);
         ensure!(answers.iter().all(|answer| *answer == expected), "{answers:?}");
-        // A library whose hook comes first has put the other table into the query already.
+        // If the library's hook is called first, the query already names the other table, which is not mirrored.
         let explained = format!("{:?}", ask(client, &format!("EXPLAIN (VERBOSE) {sql}"))?);
         let reasons = ["Heap Reason: elsewhere", "Heap Reason: not_mirrored"];
         ensure!(reasons.iter().any(|reason| explained.contains(reason)), "{explained}");
@@ -129,7 +130,7 @@ fn rows_that_go_elsewhere_are_inserted_by_others(context: &Context) -> Result<()
     })
 }
 
-/// Tries something beside the library, which is loaded before pg_anker and then behind it.
+/// Runs `attempt` on two servers: the library is loaded before pg_anker on one, and after it on the other.
 fn beside(context: &Context, attempt: impl Fn(&Arc<Cluster>, &mut Client) -> Result<()>) -> Result<()> {
     let library = built(context.home())?;
     for libraries in [format!("{}, pg_anker", library.display()), format!("pg_anker, {}", library.display())] {
@@ -145,7 +146,7 @@ fn beside(context: &Context, attempt: impl Fn(&Arc<Cluster>, &mut Client) -> Res
     Ok(())
 }
 
-/// Compares a query, and a statement that is prepared from it.
+/// Compares flagged and unflagged answers of a query, once asked directly and several times as a prepared statement.
 fn compare_prepared(client: &mut Client, sql: &str) -> Result<()> {
     let expected = compare(client, sql, false)?;
     client.batch_execute(&format!("PREPARE p AS {sql}"))?;
@@ -176,7 +177,7 @@ fn all_kinds_of_statements(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// The heap's plan is made and started while another statement runs.
+/// The engine refuses each query at its first row, so the heap's plan is made and started while the query already runs.
 fn refused_at_the_first_row(cluster: &Arc<Cluster>, client: &mut Client) -> Result<()> {
     client.batch_execute("SET anker.route = hint")?;
     let lagging = Lagging::start(cluster, client)?;
@@ -188,7 +189,7 @@ fn refused_at_the_first_row(cluster: &Arc<Cluster>, client: &mut Client) -> Resu
     Ok(())
 }
 
-/// The library, built against the server's headers, once for all tests.
+/// Path of the test library, which is compiled against the server's headers once for all tests.
 fn built(directory: &Path) -> Result<PathBuf> {
     static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
     let mut library = BUILT.lock().expect("no thread panics with the lock");

@@ -82,7 +82,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("code", &["a", "ab  "]),
 ];
 
-/// Types that have a modifier, which a cast enforces.
+/// Types with a modifier. A cast to one of them shortens, rounds or refuses values.
 const WITH_MODIFIER: &[&str] = &[
     "char(2)",
     "varchar(2)",
@@ -114,7 +114,7 @@ fn every_cast_gives_what_the_heap_gives(context: &Context) -> Result<()> {
             for sql in questions(&mut client, &cast, column, values.len())? {
                 match compare(&mut client, &sql, true) {
                     Err(difference) => differences.push(format!("{source}: {difference}")),
-                    // Types without an order are among them.
+                    // Some types have no order, so the query's ORDER BY is an error.
                     Ok(Answer::Error { .. }) => {}
                     Ok(Answer::Rows(_)) => {
                         by_engine += u32::from(anker::explained(&mut client, &sql)?.is_some_and(|who| who == "engine"));
@@ -159,8 +159,8 @@ fn targets(client: &mut Client, source: &str) -> Result<Vec<String>> {
     Ok(by_catalog.into_iter().chain(through_text).chain(WITH_MODIFIER.iter().copied().map(str::to_owned)).collect())
 }
 
-/// Queries about a cast. Values that it takes are shown, ordered, grouped and compared; each value that raises an error
-/// is asked for alone.
+/// Queries that test a cast. Values that can be cast are returned, ordered, grouped and compared. Each value for which
+/// the cast raises an error has a query of its own.
 fn questions(client: &mut Client, cast: &str, column: usize, values: usize) -> Result<Vec<String>> {
     let rows = |ids: &str| format!("FROM t WHERE anker.olap() AND id IN ({ids})");
     let shown = |ids: &str| format!("SELECT {cast}, ({cast})::text {} ORDER BY id", rows(ids));
@@ -179,8 +179,7 @@ fn questions(client: &mut Client, cast: &str, column: usize, values: usize) -> R
         questions.push(shown(&taken.join(", ")));
         questions.push(format!("SELECT {cast} {rows} AND c{column} IS NOT NULL ORDER BY {cast} DESC, id"));
         questions.push(format!("SELECT {cast}, min(id) {rows} GROUP BY {cast} ORDER BY 2"));
-        // The cast does not stand in a condition, since nobody promises in which order several conditions are
-        // evaluated.
+        // The cast is not in a condition, because the order in which several conditions are evaluated is not defined.
         questions.push(format!("SELECT id, {cast} >= (SELECT {cast} FROM t WHERE id = {first}) {rows} ORDER BY id"));
     }
     Ok(questions)

@@ -1,8 +1,8 @@
 //! Tables of every supported type, and sessions that all change them at random at the same time.
 //!
-//! The writers' changes are hard to follow on purpose: changed and swapped keys, rows deleted and inserted again,
-//! savepoints rolled back, aborted transactions, and ON CONFLICT. There are long values that stay while others
-//! change, and identical rows without a key.
+//! The writers make changes that are hard to replicate: they change and swap keys, delete rows and insert them again,
+//! roll back savepoints and transactions, and use ON CONFLICT. Some updates leave a row's long (TOAST) values
+//! unchanged. One table has no key, and identical rows.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -66,7 +66,7 @@ impl Writers {
         let mut threads = Vec::new();
         for number in 0..sessions {
             let mut client = cluster.config().application_name("chaos").connect(postgres::NoTls)?;
-            // Refused statements are counted here; the server's log is for errors that nobody expects.
+            // Errors of statements are checked here. Only errors that no test expects should be in the server's log.
             client.batch_execute("SET log_min_messages = fatal")?;
             client.batch_execute(setup)?;
             let shared = shared.clone();
@@ -85,7 +85,8 @@ impl Writers {
         self.shared.committed.load(Ordering::Relaxed)
     }
 
-    /// The number of committed transactions. Errors that no correct client provokes become the error of this call.
+    /// Stops the sessions, and returns the number of committed transactions. If a session met an error that its
+    /// statements cannot cause, this call fails.
     pub fn stop(mut self) -> Result<u64> {
         self.halt();
         let errors = self.shared.errors.lock().expect("no writer panics with the lock");
@@ -115,7 +116,8 @@ impl Shared {
     fn note(&self, client: &mut Client, transaction: Transaction) {
         let ran = client.batch_execute(&transaction.sql);
         if transaction.ends_itself || ran.is_err() {
-            // After an error inside a block this ends the block; otherwise it only gives a warning.
+            // If the error happened inside a transaction block, ROLLBACK ends the block. Otherwise it only gives a
+            // warning.
             if client.is_closed() || client.batch_execute("ROLLBACK").is_err() {
                 self.errors.lock().expect("no writer panics with the lock").push("connection lost".into());
                 self.stop.store(true, Ordering::Relaxed);
@@ -126,7 +128,7 @@ impl Shared {
             Ok(()) => drop(self.committed.fetch_add(1, Ordering::Relaxed)),
             Err(error) => {
                 let code = error.code().map_or("", |c| c.code());
-                // Violated constraints, deadlocks, and our own RAISE are part of the game.
+                // Violated constraints, deadlocks, and the RAISE of our own statements are expected.
                 if !["23", "40", "P0"].contains(&code.get(..2).unwrap_or("")) {
                     let what = describe(&error);
                     let sql: String = transaction.sql.chars().take(300).collect();
@@ -139,7 +141,7 @@ impl Shared {
 
 struct Transaction {
     sql: String,
-    /// The transaction has a BEGIN of its own, so an error leaves a block open.
+    /// Whether the SQL contains BEGIN and COMMIT itself, so that an error leaves a transaction block open.
     ends_itself: bool,
 }
 
@@ -154,7 +156,7 @@ const COLUMNS: [&str; 22] = [
     "a",
 ];
 
-/// Keys come from a small range, so that sessions meet on them.
+/// The upper limit of keys. It is small, so that several sessions often change the same row.
 const KEYS: i32 = 1500;
 
 impl Values {
@@ -255,7 +257,7 @@ impl Values {
             "pairs" => format!("UPDATE pairs SET b = b || 'x', a = a + 1 WHERE a = {}", self.key() % 50),
             "bag" => format!("UPDATE bag SET k = k + 1 WHERE k = {}", self.key() % 40),
             "tokens" if self.chance(2) => {
-                // The number is equal, and is shown with more digits.
+                // The new number equals the old one, but has a larger scale, so it is shown with more digits.
                 format!("UPDATE tokens SET n = n + 0.00 WHERE {}", self.some("tokens"))
             }
             "tokens" => format!("UPDATE tokens SET m = {} WHERE {}", self.value("mood"), self.some("tokens")),
@@ -321,7 +323,7 @@ impl Values {
         }
     }
 
-    /// One of few uuids, from both halves of their order.
+    /// One of sixty uuids, with first bits of 0 and of 1.
     fn token(&mut self) -> String {
         format!("md5(({} % 60)::text)::uuid", self.key())
     }
@@ -353,9 +355,10 @@ impl Values {
         }
     }
 
-    /// A value for a column of table `kinds` (or its like) as an SQL expression; one in eight is NULL.
+    /// A value for a column of table `kinds`, or of another table with such a column, as an SQL expression. One in
+    /// eight is NULL.
     pub fn value(&mut self, column: &str) -> String {
-        // These two are in a key.
+        // These two columns are part of a key, so they must not be NULL.
         if self.chance(8) && column != "mood" && column != "digits" {
             return "NULL".into();
         }

@@ -1,4 +1,5 @@
-//! Column surveys while the engine runs and while it does not, and texts in every form that a chunk has.
+//! The views `anker.columns` and `anker.chunks` while the engine runs, hangs and restarts; and texts and numbers in
+//! every form in which a chunk can store them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ fn an_engine_that_hangs_or_is_gone_is_told(context: &Context) -> Result<()> {
     client.batch_execute("RESET statement_timeout")?;
     os::kill(engine, os::SIGCONT)?;
     let told = told?;
-    // Twenty tables do not take twenty times as long.
+    // The wait for an engine that does not answer is not repeated for each of the twenty tables.
     ensure!(took < GIVEN_UP, "all columns took {took:?}");
     ensure!(told == ["engine did not answer in time", "engine did not answer in time before"], "{told:?}");
     for (error, took) in cancelled {
@@ -66,21 +67,22 @@ fn an_engine_that_hangs_or_is_gone_is_told(context: &Context) -> Result<()> {
     ensure!(gone, "nobody is told that the engine is gone");
     let error = client.simple_query("SELECT * FROM anker.chunks('t7')").err();
     let detail = error.as_ref().and_then(|e| e.as_db_error()).and_then(|e| e.detail()).unwrap_or_default().to_owned();
-    // There is no error if the engine was back already.
+    // The call raises no error if the new engine already runs.
     ensure!(error.is_none() || detail.starts_with("Reason: "), "{error:?}");
-    // The tables may be called live for a moment yet, until the worker has noticed.
+    // Until the worker has noticed that the engine is gone, the view may still call the tables live.
     let back = wait_until(LIVE, || Ok(anker::text_rows(&mut client, reasons)? == ["none"]))?;
     ensure!(back, "of an engine that is back: {:?}", anker::text_rows(&mut client, reasons)?);
     Ok(())
 }
 
-/// How the chunks of a column are written.
+/// The codings of a column's chunks, with the number of chunks for each.
 fn codings(client: &mut Client, column: &str) -> Result<String> {
     let sql = format!("SELECT codings FROM anker.columns WHERE column_name = '{column}'");
     Ok(anker::text_rows(client, &sql)?.concat())
 }
 
-/// Full chunks of a column of `t` in a form that can be written to.
+/// The number of full chunks of a column of `t` whose texts are not at rest: they have places, so that they can be
+/// updated.
 fn restless(client: &mut Client, column: &str) -> Result<i64> {
     let sql =
         "SELECT count(*) FROM anker.chunks('t') WHERE column_name = $1 AND slots = 8192 AND coding LIKE 'places%'";
@@ -128,7 +130,7 @@ fn texts_at_rest_are_the_heaps(context: &Context) -> Result<()> {
     let differences = anker::verify(&mut client, "t")?;
     ensure!(differences.is_empty(), "{:?}", &differences[..differences.len().min(4)]);
 
-    // Texts that are read all the time do not stay packed for ever; those that nobody writes to come to rest again.
+    // Chunks that nobody writes to are laid to rest again. Texts that queries read all the time are then kept unpacked.
     let rests = wait_until(Duration::from_secs(180), || {
         check(&mut client)?;
         Ok(restless(&mut client, "letters")? == 0)
@@ -164,7 +166,8 @@ fn numbers_take_no_more_bytes_than_what_is_there_needs(context: &Context) -> Res
         "SELECT t.id, o.id FROM t JOIN t o ON o.n = t.n WHERE t.id % 97 = 5 AND o.id % 89 = 7 AND anker.olap() ORDER BY 1, 2",
     ];
 
-    // Most chunks get a value far beyond the others, and there is a snapshot that sees it for ever.
+    // Most chunks get a value far from the others, which widens codes and bounds. An open snapshot keeps seeing these
+    // values.
     client.batch_execute(
         "UPDATE t SET n = 1::bigint << 50, maybe = -1000000, d = '9999-12-31', price = -9999999999.99 WHERE id % 5000 = 17",
     )?;
@@ -177,14 +180,14 @@ fn numbers_take_no_more_bytes_than_what_is_there_needs(context: &Context) -> Res
         "with values far beyond: {wide}"
     );
 
-    // The values go, first by updates and by becoming null, and later by a delete.
+    // The values disappear again: most by updates, some of these to NULL, and one later by a DELETE.
     let others = "maybe = nullif(id % 3, 0), d = DATE '2024-03-01', price = 0.10";
     client.batch_execute(&format!("UPDATE t SET n = id % 100, {others} WHERE id % 5000 = 17 AND id > 17"))?;
     client.batch_execute(&format!("UPDATE t SET {others} WHERE id = 17"))?;
     let mut again = |client: &mut Client, wanted: &str| -> Result<()> {
         let reached = wait_until(Duration::from_secs(120), || {
             queries.iter().try_for_each(|sql| same(client, sql).map(|_| ()))?;
-            // The engine serves the snapshot as long as its undo is kept; later the heap does.
+            // The engine answers queries under the old snapshot while undo for it is kept; after that the heap does.
             queries.iter().try_for_each(|sql| same_in_transaction(&mut before, sql, First::Heap).map(|_| ()))?;
             Ok(told(client)?.contains(wanted))
         })?;

@@ -57,7 +57,8 @@ fn ddl_under_an_open_cursor_is_refused(context: &Context) -> Result<()> {
         "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY g",
         "SELECT t.id, u.id FROM t, u WHERE t.g = u.g AND anker.olap()",
     ];
-    // Without index scans the heap's plans have no index open.
+    // With index scans, the heap's plan would keep an index open, and PostgreSQL would refuse other statements than it
+    // does for the engine's plan.
     client.batch_execute("SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off")?;
     for query in queries {
         for fetch in ["", "FETCH 3 FROM c;"] {
@@ -65,7 +66,7 @@ fn ddl_under_an_open_cursor_is_refused(context: &Context) -> Result<()> {
             ensure!(by.as_deref() == Some("engine"), "{query}: answered by {by:?}");
             client.batch_execute(&format!("BEGIN; DECLARE c CURSOR FOR {query}; {fetch}"))?;
             let flagged: Vec<_> = statements.iter().map(|sql| attempt(&mut client, sql)).collect::<Result<_>>()?;
-            // The cursor can be read further.
+            // The refused statements have not harmed the cursor: it returns more rows.
             let rows = anker::text_rows(&mut client, "FETCH 2 FROM c")?;
             ensure!(rows.len() == 2, "{query}: {} rows after the refusals", rows.len());
             client.batch_execute("CLOSE c")?;
@@ -95,8 +96,8 @@ fn many_rows(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-/// There are more cursors than a session may have files open, and more than the engine takes queries of one user. The
-/// heap answers those above the limit, and no other session suffers.
+/// Opens more cursors than a session may have files open, and more than the engine accepts queries of one user. The
+/// heap answers those above the limits, and no other session is affected.
 fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     many_rows(&mut client)?;
@@ -128,8 +129,8 @@ fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     ensure!(right, "{open} are open, answered by {by}, in a session that has cursors by {in_session:?}");
     let by = anker::analyzed(&mut bob, question)?;
     ensure!(by.as_deref() == Some("engine"), "another user's is answered by {by:?}");
-    // One more session has cursors and files of its own: the files that its process may open are shared out among its
-    // cursors.
+    // Each session's process may open a limited number of files, of which connections of cursors may use a part. So one
+    // more session can open further cursors in the engine.
     let files: i64 = client.query_one("SELECT current_setting('max_files_per_process')::bigint", &[])?.get(0);
     for session in &mut sessions {
         let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);
@@ -150,7 +151,7 @@ fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     let by = anker::analyzed(&mut client, question)?;
     ensure!(by.as_deref() == Some("engine"), "then answered by {by:?}");
 
-    // All in one session.
+    // Now all cursors are in one session.
     let mut session = cluster.connect()?;
     session.batch_execute("BEGIN")?;
     for cursor in 0..450 {
@@ -167,7 +168,8 @@ fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// With this few files the loader still finds one for its connection, and so does the view beside a kept connection.
+/// With so few files, the loader can still open its connection, and a view can open a second connection beside the
+/// session's kept one.
 fn the_fewest_files_per_process_are_enough(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("max_files_per_process", "64"))?;
     let mut client = cluster.connect()?;
@@ -179,7 +181,7 @@ fn the_fewest_files_per_process_are_enough(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The cursor is idle for longer than an engine may be silent while somebody waits for it.
+/// The cursor is idle for longer than the time after which a waiting client gives up a silent engine.
 fn a_cursor_that_was_idle_for_long_goes_on(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     many_rows(&mut client)?;

@@ -1,5 +1,5 @@
-//! Delivery to the client, byte for byte as from the heap: every type, as text and in binary, under settings that
-//! change how values look.
+//! Messages to the client are the same, byte for byte, from engine and heap: for every type, as text and in binary, and
+//! with settings that change how values are shown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,8 @@ const LIVE: Duration = Duration::from_secs(60);
 const FORMS: [Form; 3] =
     [Form::Simple, Form::Portal { format: TEXT, rows: 0 }, Form::Portal { format: BINARY, rows: 0 }];
 
-/// Columns of every kind: those that are written without PostgreSQL's functions, and some that are not.
+/// Columns of all types that pg_anker writes into messages itself, and of some that it leaves to PostgreSQL's output
+/// functions.
 const TABLE: &str = r#"
     CREATE DOMAIN small AS integer CHECK (VALUE < 2000000000);
     CREATE DOMAIN price AS numeric(12,2);
@@ -89,18 +90,19 @@ fn with_table(context: &Context) -> Result<(Arc<Cluster>, Client)> {
     Ok((cluster, client))
 }
 
-/// Sorts the rows, since neither side promises an order.
+/// Sorts the rows, because without ORDER BY their order is not defined.
 fn normal(mut messages: Vec<Message>) -> Vec<Message> {
     messages.sort_by_key(|message| (message.kind != b'D').then(Vec::new).unwrap_or_else(|| message.content.clone()));
     messages
 }
 
-/// Asks on the heap and by the engine; returns the number of rows, which both have.
+/// Runs a query on the heap and in the engine, and fails if the messages differ in more than the order of rows. Returns
+/// the number of rows.
 fn same(wire: &mut Wire, sql: &str, form: Form) -> Result<usize> {
     compared(wire, sql, form, normal)
 }
 
-/// The same, and the rows must also come in the same order.
+/// Like `same`, but the rows must also come in the same order.
 fn same_in_order(wire: &mut Wire, sql: &str, form: Form) -> Result<usize> {
     compared(wire, sql, form, |messages| messages)
 }
@@ -251,7 +253,8 @@ fn rows_in_portions(context: &Context) -> Result<()> {
     for rows in [1, 7, 500, 5000] {
         for format in [TEXT, BINARY] {
             same(&mut wire, QUERIES[0], Form::Portal { format, rows })?;
-            // This query has a sort, and most portals are not read to their end: no memory or file of either remains.
+            // The query has a sort, and most portals are not read to their end. Neither sorts nor portals leave memory
+            // or files behind.
             same(&mut wire, QUERIES[3], Form::Portal { format, rows })?;
         }
     }
@@ -268,7 +271,8 @@ fn rows_in_portions(context: &Context) -> Result<()> {
 
 fn errors_behind_the_first_row(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context)?;
-    // A function above the engine raises an error after rows were sent, and the session goes on.
+    // A function that PostgreSQL computes above the engine's rows raises an error after rows were sent. The session can
+    // go on.
     client.batch_execute(
         "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE plpgsql VOLATILE AS
          $$ BEGIN IF $1 = 900 THEN RAISE EXCEPTION 'nine hundred' USING HINT = 'less'; END IF; RETURN $1; END $$",

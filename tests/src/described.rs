@@ -38,7 +38,8 @@ fn columns_are_described_as_by_the_heap(context: &Context) -> Result<()> {
         let sql = query(&mut Dice::seeded(seed));
         let expected = Column::all_of(&heap.describe(&sql)?).map_err(|e| format!("seed {seed}: {sql}: {e}"))?;
         with_modifier += u32::from(expected.iter().any(|column| column.modifier != -1));
-        // PostgreSQL makes a cursor's heap plan first, and that of other queries only if it is needed.
+        // Both ways are tested because a cursor's heap plan is made at once, but that of the query only when the heap
+        // must answer.
         for found in [engine.describe(&sql)?, fetched(&mut engine, &sql)?] {
             let found = Column::all_of(&found)?;
             if found != expected {
@@ -83,7 +84,7 @@ fn a_table_is_made_with_the_modifiers_of_the_heap(context: &Context) -> Result<(
     Ok(())
 }
 
-/// The description of rows that come from a cursor.
+/// Declares a cursor for the query, and returns the description of its rows.
 fn fetched(wire: &mut Wire, sql: &str) -> Result<Message> {
     let statements = format!("BEGIN; DECLARE rows CURSOR FOR {sql}; FETCH 0 FROM rows; ROLLBACK");
     let answer = wire.ask(&statements, Form::Simple)?;
@@ -134,8 +135,7 @@ fn query(dice: &mut Dice) -> String {
     if dice.chance(3) { format!("{body} ORDER BY 1 LIMIT 5") } else { body }
 }
 
-/// A SELECT that gives `id` and the columns of the tables; in the place of one column it gives an expression or another
-/// form of it.
+/// A SELECT that returns `id` and the columns of the tables, but an expression instead of one of the columns.
 fn rows(dice: &mut Dice, column: usize, depth: u32) -> String {
     let value = expression(dice, column, depth);
     let columns = COLUMNS.map(|name| match name == COLUMNS[column] {
@@ -150,7 +150,7 @@ fn union(dice: &mut Dice, column: usize, depth: u32) -> String {
     format!("{} {operator} {}", rows(dice, column, depth), rows(dice, column, depth))
 }
 
-/// An item of FROM by the name of `r`.
+/// A random item of FROM with the alias `r`.
 fn source(dice: &mut Dice, column: usize, depth: u32) -> String {
     if depth == 0 {
         return dice.pick(&["t r", "u r", "seen r"]).into();

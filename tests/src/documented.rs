@@ -9,7 +9,7 @@ use crate::runner::{Context, ensure, tests};
 
 tests![getting_started_runs_as_written, settings_are_documented];
 
-/// A block of SQL, and the output behind it, if it has one.
+/// A block of SQL, and the output that follows it in the document, if there is one.
 struct Block<'a> {
     line: usize,
     sql: &'a str,
@@ -47,7 +47,8 @@ fn end_of(block: &Block<'_>) -> String {
     format!("end of the block of line {}", block.line)
 }
 
-/// The blocks of SQL; a block of text right behind one is its output.
+/// The blocks of SQL in a document. If the next block after one is marked as text, and nothing stands between them, it
+/// is the output.
 fn blocks(document: &str) -> Vec<Block<'_>> {
     let (mut blocks, mut line) = (Vec::new(), 1);
     let mut parts = document.split("```").peekable();
@@ -94,7 +95,7 @@ fn matches(line: &str, pattern: &str) -> bool {
 /// The table of docs/settings.md has exactly the settings of the library, with their defaults and who may change them.
 fn settings_are_documented(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
-    // The tests' servers set some of them.
+    // For settings that users may change, compares `boot_val`, because the servers of the tests change some of them.
     let settings = "SELECT name, CASE context WHEN 'user' THEN set_config(name, boot_val || coalesce(unit, ''), false) \
                     ELSE current_setting(name) END, context FROM pg_settings WHERE name LIKE 'anker.%'";
     let mut expected = Vec::new();

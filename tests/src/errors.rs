@@ -55,8 +55,7 @@ fn errors_are_postgresqls_own(context: &Context) -> Result<()> {
             "{sql}: not error {code} but {answer:?}"
         );
     }
-    // None of these may raise an error, in whatever order a plan evaluates the conditions of a conjunction without
-    // CASE.
+    // None of these raises an error, whatever the order in which a plan evaluates their conditions.
     for sql in [
         "SELECT count(*) FROM t WHERE id > 0 AND anker.olap() AND i4 * 2 > 10",
         "SELECT sum(i4 + 1), sum(n * n), avg(i8) FROM t WHERE id > 0 AND anker.olap()",
@@ -136,7 +135,8 @@ fn errors_show_no_backtraces(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The engine gives up on the last row, when most of its result is in a file beyond `work_mem`. The heap then answers.
+/// The engine fails at the last row, when the backend has most of the result in a temporary file because it exceeds
+/// `work_mem`. The heap then answers.
 fn what_fails_late_leaves_no_file(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -172,7 +172,7 @@ fn a_value_that_is_never_used_raises_nothing(context: &Context) -> Result<()> {
     ensure!(matches!(answer, Answer::Error { .. }), "{answer:?}");
     let by = anker::explained(&mut client, "SELECT sum(v * two()) FROM t WHERE id > 0 AND anker.olap()")?;
     ensure!(by.as_deref() == Some("engine"), "a value that raises nothing: answered by {by:?}");
-    // The transaction goes on, whichever side has evaluated the value.
+    // The transaction can go on, whichever side has raised the error.
     client
         .batch_execute(&format!("BEGIN; INSERT INTO t VALUES (-1, 1); ROLLBACK; BEGIN; {unused}; {unused}; COMMIT"))?;
     Ok(())
@@ -269,7 +269,7 @@ fn nothing_leaks_after_many_cancels(context: &Context) -> Result<()> {
     let (mut before, mut resident, mut cancelled) = (descriptors(), 0, 0);
     for round in 0..cancels {
         if round == cancels / 5 {
-            // By now every pool and cache has its size.
+            // By now every pool and cache has reached its final size.
             (before, resident) = (descriptors(), os::resident_bytes(engine).unwrap_or(0));
         }
         let cancel = session.cancel_token();
@@ -284,7 +284,7 @@ fn nothing_leaks_after_many_cancels(context: &Context) -> Result<()> {
             Err(e) if e.code() == Some(&SqlState::QUERY_CANCELED) => cancelled += 1,
             Err(e) => return Err(format!("round {round}: {}", bench::describe(&e)).into()),
             Ok(_) => {
-                // The cancel may hit this statement instead.
+                // The cancel request may arrive late, and cancel this statement instead.
                 let _ = session.simple_query("SELECT 1");
             }
         }

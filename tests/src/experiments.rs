@@ -67,8 +67,8 @@ fn freshness_and_frontier(context: &Context) -> Result<()> {
     let report = freshness::run(context.server(), &freshness::Options::parse(quick())?)?;
     let scores = values(&report, "score");
     ensure!(scores.len() > 50, "hardly any queries: {}", scores.len());
-    // No clock is asserted here: an answer either contains everything that was committed before the question, or it
-    // does not.
+    // This does not depend on the speed of the machine: an answer contains either all transactions that were committed
+    // before the query began, or not.
     ensure!(scores.iter().all(|score| *score == 0.0), "an old answer: {scores:?}");
     let shares = values(&report, "answered by the engine");
     ensure!(!shares.is_empty() && shares.iter().all(|share| *share == 1.0), "shares of the engine: {shares:?}");
@@ -84,7 +84,7 @@ fn transactions_around_snapshots(context: &Context) -> Result<()> {
     }
     let shares = values(&report, "answered by the engine");
     ensure!(shares == [1.0; 3], "shares of the engine: {shares:?}");
-    // One mix only reads, so the engine applies none of it.
+    // One of the mixes only reads, so the engine applies no transactions of it.
     let seen = (values(&report, "apply p50").len(), values(&report, "applied, not seen"));
     ensure!(seen == (2, vec![0.0; 3]), "what the engine told: {seen:?}");
     for figure in ["query", "snapshot", "wait", "client mean", "client density", "apply mean", "apply density"] {
@@ -109,7 +109,7 @@ fn costs_of_following(context: &Context) -> Result<()> {
 
 fn a_table_that_is_loaded(context: &Context) -> Result<()> {
     let report = load::run(context.server(), &load::Options::parse(quick())?)?;
-    // The system counts processors' time in hundredths of a second, and so few rows may take less time than that.
+    // The kernel counts CPU time in hundredths of a second. So few rows may take less, so CPU times may be 0.
     for (figure, least) in [("rows_per_s", 1.0), ("memory_share", 0.01), ("engine_cpu", 0.0), ("others_cpu", 0.0)] {
         let found = values(&report, figure);
         ensure!(found.len() == 2 && found.iter().all(|value| *value >= least), "{figure}: {found:?}");
@@ -252,7 +252,8 @@ fn values(report: &Report, figure: &str) -> Vec<f64> {
     report.rows().iter().filter(|row| row.figure == figure).filter_map(|row| row.number()).collect()
 }
 
-/// A page that needs no other file, and that comes out the same when it is made of the written report.
+/// Writes report and page. Fails if the page refers to another file, or if a page that is made from the written report
+/// differs.
 pub fn shown(context: &Context, mut report: Report, page: fn(&Report) -> Page) -> Result<()> {
     let written = |name: &str| context.home().join(name);
     let output = Output { json: Some(written("report.json")), html: Some(written("report.html")), svg_dir: None };

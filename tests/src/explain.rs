@@ -76,7 +76,7 @@ fn explained(client: &mut Client, options: &str, sql: &str) -> Result<String> {
     Ok(anker::text_rows(client, &format!("EXPLAIN ({options}) {sql}"))?.join("\n"))
 }
 
-/// The lines below a heading, without its indentation.
+/// The lines below the heading `Engine Plan:`, without the heading's indentation.
 fn tree(shown: &str) -> Result<Vec<String>> {
     let mut lines = shown.lines().skip_while(|line| line.trim() != "Engine Plan:");
     let heading = lines.next().ok_or_else(|| format!("no engine plan:\n{shown}"))?;
@@ -169,9 +169,9 @@ fn plans_as_text(context: &Context) -> Result<()> {
         let expected: Vec<&str> = expected.lines().map(str::trim).collect();
         let trimmed: Vec<&str> = shown.iter().map(|line| line.trim()).collect();
         ensure!(trimmed == expected, "{sql}:\n{}", shown.join("\n"));
-        // Each level stands further in than the one above, as in PostgreSQL's own plans.
+        // Each level is indented further than the one above, as in PostgreSQL's own plans.
         ensure!(shown[0].starts_with("->") && shown[1].starts_with("      "), "{sql}:\n{}", shown.join("\n"));
-        // Execution has run the same operators.
+        // EXPLAIN ANALYZE shows the same operators.
         let ran = tree(&explained(&mut client, "ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF", sql)?)?;
         let told = ["Memory Usage: ", "Chunks Read: ", "Rows Removed by Join Filter: "];
         let counted = |line: &&str| !told.iter().any(|told| line.starts_with(told));
@@ -236,7 +236,7 @@ fn plans_in_the_other_forms(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Five chunks of rows in the order of time: each condition leaves some of them out.
+/// The table has five chunks of rows in the order of time. With each condition, scans skip some of them.
 fn chunks_are_left_out_whatever_the_type(context: &Context) -> Result<()> {
     let (_cluster, mut client) = patient(context)?;
     client.batch_execute(
@@ -324,7 +324,7 @@ fn rows_that_were_counted_are_right(context: &Context) -> Result<()> {
     let plan = json_plan(&mut client, "ANALYZE", sql)?;
     ensure!(plan["Node Type"] == "Grouping Sets" && rows(&plan) == Some(7 + 100 + 1), "{plan:#}");
     ensure!(nodes(&plan, "Aggregate").len() == 3, "{plan:#}");
-    // Each further run is counted anew.
+    // Counts of rows start from zero in each run.
     for _ in 0..3 {
         let plan = json_plan(&mut client, "ANALYZE", "SELECT id FROM t WHERE id <= 10 AND anker.olap()")?;
         ensure!(rows(&plan) == Some(10), "{plan:#}");
@@ -357,7 +357,7 @@ fn options_are_followed(context: &Context) -> Result<()> {
     client.batch_execute("SET anker.explain_wait = 0")?;
     let shown = explained(&mut client, "COSTS OFF", sql)?;
     ensure!(shown.contains("No Engine Plan: anker.explain_wait is 0"), "{shown}");
-    // The heap has no plan of the engine.
+    // If the heap answers, there is no engine plan.
     let shown = explained(&mut client, "ANALYZE", "SELECT count(*) FROM loose WHERE anker.olap()")?;
     ensure!(!shown.contains("Engine Plan"), "{shown}");
     Ok(())
@@ -375,7 +375,7 @@ fn rows_that_are_sent_along_have_their_name(context: &Context) -> Result<()> {
     let plan = json_plan(&mut client, "ANALYZE", sql)?;
     let sent = nodes(&plan, "Sent Along Scan")[0];
     ensure!(sent["Alias"] == "l" && sent["Actual Rows"] == 2 && sent["Relation Name"].is_null(), "{plan:#}");
-    // PostgreSQL expects as many rows.
+    // This is the number of rows that PostgreSQL estimates.
     let plan = json_plan(&mut client, "COSTS ON", sql)?;
     ensure!(nodes(&plan, "Sent Along Scan")[0]["Plan Rows"] == 2, "{plan:#}");
     Ok(())
@@ -392,7 +392,7 @@ fn what_was_not_read_to_its_end_has_no_plan(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// EXPLAIN waits for as long as the settings say, once in a statement, and can be interrupted.
+/// EXPLAIN waits for the engine as long as `anker.explain_wait` says, only once in a statement, and can be cancelled.
 fn a_stopped_engine_is_not_waited_for(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context, Options::default())?;
     let engine = anker::engine_pid(&mut client)?;
@@ -407,7 +407,7 @@ fn a_stopped_engine_is_not_waited_for(context: &Context) -> Result<()> {
             ensure!(shown.contains("No Engine Plan") && shown.contains("anker.explain_wait"), "{shown}");
             ensure!((Duration::from_millis(1900)..Duration::from_secs(8)).contains(&took), "took {took:?}");
         }
-        // The statement has two parts for the engine.
+        // The statement has two queries for the engine, but waits only once.
         let start = Instant::now();
         let twice = format!("SELECT (SELECT count(*) FROM u WHERE anker.olap()), k FROM loose WHERE k < ({sql})");
         explained(&mut client, "COSTS OFF", &twice)?;
@@ -456,19 +456,19 @@ fn nothing_is_run_for_a_plan(context: &Context) -> Result<()> {
          CREATE FUNCTION listed() RETURNS SETOF integer STABLE LANGUAGE plpgsql AS
             $$ BEGIN RAISE 'listed'; RETURN NEXT 1; END $$",
     )?;
-    // No function of the user's is called: PostgreSQL does not evaluate an expression that depends on a parameter of a
-    // generic plan.
+    // EXPLAIN calls no user-defined function: like PostgreSQL, it does not evaluate an expression that depends on a
+    // parameter of a generic plan.
     client.batch_execute(
         "SET plan_cache_mode = force_generic_plan;
          PREPARE p(integer) AS SELECT count(*) FROM t WHERE id > limit_now($1) AND anker.olap()",
     )?;
     let shown = explained(&mut client, "COSTS OFF", "EXECUTE p(1)")?;
     ensure!(shown.contains("No Engine Plan: it depends on values that are computed when the query runs"), "{shown}");
-    // It is not called for the rows that would be sent along, either.
+    // EXPLAIN does not call a function for rows that would be sent along, either.
     let sql = "SELECT count(*) FROM t JOIN listed() AS l ON l = g WHERE anker.olap()";
     let shown = explained(&mut client, "COSTS OFF", sql)?;
     ensure!(shown.contains("->  Sent Along Scan on l"), "{shown}");
-    // If a value raises an error, that is the reason.
+    // If computing a value raises an error, EXPLAIN shows the error as the reason why there is no engine plan.
     client.batch_execute("PREPARE q(integer) AS SELECT count(*) FROM t WHERE id > 1 / $1 AND anker.olap()")?;
     let shown = explained(&mut client, "COSTS OFF", "EXECUTE q(0)")?;
     ensure!(shown.contains("No Engine Plan: a value in it raises: division by zero"), "{shown}");
@@ -481,7 +481,7 @@ fn nothing_is_run_for_a_plan(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A plan is bound to the snapshot as a query is, and releases it.
+/// For EXPLAIN the engine takes the statement's snapshot, as for a query, and releases it afterwards.
 fn plans_of_tables_that_change(context: &Context) -> Result<()> {
     let (cluster, mut client) = patient(context)?;
     let sql = "SELECT count(*) FROM t WHERE g = 1 AND anker.olap()";
@@ -493,7 +493,7 @@ fn plans_of_tables_that_change(context: &Context) -> Result<()> {
         let plan = json_plan(&mut client, "COSTS ON", sql)?;
         ensure!(nodes(&plan, "Scan")[0]["Plan Rows"] == 20_000 + 1000 * (round + 1), "round {round}: {plan:#}");
     }
-    // A snapshot too old for the mirror is also too old for its plan.
+    // If a snapshot is too old for the mirror to serve, EXPLAIN cannot show an engine plan under it, either.
     let mut old = cluster.connect()?;
     old.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM loose")?;
     writer.batch_execute("DELETE FROM t WHERE id > 50000")?;

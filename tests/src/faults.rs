@@ -49,7 +49,7 @@ fn pgbench(cluster: &Cluster, arguments: &[&str]) -> Command {
     command
 }
 
-/// pgbench as it runs beside a test. It gives up at the first error of a client.
+/// A pgbench that runs during a test. It ends at the first error of one of its clients.
 struct Load(Option<Child>);
 
 impl Load {
@@ -70,7 +70,8 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
-            // The test has failed already.
+            // If this is dropped before `finish`, the test has failed already, and the result of pgbench does not
+            // matter.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -93,7 +94,8 @@ fn kill_and_recover(client: &mut Client, signal: i32, sql: &str) -> Result<()> {
     let engine = anker::engine_pid(client)?;
     os::kill(engine, signal)?;
     if signal == os::SIGSEGV {
-        // Rust's handler looks whether the first signal is a stack overflow, and expects that a real fault comes again.
+        // Rust's signal handler treats the first signal as a possible stack overflow and returns, because a real fault
+        // would be raised again. So the signal is sent until the process has ended.
         wait_until(Duration::from_secs(10), || Ok(!os::alive(engine) || os::kill(engine, signal).is_err()))?;
     }
     for _ in 0..5 {
@@ -278,7 +280,8 @@ fn immediate_shutdown_leaves_no_engine(context: &Context) -> Result<()> {
     back_on_the_engine(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")
 }
 
-/// A decoder that cannot go on (its engine is stopped and the ring is full) retains WAL only up to the limit.
+/// The engine is stopped and the ring is full, so the capture worker cannot decode further. It retains WAL only up to
+/// the limit.
 fn retained_wal_is_bounded(context: &Context) -> Result<()> {
     let options = Options::default()
         .set("anker.max_wal_retained", "64MB")
@@ -306,7 +309,7 @@ fn retained_wal_is_bounded(context: &Context) -> Result<()> {
         &mut client,
         "SELECT slot_name, pg_size_pretty(pg_current_wal_lsn() - restart_lsn) FROM pg_replication_slots",
     )?;
-    // The engine goes on, so that nothing that may still wait for it hangs.
+    // Continues the stopped engine, so that processes that may still wait for it do not hang.
     let _ = os::kill(engine, os::SIGCONT);
     ensure!(given_up, "the slot still holds back WAL: {held:?}");
     client.batch_execute("CHECKPOINT")?;

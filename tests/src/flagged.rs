@@ -1,4 +1,5 @@
-//! A query asked twice under one snapshot: with its flag, and without, as PostgreSQL alone understands it.
+//! Runs a query twice under one snapshot, with its flag and without it, so that the engine's answer can be compared
+//! with PostgreSQL's.
 
 use bench::{Result, describe};
 use postgres::Client;
@@ -29,13 +30,14 @@ pub enum First {
     Heap,
 }
 
-/// The statement without its flag: pg_anker is not involved.
+/// The statement without its flag, so that it runs on the heap.
 pub fn unflagged(sql: &str) -> String {
     assert!(sql.contains(FLAG), "not flagged: {sql}");
     sql.replace(FLAG, "true")
 }
 
-/// An error of the server is an answer, anything else (a broken connection) is not.
+/// Runs a statement. An error that the server reports is an answer, too; any other failure, such as a broken
+/// connection, is an error of this call.
 pub fn ask(client: &mut Client, sql: &str) -> Result<Answer> {
     match bench::anker::text_rows(client, sql) {
         Ok(rows) => Ok(Answer::Rows(rows)),
@@ -48,10 +50,10 @@ pub fn ask(client: &mut Client, sql: &str) -> Result<Answer> {
     }
 }
 
-/// Asks both forms in the current transaction; a difference is the error.
+/// Runs the query with and without its flag in the current transaction. Fails if the answers differ.
 pub fn same_in_transaction(client: &mut Client, sql: &str, first: First) -> Result<Answer> {
     let plain = unflagged(sql);
-    // An answer that is an error must not end the transaction for the other one.
+    // An error must not end the transaction, because the other form runs in it, too.
     let mut guarded = |sql: &str| -> Result<Answer> {
         client.batch_execute("SAVEPOINT pair")?;
         let answer = ask(client, sql)?;
@@ -71,7 +73,7 @@ pub fn same_in_transaction(client: &mut Client, sql: &str, first: First) -> Resu
     if flagged == heap { Ok(heap) } else { Err(difference(sql, &heap, &flagged).into()) }
 }
 
-/// The same in a REPEATABLE READ transaction of its own.
+/// Like [`same_in_transaction`], in a REPEATABLE READ transaction of its own.
 pub fn same(client: &mut Client, sql: &str) -> Result<Answer> {
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
     let result = same_in_transaction(client, sql, First::Flagged);
@@ -79,24 +81,26 @@ pub fn same(client: &mut Client, sql: &str) -> Result<Answer> {
     result
 }
 
-/// Asks both forms of a query on tables that nobody changes; `ordered`: its rows come in one order.
+/// Runs the query with and without its flag, on tables that no session changes. Fails if the answers differ. `ordered`:
+/// the order of rows must be the same, too.
 pub fn compare(client: &mut Client, sql: &str, ordered: bool) -> Result<Answer> {
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
     let (flagged, heap) = if ordered { (flagged, heap) } else { (flagged.normal(), heap.normal()) };
     let alike = match (&flagged, &heap) {
-        // Which of several rows raises its error first depends on their order.
+        // If several rows raise errors, the plan decides which is raised. So only the codes of errors are compared.
         (Answer::Error { code: a, .. }, Answer::Error { code: b, .. }) => a == b,
         _ => flagged == heap,
     };
     if alike { Ok(heap) } else { Err(difference(sql, &heap, &flagged).into()) }
 }
 
-/// The same, except for the last digits of floats.
+/// Like [`compare`], but floats may differ in their last digits.
 pub fn compare_rounded(client: &mut Client, sql: &str) -> Result<Answer> {
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
     let alike = match (&flagged, &heap) {
         (Answer::Error { code: a, .. }, Answer::Error { code: b, .. }) => a == b,
-        // A number at the edge between two steps of one grid lies in the middle of a step of the other grid.
+        // Two nearly equal numbers may be rounded to different steps of a grid, if they lie on both sides of the edge
+        // between two steps. So two grids are tried, whose edges do not coincide.
         (Answer::Rows(a), Answer::Rows(b)) => [1.0, 1.000_000_000_3].iter().any(|&g| rounded(a, g) == rounded(b, g)),
         _ => false,
     };

@@ -52,7 +52,7 @@ fn mirror_equals_heap_after_random_changes_and_ddl(context: &Context) -> Result<
     verify_all(&mut client, &chaos::TABLES)
 }
 
-/// Changes of definitions that the writers' statements survive, in turn.
+/// Runs one DDL statement after the other. The writers' statements are valid before and after each of them.
 #[derive(Default)]
 struct Ddl {
     done: usize,
@@ -78,9 +78,9 @@ impl Ddl {
         self.done += 1;
         loop {
             match client.batch_execute(sql) {
-                // A deadlock with the writers: later changes build on this one.
+                // A deadlock with the writers. The statement is repeated, because later ones depend on it.
                 Err(e) if e.code().is_some_and(|c| c.code() == "40P01") => client.batch_execute("ROLLBACK")?,
-                // A writer has made values that are too large for the type.
+                // A writer has written values that are too large for the new type.
                 Err(e) if e.code().is_some_and(|c| c.code() == "22003") => return Ok(()),
                 other => return Ok(other.map_err(|e| format!("{sql}: {}", bench::describe(&e)))?),
             }
@@ -116,7 +116,7 @@ fn large_transactions_and_copy(context: &Context) -> Result<()> {
          COMMIT"
     ))?;
     copy_bag(&cluster, 20_000)?;
-    // A busy machine takes its time to decode the changes.
+    // On a busy machine, decoding the changes may take long.
     client.batch_execute("SET anker.max_wait = '60s'")?;
     let count = "SELECT count(*), sum(amount) FROM facts WHERE anker.olap()";
     ensure!(matches!(same(&mut client, count)?, Answer::Rows(_)), "no rows from {count}");
@@ -223,7 +223,7 @@ fn every_kind_of_ddl_is_noticed(context: &Context) -> Result<()> {
     ];
     for sql in changes {
         client.batch_execute(sql).map_err(|e| format!("{sql}: {}", bench::describe(&e)))?;
-        // The query is asked at once, most likely on the heap, and again when the mirror is back.
+        // Runs the query at once, when most likely the heap answers, and again when the mirror is live.
         let all = "SELECT * FROM t WHERE anker.olap()";
         same(&mut client, all).map_err(|e| format!("right after {sql}: {e}"))?;
         if sql.starts_with("DROP TABLE") {

@@ -29,7 +29,7 @@ fn forking() -> Options {
     Options::default().set("anker.mechanism", "fork")
 }
 
-/// A table of several chunks with values of every kind that a child knows.
+/// Creates a table of several chunks, with columns of every type that a forked child can compute with.
 fn create(client: &mut Client, rows: u32) -> Result<()> {
     client.batch_execute(&format!(
         "CREATE TYPE colour AS ENUM ('red', 'green', 'blue');
@@ -119,7 +119,8 @@ fn groups_are_made_in_a_child_as_on_the_heap(context: &Context) -> Result<()> {
     no_children(&mut client)
 }
 
-/// HEE_fork: a child can answer some of AnKer's eight queries, with the same rows as the heap.
+/// This is configuration HEE_fork of the AnKer paper: forked children answer some of its eight queries, with the same
+/// rows as the heap.
 fn ankers_queries_beside_transactions(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&forking())?;
     let scale = Scale::small(1);
@@ -165,7 +166,7 @@ fn what_a_child_cannot_do_is_the_heaps(context: &Context) -> Result<()> {
          CREATE TABLE wide (id integer PRIMARY KEY); INSERT INTO wide SELECT generate_series(1, 70000)",
     )?;
     anker::mirror(&mut client, &["parted", "keys", "wide"], LIVE)?;
-    // The reason is known from the plan alone.
+    // Queries that a child cannot answer because of their plan, so that the reason is known before a fork.
     for (sql, why) in [
         ("SELECT id FROM many WHERE anker.olap()", "its rows are not grouped"),
         ("SELECT c FROM many WHERE anker.olap() ORDER BY c LIMIT 3", "its rows are not grouped"),
@@ -185,7 +186,7 @@ fn what_a_child_cannot_do_is_the_heaps(context: &Context) -> Result<()> {
         ensure!(told.iter().any(|line| line.contains(why)), "{sql}: {told:#?}");
         same(&mut client, sql)?;
     }
-    // The reason depends on the values that a child meets.
+    // Queries that a child cannot answer because of values that it finds in the columns.
     for (sql, why) in [
         ("SELECT k, count(*) FROM keys WHERE anker.olap() GROUP BY k", "groups by no text of more than 15 bytes"),
         ("SELECT id, count(*) FROM wide WHERE anker.olap() GROUP BY id", "more than 65536 groups"),
@@ -202,7 +203,7 @@ fn what_a_child_cannot_do_is_the_heaps(context: &Context) -> Result<()> {
     no_children(&mut client)
 }
 
-/// A query whose child has begun and is stopped, and the thread that waits for the answer.
+/// A query whose forked child has begun and is stopped by a signal, and the thread that waits for the query's answer.
 struct Held {
     engine: u32,
     child: u32,
@@ -210,7 +211,7 @@ struct Held {
 }
 
 impl Held {
-    /// `setup` is run by the asking session first.
+    /// Starts the query in a new session, which runs `setup` first.
     fn start(cluster: &Cluster, client: &mut Client, setup: &str, sql: &str) -> Result<Held> {
         let engine = anker::engine_pid(client)?;
         for _ in 0..50 {
@@ -287,7 +288,7 @@ fn a_child_that_is_killed_is_one_query_for_the_heap(context: &Context) -> Result
         let _ = os::kill(held.child, os::SIGCONT);
         ensure!(held.answer()? == plain, "another answer");
         ensure!(held.is_over()?, "the child is still there");
-        // The next one has a child of its own.
+        // The next query gets a child of its own.
         ensure!(anker::text_rows(&mut client, LONG)? == plain, "another answer");
         let who = anker::analyzed(&mut client, LONG)?;
         ensure!(who.as_deref() == Some("engine") && anker::engine_pid(&mut client)? == held.engine, "{who:?}");
@@ -303,14 +304,14 @@ fn a_child_that_is_killed_is_one_query_for_the_heap(context: &Context) -> Result
 
 fn nobody_waits_for_a_child_any_more(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_many(context, &forking().set("anker.max_queries", "1"))?;
-    // A timeout ends the query, and then the end of its session.
+    // A query ends by a timeout, another one by the end of its session. Both times the child must end.
     let mut held = Held::start(&cluster, &mut client, "SET statement_timeout = '2s'", LONG)?;
     let error = held.answer().err().ok_or("no timeout")?;
     let code = error.downcast_ref::<postgres::Error>().and_then(postgres::Error::code);
     ensure!(code == Some(&SqlState::QUERY_CANCELED), "{}", bench::describe(&*error));
     ensure!(held.is_over()?, "the child of a query that was cancelled is still there");
     let mut held = Held::start(&cluster, &mut client, "SET application_name = 'held'", LONG)?;
-    // One more query waits for the only place; its child has not begun.
+    // One more query waits for the only execution slot, so its child has not begun.
     let mut waiting = cluster.connect()?;
     let asked =
         std::thread::spawn(move || anker::text_rows(&mut waiting, "SELECT count(*) FROM many WHERE anker.olap()"));
@@ -355,7 +356,7 @@ fn what_is_written_beside_a_child_has_a_limit(context: &Context) -> Result<()> {
     ensure!(again, "there is no engine");
     anker::wait_live(&mut client, "many", LIVE)?;
     let mut held = Held::start(&cluster, &mut client, "", &format!("EXPLAIN (ANALYZE, COSTS off) {LONG}"))?;
-    // The updates write to all pages of most columns, so each page exists twice.
+    // The updates write to all pages of most columns while the child lives, so the kernel has to copy all these pages.
     let mut round = 0;
     let over = wait_until(LIVE, || {
         round += 1;

@@ -1,5 +1,5 @@
-//! Generated queries over tables of several chunks, while other sessions change these. Rows and errors are the same on
-//! both routes, under a snapshot that is new or old. Chunks without a wanted row are not read.
+//! Generated queries over tables of several chunks, while other sessions change these tables. Heap and engine return
+//! the same rows and errors, under new and old snapshots. Chunks in which no row can match are not read.
 //!
 //! - `tables`: the contents of the chunks
 //! - `writers`: changes while the queries run
@@ -31,7 +31,8 @@ const WRITERS: u64 = 2;
 /// One of this many queries is also run by EXPLAIN ANALYZE.
 const EXPLAINED: u32 = 4;
 
-/// Queries until the tables are made anew. The writers' changes make the chunks of a table more and more alike.
+/// The number of queries after which the tables are created again. The writers' changes make the chunks of a table more
+/// and more alike, so that fewer can be skipped.
 const OF_A_ROUND: u32 = 500;
 
 #[derive(Default)]
@@ -40,13 +41,15 @@ struct Counts {
     by_engine: i64,
     rows: usize,
     errors: u32,
-    /// The chunks of the scans that were explained; `read` counts those that the engine read.
+    /// The number of chunks of all tables in the scans that were run by EXPLAIN ANALYZE. `read` counts the chunks that
+    /// the engine read.
     chunks: u64,
     read: u64,
-    /// Transactions that ran beside the queries, and how many of these the oldest snapshot did not see.
+    /// The number of transactions that committed while the queries ran. `unseen` counts how many of them the oldest
+    /// snapshot did not see.
     written: u64,
     unseen: u64,
-    /// How often the numbers of a chunk took fewer bytes than before.
+    /// How often a chunk's numbers were recoded in fewer bytes.
     shorter: u64,
 }
 
@@ -84,7 +87,7 @@ fn queries_over_many_chunks_that_change(context: &Context) -> Result<()> {
     );
 
     ensure!(by_engine >= i64::from(asked) * 95 / 100, "only {by_engine} of {asked} were answered by the engine");
-    // The queries of a given seed may be few, so these limits do not hold for them.
+    // If the number of queries is given on the command line, it may be too small for these limits.
     if context.queries.is_none() {
         ensure!(read < chunks * 9 / 10, "{read} of {chunks} chunks were read");
         ensure!(errors < asked / 10 && rows > 0, "{errors} errors, {rows} rows");
@@ -94,10 +97,11 @@ fn queries_over_many_chunks_that_change(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Runs some queries, and at the end reads all rows.
+/// Creates the tables, and runs queries while writers change them. At the end, compares all rows of heap and mirror.
 fn round(cluster: &Cluster, client: &mut Client, chunks: u32, seed: u64, count: u32) -> Result<Counts> {
     tables::create(client, chunks)?;
-    // If no table is left, the worker ends and its counters are gone.
+    // The counter is read after the tables are mirrored: while no table is mirrored, the worker ends, and its counters
+    // are lost.
     let served = anker::counter(client, "queries_served")?;
     let (stop, written) = (&AtomicBool::new(false), &AtomicU64::new(0));
     let mut counts = std::thread::scope(|scope| -> Result<Counts> {
@@ -143,7 +147,8 @@ fn read(cluster: &Cluster, seeds: impl Iterator<Item = u64>, held: u32, written:
     let mut client = cluster.connect()?;
     client.batch_execute("SET log_min_messages = fatal; SET statement_timeout = '120s'")?;
     let mut counts = Counts::default();
-    // `left`: queries that still run under the present snapshot; `before`: transactions that were committed before it.
+    // `left`: how many more queries run under the present snapshot. `before`: the number of transactions that were
+    // committed before this snapshot was taken.
     let (mut left, mut before) = (0, 0);
     for seed in seeds {
         if left == 0 {
@@ -172,7 +177,7 @@ fn read(cluster: &Cluster, seeds: impl Iterator<Item = u64>, held: u32, written:
     Ok(counts)
 }
 
-/// Counts how often the numbers of a chunk take fewer bytes than before, until it is told to stop.
+/// Counts how often a chunk's numbers were recoded in fewer bytes, until `stop` is set.
 fn watch(cluster: &Cluster, stop: &AtomicBool) -> Result<u64> {
     const SQL: &str = "SELECT column_name::text, chunk::bigint, bytes FROM anker.chunks('piece') \
                        WHERE slots = 8192 AND (coding LIKE '%bytes' OR coding LIKE '%byte' OR coding = 'constant')";
@@ -188,7 +193,7 @@ fn watch(cluster: &Cluster, stop: &AtomicBool) -> Result<u64> {
     Ok(shorter)
 }
 
-/// The answer of both routes in the current transaction; a difference between them is the error.
+/// Runs the query on both routes in the current transaction, and returns the answer. Fails if the answers differ.
 fn pair(client: &mut Client, query: &Query, engine_first: bool) -> Result<Answer> {
     let mut routes = ["off", "prefer"];
     if engine_first {
@@ -221,7 +226,7 @@ fn pair(client: &mut Client, query: &Query, engine_first: bool) -> Result<Answer
     Err(format!("{}\n{}: {first}\n{}: {second}", query.sql, routes[0], routes[1]).into())
 }
 
-/// The number of chunks that the engine read for the query.
+/// Runs the query by EXPLAIN ANALYZE, and adds the number of chunks that the engine read.
 fn explain(client: &mut Client, query: &Query, counts: &mut Counts) -> Result<()> {
     client.batch_execute("SAVEPOINT explained; SET LOCAL anker.route = prefer")?;
     let plan = ask(client, &format!("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) {}", query.sql))?;

@@ -1,16 +1,16 @@
-//! Questions about the tables of several chunks: conditions that leave out some of the chunks, and computations on the
-//! rows that are left.
+//! Queries of the tables of several chunks: conditions by which scans skip some of the chunks, and computations on the
+//! remaining rows.
 
 use super::tables::{Column, EVENT, Kind, PIECE, SORT};
 use crate::generated::dice::Dice;
 
 pub struct Query {
     pub sql: String,
-    /// Whether its rows come in one order.
+    /// Whether ORDER BY determines the order of all rows.
     pub ordered: bool,
 }
 
-/// Columns by which chunks are left out.
+/// Columns whose values are similar within a chunk, so that conditions on them let scans skip chunks.
 const CLUSTERED: [&str; 12] =
     ["id", "step", "big", "day", "at", "done", "offside", "warm", "stamp", "address", "born", "mark"];
 
@@ -164,7 +164,7 @@ fn names(columns: &[Column]) -> Vec<&'static str> {
     columns.iter().map(|column| column.name).collect()
 }
 
-/// Keys that give only a few groups.
+/// Group keys with few distinct values.
 fn few(dice: &mut Dice, of: &str, columns: &'static [Column]) -> Vec<String> {
     let few: Vec<&str> = columns.iter().filter(|column| column.few).map(|column| column.name).collect();
     let mut keys = dice.some(2, |dice| format!("{of}{}", dice.pick(&few)));

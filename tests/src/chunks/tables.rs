@@ -1,6 +1,6 @@
-//! Tables of several chunks, whose columns have every encoding that the mirror knows. Columns are clustered or
-//! scattered, have few values or many, and are constant or null in some chunks. Some chunks have holes, and one is
-//! empty.
+//! Tables of several chunks, whose columns have every encoding that the mirror knows. The values of a column are
+//! clustered by chunk or scattered, few or many, and constant or NULL in some chunks. In some chunks rows have been
+//! deleted, and in one chunk all rows.
 
 use std::time::Duration;
 
@@ -35,11 +35,11 @@ pub struct Column {
     ty: &'static str,
     /// The value of row {i}, computed from the row's number and from {h}, a bigint that differs from row to row.
     fill: &'static str,
-    /// A constant that equals values of rows, or lies between them.
+    /// A constant for conditions, which equals a value of a row, or lies between values.
     pub value: fn(&mut Dice) -> String,
     /// Values that no row has at first: they widen codes, dictionaries and bounds.
     pub odd: &'static [&'static str],
-    /// Whether it has few values, so that it can be a key of groups.
+    /// Whether the column has few distinct values, so that queries can group by it.
     pub few: bool,
 }
 
@@ -75,7 +75,7 @@ pub const PIECE: &[Column] = &[
     column("hop", Integer, "integer", "({h} % 100000)::integer", |d| (i64::from(d.below(200_000)) - 100_000).to_string(), &["2147483647", "-2147483648"], false),
     column("big", Integer, "bigint", "5000000000 + 4 * {i}", |d| (5_000_000_000 + 4 * row(d)).to_string(), &["0", "9223372036854775807", "-9223372036854775808"], false),
     column("wild", Integer, "bigint", "{h}", |d| format!("{}{}", d.pick(&["", "-"]), u64::from(d.below(u32::MAX)) << 31), &["NULL"], false),
-    // The second chunk has one value, the third none.
+    // In `same`, the second chunk has only one value; in `gone`, the third chunk has only NULLs.
     column("same", Integer, "integer", "CASE WHEN {i} / 8192 = 1 THEN 77 ELSE {i} / 8192 * 1000 + abs({h} % 50) END", |d| (d.below(7) * 1000 + d.below(90)).to_string(), &["77", "-1000000"], false),
     column("gone", Integer, "integer", "CASE WHEN {i} / 8192 <> 2 THEN nullif({i} % 11, 5) END", |d| below(d, 12), &["100000", "NULL"], true),
     column("flag", Bool, "boolean", "nullif({i} % 5, 0) < 3", |d| d.pick(&["true", "false"]).into(), &["NULL"], true),
@@ -84,11 +84,11 @@ pub const PIECE: &[Column] = &[
     column("zoned", Timestamp, "timestamptz", "timestamptz '2023-01-01 00:00+00' + abs({h} % 31536000) * interval '1 second'", |d| format!("timestamptz '2023-01-01 00:00+00' + {} * interval '1 second'", d.below(31_536_000)), &["'-infinity'", "'1969-07-20 20:17:40+00'"], false),
     column("price", Decimal, "numeric(8,2)", "{i} * 0.25 % 5000", |d| format!("{}.{}", d.below(5000), d.pick(&["25", "5", "005", "999"])), &["999999.99", "-999999.99", "NULL"], false),
     column("exact", Decimal, "numeric(30,6)", "{h} / 1000000.0", |d| format!("{}.5", i64::from(d.below(u32::MAX)) * 2000 - 4_000_000_000_000), &["99999999999999999999999.999999", "0.000001"], false),
-    // Equal numbers look equal.
+    // Numbers without trailing zeros, so that equal ones look equal.
     column("free", Decimal, "numeric", "trim_scale({i} % 500 / 8.0)", |d| format!("{}.125", d.below(70)), &["'NaN'", "1e40", "-0.00000000000000000000000000000000000000000000001"], false),
     column("double", Float, "double precision", "{h} / 1e15", |d| format!("{}e-3", i64::from(d.below(20_000)) - 10_000), &["'NaN'", "'-Infinity'", "1.7e308"], false),
     column("single", Float, "real", "({i} % 1000) / 8.0", |d| format!("{}.125::real", d.below(130)), &["'Infinity'", "NULL"], false),
-    // Values on both sides of zero, in most chunks only on one of them.
+    // Negative and positive values; most chunks have only one of both.
     column("offside", Float, "double precision", "({i} - 20000) / 8.0", |d| format!("{}.125", i64::from(d.below(8000)) - 3000), &["'NaN'", "'-Infinity'", "-1e-300"], false),
     column("warm", Float, "real", "({i} / 100 - 200) / 4.0", |d| format!("{}.25::real", i64::from(d.below(150)) - 60), &["'-Infinity'", "'NaN'", "NULL"], false),
     column("sort", Text, "text", "'sort ' || {i} % 9", |d| format!("'sort {}'", d.below(10)), &["'odd'", "''", "repeat('long ', 100)"], true),
@@ -102,7 +102,7 @@ pub const PIECE: &[Column] = &[
     column("far", Integer, "bigint", "({h} % 300) * 1000000000007", |d| format!("{}", (i64::from(d.below(640)) - 320) * 1_000_000_000_007), &["1", "-9223372036854775808", "NULL"], false),
     column("moment", Timestamp, "timestamptz", "timestamptz '2024-01-01 00:00+00' + {i} / 40 % 100 * interval '1 hour'", |d| format!("timestamptz '2024-01-01 00:00+00' + {} * interval '1 hour'", d.below(101)), &["'infinity'", "'2024-01-01 00:00:00.000001+00'", "NULL"], true),
     column("level", Float, "double precision", "({h} % 4) * 12345.678", |d| format!("{} * 12345.678::float8", i64::from(d.below(8)) - 4), &["'-0'", "'NaN'", "0.1"], true),
-    // Clustered, like keys that are generated in the order of time.
+    // Values grow with the row's number, like keys that are generated from the time.
     column("stamp", Text, "text COLLATE \"C\"", "to_char(timestamp '2023-01-01' + {i} * interval '77 seconds', 'YYYY-MM-DD HH24:MI:SS')", |d| format!("to_char(timestamp '2023-01-01' + {} * interval '77 seconds', 'YYYY-MM-DD HH24:MI:SS')", row(d)), &["''", "'2023'", "repeat('2023-02-0', 50)", "NULL"], false),
     column("address", Text, "text", "'https://' || {i} / 500 || '.example.com/' || {h}", |d| format!("'https://{}.example.com/'", row(d) / 500), &["''", "'http://'", "'https://ž'"], false),
     column("born", Uuid, "uuid", "(lpad(to_hex({i} / 3), 8, '0') || '-0000-7000-8000-' || lpad(to_hex({h} & 281474976710655), 12, '0'))::uuid", |d| format!("(lpad(to_hex({}), 8, '0') || '-0000-7000-8000-000000000000')::uuid", row(d) / 3), &["'ffffffff-ffff-ffff-ffff-ffffffffffff'", "NULL"], false),
@@ -145,7 +145,7 @@ impl Column {
     }
 }
 
-/// Rows made anew, from one number to another.
+/// A statement that inserts rows with numbers `from` to `to`, or gives existing ones new values.
 pub fn rows(table: &str, from: u32, to: u32, salt: u32) -> String {
     let values: Vec<String> = columns_of(table).iter().map(|column| column.made("i", salt)).collect();
     format!(
@@ -154,7 +154,7 @@ pub fn rows(table: &str, from: u32, to: u32, salt: u32) -> String {
     )
 }
 
-/// The tables, loaded into the mirror, with holes that were made afterwards.
+/// Creates the tables and mirrors them, then deletes some of their rows.
 pub fn create(client: &mut Client, chunks: u32) -> Result<()> {
     client.batch_execute("DROP TABLE IF EXISTS piece, event, sort")?;
     for (table, key) in [("piece", "id"), ("event", "piece, no"), ("sort", "sort")] {

@@ -1,6 +1,6 @@
-//! Sessions that change the tables while they are queried: updates in place, values that have no code yet, rows that
-//! are deleted and inserted again. The sessions work on one chunk after the other, so that the others come to rest
-//! meanwhile.
+//! Sessions that change the tables while they are queried. They update rows with values that the chunk's code contains
+//! and with others, delete rows and insert them again. The sessions write to one chunk after the other, so that the
+//! other chunks are quiet, and the engine rewrites them more densely.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::generated::dice::Dice;
 
 /// The usual time for which a chunk is written to.
 const OF_A_CHUNK: Duration = Duration::from_secs(2);
-/// One of this many transactions writes anywhere.
+/// One of this many transactions may write to any chunk.
 const ANYWHERE: u32 = 200;
 
 /// Writes until it is told to stop, and counts the transactions that were committed.
@@ -68,7 +68,7 @@ fn statement(dice: &mut Dice, from: u32, to: u32) -> String {
     let key = if table == "piece" { "id" } else { "piece" };
     let which = format!("{key} BETWEEN {from} AND {to}");
     match dice.below(10) {
-        // Only half of the chunks have deletes: a chunk does not come to rest while one may be taken back.
+        // Rows are deleted only in half of the chunks, because a chunk is not rewritten while undo of a delete is kept.
         0 | 1 if (from / CHUNK).is_multiple_of(2) => format!("DELETE FROM {table} WHERE {which}"),
         0..5 => rows(table, from, to, dice.below(5)),
         5 => format!("UPDATE piece SET id = id + {} WHERE id = {from}", dice.pick(&["1", "8192", "100000"])),
@@ -77,7 +77,7 @@ fn statement(dice: &mut Dice, from: u32, to: u32) -> String {
                 columns_of(table).iter().filter(|column| !["id", "piece", "no"].contains(&column.name)).collect();
             let column = dice.pick(&columns);
             let value = match dice.below(16) {
-                // Only a few rows get such a value, since it widens the bounds of their chunks for good.
+                // Only a few rows get such a value, because it widens the bounds of their chunk for a long time.
                 0 if length < 1000 => dice.pick(column.odd).to_owned(),
                 1..6 => (column.value)(dice),
                 _ => column.made(key, dice.below(5)),

@@ -20,11 +20,11 @@ const OTHER_PLANS: [&str; 8] = [
 const BACK: &str = "RESET enable_hashagg; RESET enable_sort; RESET enable_nestloop; RESET enable_hashjoin;
     RESET enable_mergejoin; RESET enable_indexscan; RESET enable_bitmapscan; RESET enable_indexonlyscan;
     RESET join_collapse_limit; RESET from_collapse_limit; RESET enable_seqscan; RESET enable_material; RESET enable_memoize";
-/// query_canceled: the heap's plan takes too long to decide anything.
+/// SQLSTATE of `query_canceled`. If the heap's plan is cancelled by the timeout, its answer cannot be compared.
 const TIMEOUT: &str = "57014";
 
-/// Whether the heap gives the answer of the flagged query by another plan, or gives none in time. `ordered`: the rows
-/// must come in the same order.
+/// Whether the heap gives the flagged query's answer with one of the other plans, or is cancelled by the timeout.
+/// `ordered`: the order of rows must be the same, too.
 pub fn has_the_flagged_answer(client: &mut Client, sql: &str, ordered: bool) -> Result<bool> {
     let comparable = |answer: Answer| if ordered { answer } else { answer.normal() };
     let flagged = comparable(ask(client, sql)?);
@@ -50,14 +50,14 @@ pub fn has_the_flagged_answer(client: &mut Client, sql: &str, ordered: bool) -> 
     Ok(false)
 }
 
-/// Whether a grouping set may leave a column null that a condition makes a constant. Until PostgreSQL 18 the heap
-/// orders such rows as if all of them had that constant.
+/// Whether the query may have rows in which a grouping set makes a column NULL, while a condition says that the column
+/// is a constant. Until PostgreSQL 18 the heap orders such rows as if the column had that constant.
 fn takes_nulls_for_constants(sql: &str) -> bool {
     ["ROLLUP", "CUBE", "GROUPING SETS"].iter().any(|sets| sql.contains(sets)) && sql.contains("ORDER BY")
 }
 
-/// The query with `= 'a'` spelled as `= ANY (ARRAY['a'])`. No plan concludes from this form that the column is a
-/// constant.
+/// The query with each `= 'a'` replaced by `= ANY (ARRAY['a'])`. PostgreSQL's planner does not conclude from this form
+/// that the column is a constant.
 fn equalities_as_lists(sql: &str) -> String {
     let mut pieces = sql.split(" = ");
     let mut spelled = pieces.next().unwrap_or_default().to_owned();
@@ -70,7 +70,8 @@ fn equalities_as_lists(sql: &str) -> String {
     spelled
 }
 
-/// Whether each side raises another error of a value. The plan decides which of several errors comes first.
+/// Whether both sides raise an error of a value. The errors may differ, because the plan decides which of several is
+/// raised first.
 pub fn are_errors_of_values(client: &mut Client, sql: &str) -> Result<bool> {
     Ok(is_of_a_value(&ask(client, sql)?) && is_of_a_value(&ask(client, &unflagged(sql))?))
 }
@@ -79,8 +80,8 @@ fn is_of_a_value(answer: &Answer) -> bool {
     matches!(answer, Answer::Error { code, .. } if code.starts_with("22"))
 }
 
-/// Whether one side raises an error for a value and the other does not meet that value. The plan decides which
-/// condition drops its row first.
+/// Whether one side raises an error of a value, and the other side returns rows. The plan decides which of several
+/// conditions is evaluated first, and so whether a row with that value is dropped before.
 pub fn is_an_error_of_one_plan(client: &mut Client, sql: &str) -> Result<bool> {
     let is_rows = |answer: &Answer| matches!(answer, Answer::Rows(_));
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
@@ -93,8 +94,8 @@ pub fn is_a_matter_of_zeros(client: &mut Client, sql: &str) -> Result<bool> {
     Ok(differ_in_zeros(sql, &flagged, &heap))
 }
 
-/// Whether the answers differ only in trailing zeros of numerics or in the sign of a zero, and the query chooses
-/// among equal values. Groups and extremes may show any of equal values; the heap shows the one that comes first.
+/// Whether the answers differ only in trailing zeros of numerics or in the sign of a zero, and the query contains
+/// something that chooses among equal values. For a group, `min` or `max`, any of several equal values may be shown.
 pub fn differ_in_zeros(sql: &str, one: &Answer, other: &Answer) -> bool {
     let chooses = ["GROUP BY", "DISTINCT", "max(", "min(", "UNION", "INTERSECT", "EXCEPT"];
     match (one, other) {

@@ -1,5 +1,5 @@
-//! SQL constructs that the generated queries consist of, with their frequency: a construct that hardly ever occurs is
-//! not tested.
+//! SQL constructs that must occur in the generated queries. Their frequency is checked, because a construct that hardly
+//! ever occurs is not tested.
 
 use std::collections::BTreeMap;
 
@@ -99,8 +99,8 @@ impl Seen {
         }
     }
 
-    /// Constructs that occur too seldom, with their counts. Chance alone may make them fewer by some standard
-    /// deviations.
+    /// Constructs that occur too seldom, with their counts. Counts up to three standard deviations below the expected
+    /// one are accepted as chance.
     pub fn rare(&self) -> Vec<String> {
         let expected = (self.queries * SHARE) as f64 / 100.0;
         let rare = self.counts.iter().filter(|(_, count)| (**count as f64) < expected - 3.0 * expected.sqrt());

@@ -1,4 +1,4 @@
-//! Seeded chance.
+//! Random choices that are the same for the same seed.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -23,7 +23,7 @@ impl Dice {
         list.choose(&mut self.0).expect("a list to pick from is not empty").clone()
     }
 
-    /// One to `most` results of `make`.
+    /// A random number of results of `make`, from one to `most`.
     pub fn some<T>(&mut self, most: u32, mut make: impl FnMut(&mut Dice) -> T) -> Vec<T> {
         (0..=self.below(most)).map(|_| make(self)).collect()
     }

@@ -1,9 +1,9 @@
-//! Expressions over the columns of a FROM clause, each with a kind of value. A grouped expression may stand in the
-//! select list and in HAVING in many forms.
+//! Random expressions over the columns of a FROM clause, each with a kind of value. For a query that groups by an
+//! expression, this also makes other expressions from it, for the select list and HAVING.
 
 use super::dice::Dice;
 
-/// The operations that a value allows.
+/// A kind of value, which decides about the operations that are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Bool,
@@ -19,7 +19,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the engine knows the order of values, too.
+    /// Whether the engine can also order values of this kind.
     pub fn is_ordered(self) -> bool {
         self != Kind::Document
     }
@@ -29,11 +29,11 @@ impl Kind {
 pub struct Column {
     pub name: String,
     pub kind: Kind,
-    /// Constants that are worth comparing with the column.
+    /// Constants with which the column is compared.
     pub literals: &'static [&'static str],
 }
 
-/// An expression; it stands in parentheses where that matters.
+/// An expression, in parentheses if it needs them within a larger one.
 #[derive(Clone, Debug)]
 pub struct Expression {
     pub sql: String,
@@ -44,7 +44,8 @@ pub struct Expression {
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub columns: Vec<Column>,
-    /// Columns hold the extremes of their types, so most arithmetic would only raise errors.
+    /// Whether columns hold the extreme values of their types. Arithmetic is rare then, because it would mostly raise
+    /// errors.
     pub extreme: bool,
 }
 
@@ -61,7 +62,7 @@ impl Scope {
         (!of_kind.is_empty()).then(|| dice.pick(&of_kind).clone())
     }
 
-    /// Something to group by, to aggregate or to show.
+    /// A random expression to group by, to aggregate or to return.
     pub fn expression(&self, dice: &mut Dice) -> Expression {
         if dice.chance(3) {
             return Expression { sql: self.condition(dice, 2), kind: Kind::Bool };
@@ -81,7 +82,7 @@ impl Scope {
         }
     }
 
-    /// Another value of the column's kind.
+    /// An expression of the column's kind that computes with the column.
     fn computed(&self, dice: &mut Dice, column: &Column) -> String {
         if column.kind == Kind::Document {
             return column.name.clone();
@@ -159,16 +160,17 @@ impl Scope {
         }
     }
 
-    /// A choice among several values of the column's kind, including numerics of different scales.
+    /// An expression that chooses among several values of the column's kind (CASE, COALESCE and others). Numerics among
+    /// them may have different scales.
     fn chosen(&self, dice: &mut Dice, column: &Column) -> String {
         let literal = dice.pick(column.literals);
-        // Dates beyond the range of timestamps would raise an error where they meet a timestamp.
+        // Dates beyond the range of timestamps raise an error when they are compared with a timestamp.
         let same = self.extreme && column.kind == Kind::Date;
         let other = self.column_of(dice, column.kind).filter(|_| !same);
         let other = other.map_or(column.name.clone(), |other| other.name);
         let literal = if column.kind == Kind::Numeric && dice.chance(3) { "0" } else { literal };
-        // If char(n) and text were mixed, equal values would be shown with blanks or without, and DISTINCT may take
-        // either. So everything is cast to text.
+        // If char(n) and text were mixed, equal values could be shown with or without trailing blanks, and DISTINCT
+        // could return either. So everything is cast to text.
         let as_text = |name: &str| if column.kind == Kind::Text { format!("{name}::text") } else { name.into() };
         let (name, other) = (as_text(&column.name), as_text(&other));
         match dice.below(10) {
@@ -271,7 +273,7 @@ impl Scope {
                 )
             }
             8 => match self.column_of(dice, column.kind) {
-                // PostgreSQL orders rows column by column.
+                // A comparison of rows, which PostgreSQL compares column by column.
                 Some(other) if ordered => {
                     let second = self.column(dice);
                     let (own, others) = (dice.pick(second.literals), dice.pick(column.literals));
@@ -291,7 +293,7 @@ impl Scope {
 
 const FIELDS: [&str; 9] = ["year", "month", "day", "quarter", "week", "isoyear", "doy", "dow", "epoch"];
 const TIME_PATTERNS: [&str; 4] = ["'YYYY-MM'", "'FMMonth YY'", "'IYYY-IW HH24'", "'Dy DD.MM.'"];
-/// Dates made of a date, some of them by the session's time zone.
+/// Expressions that compute a date from a date, some of them with the session's time zone.
 const DATES: [&str; 7] = [
     "({} + interval '1 month')::date",
     "({}::timestamptz - interval '1 month 1 day')::date",
@@ -301,7 +303,8 @@ const DATES: [&str; 7] = [
     "({} AT TIME ZONE 'Asia/Tokyo')::date",
     "({}::timestamp AT TIME ZONE 'Pacific/Auckland')::date",
 ];
-/// None of these raises an error, even if nothing else drops the rows with odd dates.
+/// Conditions on dates. None of them raises an error, even for dates that are infinite or out of the range of
+/// timestamps.
 const DATE_CONDITIONS: [&str; 7] = [
     "(CASE WHEN {} > '1990-01-01' AND {} < '2100-01-01' THEN date_trunc('month', {}) = '2023-03-01' END)",
     "(CASE WHEN {} > '1990-01-01' AND {} < '2100-01-01' THEN date_trunc('quarter', {}::timestamp) < '2023-07-01' END)",
@@ -313,7 +316,7 @@ const DATE_CONDITIONS: [&str; 7] = [
       THEN extract(epoch from {}::timestamptz - timestamptz '2023-03-01 12:00+00') < 0 END)",
     "(isfinite({}))",
 ];
-/// Expressions of intervals of whole days, whose equal values look the same.
+/// Expressions of intervals of whole days, so that equal values are shown in the same form.
 const INTERVALS: [&str; 5] =
     ["({} + interval '2 hours')", "({} * 2)", "({} / 4)", "(- {})", "(interval '9 days' - {})"];
 const DOCUMENT_CONDITIONS: [&str; 6] = [
@@ -340,7 +343,7 @@ const POWERS: [&str; 4] = ["sqrt(abs({}))", "round(ln(abs({}) + 1), 4)", "power(
 const PLACES: [&str; 7] = ["0", "1", "2", "3", "-1", "-2", "40"];
 const PIECES: [&str; 7] = ["'a'", "'1'", "'ab'", "' '", "''", "'é'", "'a1'"];
 
-/// Another text made of `name`; `other` is a text, too.
+/// An expression that computes a text from the texts `name` and `other`.
 fn text_made_of(dice: &mut Dice, name: &str, other: &str) -> String {
     let (place, piece) = (dice.pick(&PLACES), dice.pick(&PIECES));
     match dice.below(22) {
@@ -397,8 +400,8 @@ fn text_condition(dice: &mut Dice, name: &str) -> String {
     }
 }
 
-/// An expression made of a grouped one. The planner simplifies some of these to the grouped expression or to its
-/// opposite.
+/// An expression that is computed from a grouped one. PostgreSQL's planner simplifies some of these to the grouped
+/// expression, or to its negation.
 pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
     let key = dice.pick(keys);
     let k = &key.sql;
@@ -476,7 +479,7 @@ pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
     if dice.chance(3) { k.clone() } else { format!("({})", dice.pick(forms).replace("{}", k)) }
 }
 
-/// A condition on grouped expressions, which may be parts of each other.
+/// A condition on grouped expressions. One of them may be a part of another one.
 pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
     let key = dice.pick(keys);
     let k = &key.sql;
@@ -499,8 +502,8 @@ pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
     }
     .replace("{}", k);
     if dice.chance(3) {
-        // If an AND stands on the left of an AND, the parser makes one list of both. The key would then no longer stand
-        // in the query.
+        // If the left operand of an AND is an AND itself, the parser merges both into one list. A key that is an AND
+        // would then no longer be found in the query. IS TRUE prevents that.
         let other = condition_on(dice, keys);
         return format!("({one} IS TRUE {} {other})", dice.pick(&["AND", "OR", "AND NOT"]));
     }

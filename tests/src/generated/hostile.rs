@@ -1,4 +1,4 @@
-//! Queries on hostile data: every type with its odd values, and arithmetic that overflows.
+//! Random queries on "hostile" data: every type with its extreme and unusual values, and arithmetic that overflows.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::chaos::{self, Values};
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Columns of `kinds` by the kind of their type.
+/// Columns of table `kinds`, by the operations that their types allow.
 const INTEGERS: [&str; 3] = ["i2", "i4", "i8"];
 const NUMBERS: [&str; 6] = ["i2", "i4", "i8", "n9", "n30", "f8"];
 const ORDERED: [&str; 16] = ["i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz", "tm", "o", "dm", "r"];
@@ -68,8 +68,8 @@ pub fn from() -> From {
 /// Statements over every column of `kinds`.
 pub struct Queries {
     values: Values,
-    /// Whether joins are allowed. With conditions that raise errors there are none: the plan decides whether such a
-    /// condition meets a row that a join would drop.
+    /// Whether queries may have joins. They have none if conditions raise errors, because then the plan would decide
+    /// whether a condition is evaluated for a row that a join drops.
     joins: bool,
 }
 

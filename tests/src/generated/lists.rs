@@ -1,4 +1,4 @@
-//! Aggregates over values in an order, in which only equal values may change places.
+//! Aggregates with ORDER BY or WITHIN GROUP, whose order leaves only equal values undecided.
 
 use super::dice::Dice;
 use super::expressions::{Column, Kind, Scope};
@@ -19,7 +19,7 @@ pub fn aggregate(dice: &mut Dice, scope: &Scope) -> String {
     }
 }
 
-/// One number, or null.
+/// An ordered aggregate whose result is a number or NULL.
 pub fn number(dice: &mut Dice, scope: &Scope) -> String {
     let column = scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
     let share = dice.pick(&["0", "0.25", "0.5", "0.9", "1"]);
@@ -48,7 +48,7 @@ fn joined(dice: &mut Dice, scope: &Scope, first: &str) -> String {
     }
 }
 
-/// Another key that comes first in the order, or nothing.
+/// A random first key for ORDER BY, followed by a comma; or an empty text.
 pub fn by(dice: &mut Dice, scope: &Scope) -> String {
     let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
     let is_ordered = |column: &Column| column.kind.is_ordered() && column.kind != Kind::Uuid;
@@ -56,7 +56,7 @@ pub fn by(dice: &mut Dice, scope: &Scope) -> String {
     column.map_or(String::new(), |column| format!("{}{direction}, ", column.name))
 }
 
-/// A value of a kind whose equal values look alike.
+/// A column of a kind whose equal values are always shown in the same form.
 pub fn value(dice: &mut Dice, scope: &Scope) -> String {
     let kind = dice.pick(&[Kind::Integer, Kind::Text, Kind::Date, Kind::Bool, Kind::Uuid]);
     scope.column_of(dice, kind).map_or("1".into(), |column| column.name)

@@ -1,13 +1,13 @@
-//! Queries made by chance, asked flagged and on the heap: see "Campaigns" in docs/testing.md.
+//! Random queries, run with the flag and on the heap: see "Campaigns" in docs/testing.md.
 //!
-//! - `hostile`: tables with the odd values of every type, and the oldest generator, which knows all the types
+//! - `hostile`: tables with extreme and unusual values of every type, and a generator for all types
 //! - `shop`: a schema of TPC-H's kind and joins of its tables
 //! - `subqueries`: subqueries in conditions and values
 //! - `rights`: the same queries by a role that may not see everything
-//! - `alternatives`: whether PostgreSQL itself could have given that answer
+//! - `alternatives`: if the answers differ, whether PostgreSQL itself could have given the engine's answer
 //! - `constructs`: the SQL constructs that the queries consist of
-//! - `lists`: aggregates over values in an order
-//! - `select`: the SELECT over such a FROM clause, with the expressions of `expressions`
+//! - `lists`: ordered aggregates
+//! - `select`: SELECT over a FROM clause of `hostile` or `shop`, with the expressions of `expressions`
 
 pub mod alternatives;
 mod constructs;
@@ -47,12 +47,13 @@ const ZONES: [&str; 5] = ["UTC", "America/Los_Angeles", "Europe/Dublin", "Asia/K
 /// A campaign ends after this many differences, since they all show the same fault then.
 const ENOUGH: usize = 10;
 
-/// Each query is made from a seed of its own, so that one with a difference can be asked again alone.
+/// Each query is generated from a seed of its own, so that a query whose answers differ can be run again alone.
 fn generated_queries(context: &Context) -> Result<()> {
     compare_sides(context, Side::Engine, context.queries.unwrap_or(context.size(1000, 300)))
 }
 
-/// The queries are translated. PostgreSQL plans them only when their first row is wanted.
+/// The queries are translated for the engine, which refuses them at the first row. Only then PostgreSQL makes their
+/// heap plans.
 fn generated_queries_that_the_engine_refuses(context: &Context) -> Result<()> {
     compare_sides(context, Side::LateHeap, context.queries.unwrap_or(context.size(1000, 200)))
 }
@@ -96,7 +97,8 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
         };
         match compared {
             Ok(Answer::Rows(_)) => {}
-            // The query reads a column without a privilege, or one that is not grouped: it does not run at all.
+            // The query reads a column without a privilege, or one that is neither grouped nor aggregated. Both sides
+            // refuse it.
             Ok(Answer::Error { code, .. }) if code.starts_with("42") => refused += 1,
             Ok(Answer::Error { .. }) => errors += 1,
             Err(_) if alternatives::has_the_flagged_answer(&mut client, &query.sql, query.ordered)? => either_way += 1,
@@ -131,7 +133,7 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
     if side == Side::LateHeap {
         return if by_engine == 0 { Ok(()) } else { Err(format!("the engine answered {by_engine}").into()) };
     }
-    // These limits show that answers were really compared. A few chosen queries need not meet them.
+    // These limits make sure that enough answers were compared. They do not apply to a run of a few given queries.
     if count >= 100 {
         let enough = share_by_engine(run);
         ensure!(by_engine >= enough, "only {by_engine} of {run} queries were answered by the engine, not {enough}");
@@ -145,7 +147,7 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
     Ok(())
 }
 
-/// A query, and the role that asks it.
+/// A query, and the role that runs it.
 struct Asked {
     query: Query,
     role: &'static str,
@@ -176,7 +178,7 @@ const PARAMETERS: [(&str, &str, &str, &[&str]); 4] = [
     ("'a1'", "$1", "text", &["'a1'"]),
 ];
 
-/// Some queries get a parameter, either a value or a list of values that only the execution tells.
+/// Replaces a constant in some queries by a parameter, whose value or list of values is known only at execution.
 fn with_parameter(dice: &mut Dice, query: Query) -> Query {
     let place = PARAMETERS.iter().find(|(place, ..)| query.sql.contains(place));
     let Some((place, parameter, ty, values)) = place.filter(|_| dice.chance(3)) else { return query };
@@ -192,13 +194,14 @@ fn sums_floats(sql: &str) -> bool {
     aggregates.iter().any(|aggregate| sql.contains(aggregate))
 }
 
-/// The number of queries that the engine must answer: nine of ten. The share is less for few queries, in which chance
-/// plays a part.
+/// The number of queries that the engine must answer: nine of ten. If there are few queries, five of six suffice,
+/// because chance has more influence.
 fn share_by_engine(queries: u32) -> i64 {
     i64::from(if queries >= 3000 { queries / 10 * 9 } else { queries / 6 * 5 })
 }
 
-/// Queries that the engine has answered since `before`; it updates its counter now and then.
+/// The number of queries that the engine has answered since its counter was `before`. Waits for the counter, which is
+/// updated with a delay.
 fn served_since(client: &mut Client, before: i64, at_most: u32) -> Result<i64> {
     let mut served = 0;
     wait_until(Duration::from_secs(10), || {

@@ -1,13 +1,14 @@
-//! Restricted access: views that are security barriers, row security, columns without a privilege. The queries run as a
-//! role that all of these apply to.
+//! Restricted access: security barrier views, row security, and columns without a privilege. All of these apply to the
+//! role that runs the queries.
 
 use super::dice::Dice;
 use super::select::Query;
 
 pub const ROLE: &str = "reader";
 
-/// `nosy` raises an error for a row that no reader may see, so calling it too early shows. It is not leakproof, and
-/// PostgreSQL calls it. The engine itself divides by a value that is zero in such a row.
+/// The function `nosy` raises an error if it is called for a row that the reader may not see, so the test notices if it
+/// is called before the row is dropped. It is not leakproof, and only PostgreSQL can call it. For the engine, other
+/// queries divide by a value that is zero in such a row.
 pub const SETUP: &str = "
     CREATE ROLE reader;
     GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
@@ -30,7 +31,7 @@ pub const SETUP: &str = "
         USING (current_user = 'reader' AND l_line IS DISTINCT FROM 3);
     SET shop.hidden = 13;";
 
-/// Tables, the views that a reader reads in their place, and the integer column by which rows are hidden.
+/// Tables, the views that the reader reads instead of them, and the integer column that decides which rows are hidden.
 const INSTEAD: [(&str, &str, Option<&str>); 5] = [
     ("supplier", "guarded_supplier", Some("s_key")),
     ("customer", "guarded_customer", Some("c_key")),
@@ -39,7 +40,8 @@ const INSTEAD: [(&str, &str, Option<&str>); 5] = [
     ("lineitem", "lineitem", Some("l_order")),
 ];
 
-/// The query as a reader would ask it: mostly of views, and with a condition on their hidden rows.
+/// Changes a query for the reader: it reads mostly the views, and gets conditions that would raise an error for hidden
+/// rows.
 pub fn as_reader(dice: &mut Dice, query: Query) -> Query {
     let Query { mut sql, ordered } = query;
     for (table, view, hidden) in INSTEAD {
@@ -47,7 +49,8 @@ pub fn as_reader(dice: &mut Dice, query: Query) -> Query {
             continue;
         }
         sql = sql.replace(&format!("FROM {table} "), &format!("FROM {view} "));
-        // Items of FROM have the aliases t0, t1, …; a join with a name of its own hides the aliases within it.
+        // Items of FROM have the aliases t0, t1, … If a join has an alias, the aliases within it cannot be used
+        // outside.
         for alias in (0..6).map(|number| format!("t{number}")) {
             let item = format!("{table} AS {alias}");
             if !sql.contains(&item) {
