@@ -104,8 +104,8 @@ const LONGEST_GAP: usize = 16;
 /// The length of the number before encoded rows, which says how much memory the rows need: u64, little-endian.
 pub const SENT_HEAD: usize = 8;
 
-/// Encodes the rows that the backend has computed for the request that follows, as a frame. They are a message of their
-/// own, with the memory that they need, so that the engine can reserve it before it reads them.
+/// Encodes the rows that the backend has computed for the request that follows. They are a frame of their own. It
+/// begins with the amount of memory that the rows need, so that the engine can reserve it before it decodes them.
 pub fn encode_sent(relations: &[SentRows]) -> Vec<u8> {
     let memory: u64 = relations.iter().map(SentRows::memory).sum();
     // Serialising plain data into memory cannot fail.

@@ -1,9 +1,9 @@
 //! The cost of a query in the engine, in the units of PostgreSQL's planner.
 //!
 //! PostgreSQL's planner itself estimates the cost on the heap. The engine's cost is a sum of four terms: a fixed cost
-//! per query, and costs for values read and computed, for rows joined and grouped, and for values returned. The engine
-//! is not asked for it. The translated plan tells which values are read; PostgreSQL's own plan for the heap tells how
-//! many rows are joined and returned.
+//! per query, and costs for values read and computed, for rows joined and grouped, and for values returned. It is
+//! computed without asking the engine. The translated plan tells which values are read; PostgreSQL's own plan for the
+//! heap tells how many rows are joined and returned.
 
 mod demand;
 mod fit;

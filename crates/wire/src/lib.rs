@@ -1,4 +1,4 @@
-//! PostgreSQL's values in the text form that clients read, byte for byte as the server's own output functions write it.
+//! PostgreSQL's values in the form that clients read, byte for byte as the server's own output functions write them.
 //!
 //! Each function writes to the beginning of `out`, and returns the number of bytes. Beside it, a constant `ROOM` or a
 //! method such as `text_room` tells how many bytes a value may need; a shorter `out` causes a panic.

@@ -7,7 +7,7 @@ use crate::base::chunk::{CHUNK_ROWS, split};
 /// One bit for each row of a chunk.
 pub type Mask = [u64; CHUNK_ROWS / 64];
 
-/// The length of the shortest run.
+/// The length in bytes of a bitmap's shortest run.
 const SHORTEST_RUN: usize = 64;
 
 #[derive(Debug)]

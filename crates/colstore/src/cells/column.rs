@@ -16,7 +16,7 @@ pub enum Cell<'a> {
     Null,
     /// A value that the layout cannot represent. The column stores a null, and remembers the slot.
     Unholdable,
-    /// An integer, float, decimal or boolean: its bytes, as many as the column's width, in the low ones; the others are
+    /// An integer, float, decimal or boolean. As many low bytes as the column is wide are the value; all others are
     /// zero.
     Fixed(u128),
     /// A text or other bytes. [`Column::check`] checks that a text is UTF-8 before it is written.

@@ -66,7 +66,8 @@ pub struct Served {
 }
 
 impl Served {
-    /// Takes back the changes that S does not see. It runs in the requesting thread, which may be any thread.
+    /// Undoes the changes that S does not see. The requesting thread calls this, so that the writer need not wait for
+    /// it.
     pub fn settled(tables: Vec<TableSnapshot>) -> Result<Served, Refusal> {
         let mut served = Served::default();
         for table in tables {
@@ -209,9 +210,9 @@ impl Store {
         Err(refusal)
     }
 
-    /// Takes snapshots of the tables of a request, before anything is taken back for S. The caller has made sure that
-    /// the stream's position is at or beyond the request's L. The caller may hold the tables until its lease is
-    /// revoked; without a lease, for as long as it likes.
+    /// Takes snapshots of the tables of a request, in which changes that S does not see are not undone yet. The caller
+    /// has made sure that the stream has reached the request's L. With a lease, the caller may hold the tables until
+    /// the lease is revoked; without one, as long as it likes.
     pub fn bind(
         &mut self,
         snapshot: &Snapshot,

@@ -322,7 +322,7 @@ fn a_build_side_beyond_the_memory_limit_is_an_error() {
         let views = vec![numbers(200).0, numbers(chunks).0];
         assert_eq!(failure_of(2, 1 << 17, &plan, views), FailureKind::OutOfMemory);
     }
-    // A cross join keeps one side in memory, too: those of its columns that are read.
+    // A cross join keeps one side in memory, too, as far as the query reads its columns.
     plan.filters.clear();
     let views = || vec![numbers(1).0, numbers(2).0];
     let little = Runtime::new(RuntimeOptions { memory_bytes: 1 << 15, disk: None, threads: 2 });

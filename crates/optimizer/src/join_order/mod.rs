@@ -178,7 +178,7 @@ fn greedy<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     parts.remove(0)
 }
 
-/// The best way to join a set of relations. The set's bits are the index in the list of these.
+/// The best way to join a set of relations. It is stored at the index whose bits are the relations of the set.
 #[derive(Clone)]
 struct Best {
     set: Set,

@@ -92,7 +92,7 @@ impl Unnesting<'_> {
         }
     }
 
-    /// Replaces an application by a join. Neither side contains applications.
+    /// Replaces a [`Rel::Apply`] with these sides by a join. Neither side contains a [`Rel::Apply`].
     fn apply(&mut self, kind: JoinKind, left: Rel, right: Rel, mut conditions: Vec<Expr>) -> Rel {
         let outer = left.columns();
         if self.columns.len() > self.most || !reads(&right, &outer) {

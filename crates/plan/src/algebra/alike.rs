@@ -18,8 +18,8 @@ type Column = (Vec<i16>, Type);
 
 impl Plan {
     pub fn scan_alike(&mut self) {
-        // The joined relations of each block, by their tables. A relation counts as one without tables if it is not
-        // scanned from mirrored tables, or if some of its rows are hidden from the user.
+        // The joined relations of each block, by their tables. The list of tables is empty for a relation that is not
+        // scanned from mirrored tables, and for one some of whose rows are hidden from the user.
         let mut blocks: BTreeMap<Vec<Vec<u32>>, Vec<Vec<u16>>> = BTreeMap::new();
         each_block(&self.root, false, &mut |joined| {
             let scanned = joined.iter().map(|rel| match rel {

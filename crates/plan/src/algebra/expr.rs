@@ -174,8 +174,8 @@ impl Expr {
         });
     }
 
-    /// Replaces each expression for which `with` returns another one by that. The parts of a replaced expression are
-    /// not visited.
+    /// Replaces each expression for which `with` returns a substitute. The parts of a replaced expression are not
+    /// visited.
     pub fn replace(&mut self, with: &impl Fn(&Expr) -> Option<Expr>) {
         if let Some(expr) = with(self) {
             *self = expr;
@@ -240,7 +240,7 @@ impl Expr {
     }
 }
 
-/// Whether an operation divides an integer by a constant such that there can be no error: not by zero, and not with
+/// Whether an operation divides an integer by a constant that excludes errors: it is not zero, and the quotient cannot
 /// overflow.
 fn divides_by_number(op: ArithOp, divisor: &Expr) -> bool {
     let Expr::Literal { ty, value: Some(Literal::Int(number)) } = divisor else { return false };

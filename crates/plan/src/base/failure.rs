@@ -27,7 +27,7 @@ pub enum FailureKind {
     NegativeLimit,
     NegativeOffset,
     PercentileOutOfRange,
-    /// An argument of a window function that must be positive is not; so in the next one.
+    /// The argument of the window function `ntile` is not positive.
     BucketsNotPositive,
     NthNotPositive,
     /// A decimal beyond 38 digits. PostgreSQL could still represent it.

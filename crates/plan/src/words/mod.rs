@@ -311,8 +311,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Writes a comparison of texts in a locale, which the plan expresses as a comparison of a function's result with
-    /// zero. The text compares the function's operands instead.
+    /// Writes a comparison of texts in a locale. The plan compares a function's result with zero, but the text shows a
+    /// comparison of the function's operands.
     fn comparison(&self, op: CmpOp, left: &Expr, right: &Expr, text: &mut Text) {
         let word = match op {
             CmpOp::Eq => " = ",

@@ -195,8 +195,7 @@ impl Regions {
         Ok(content)
     }
 
-    /// A region takes memory while it holds locks that its snapshots need in order to end. So its pool must not ask for
-    /// relief, which waits for snapshots to end; [`relieved`] does so instead, without a lock.
+    /// A place for a run: a free one, or a new one. Its content is undefined.
     fn take(&mut self, bytes: usize, label: Label) -> Result<Place, OutOfMemory> {
         let bits = bytes.ilog2() as u8;
         let (at, place_bytes) = (self.lengths.class(bits), self.lengths.place_bytes(bits));
@@ -206,8 +205,9 @@ impl Regions {
         let class = match &mut self.classes[at] {
             Some(class) => class,
             none => none.insert(Class {
-                // Regions lock things that their snapshots need in order to end, so they must not ask for relief: see
-                // `relieved`.
+                // A region takes memory while it holds locks that its snapshots need in order to end. So its pool must
+                // not ask for relief, which waits for snapshots to end; [`relieved`] asks for it instead, without a
+                // lock.
                 region: self.mechanism.in_place(&self.pool.unrelieved(), place_bytes)?,
                 used: 0,
                 free: Vec::new(),

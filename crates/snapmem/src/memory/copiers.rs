@@ -16,8 +16,8 @@ use crate::memory::sys::with_signals_blocked;
 const BATCH: usize = 8;
 /// The greatest number of threads. No machine so far copies faster with more, because memory bandwidth is the limit.
 const MOST: usize = 4;
-/// The size from which on copies bypass the caches. Otherwise a copy would push everything out of them, including its
-/// own first bytes.
+/// Copies of at least this many bytes bypass the caches. Otherwise a copy would push everything out of the caches,
+/// including its own first bytes.
 const STREAMED: usize = 8 << 20;
 
 /// A crew of threads that copy frames. The thread that asks for the copies is one of them.

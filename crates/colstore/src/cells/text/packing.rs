@@ -12,7 +12,7 @@
 
 /// The greatest number of steps. With more of them, packing is not worth it.
 const MOST_STEPS: usize = 15;
-/// The number of characters that are handled together.
+/// The number of characters that are packed or unpacked at a time.
 const BLOCK: usize = 32;
 /// The number of codes that are packed as a unit.
 const GROUP: usize = 8;
@@ -32,7 +32,8 @@ pub struct Packing {
     count: usize,
 }
 
-/// A step: all codes from `code` on, and so all characters from `character` on, differ by `by` more than those before.
+/// A step: for all codes from `code` on, and so for all characters from `character` on, the distance between code and
+/// character is larger by `by`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Step {
     code: u8,

@@ -9,7 +9,8 @@
 //!   quiet for a while: at rest again; each time it has to be quiet for longer
 //! ```
 //!
-//! An idle writer makes all changes except those caused by a full chunk or by a write, one chunk at a time.
+//! A chunk that becomes full, or is written to, is changed at once. All other changes are made by an idle writer, one
+//! chunk at a time.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ pub struct Live {
     snapshots: Mutex<Vec<Entry>>,
 }
 
-/// A live snapshot, with the memory that is kept for it.
+/// A live snapshot, with the memory that is kept for it. [`Live`] lists them in ascending order of their epochs.
 struct Entry {
     epoch: u64,
     kept: Vec<Retired>,

@@ -110,7 +110,7 @@ struct Frame {
     /// Whether the frame is in `logged`.
     listed: bool,
     /// The number of writes since the last count that the newest snapshot made expensive, or would have made expensive
-    /// if the frame had not been copied ahead.
+    /// if the frame had not been copied.
     writes: u32,
     version: NonNull<Version>,
     /// The number of versions before the newest one. When it reaches `prune_at`, those that no snapshot sees are
@@ -278,8 +278,8 @@ impl EpochRegion {
         if frame.birth <= newest || frame.log.is_some() {
             return self.write_shared(run, within, bytes);
         }
-        // If the frame was copied ahead, the write is counted, because the newest snapshot would have made it
-        // expensive. Writes to a new frame are not counted.
+        // If the frame was copied since the newest snapshot, the write is counted, because it would have been expensive
+        // otherwise. Writes to a new frame are not counted.
         frame.writes = frame.writes.wrapping_add((frame.birth == newest + 1 && frame.older > 0) as u32);
         // SAFETY: within the frame, which no live snapshot sees.
         unsafe { frame.put(within, bytes) };
