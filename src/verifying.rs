@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this backend is verifying. It has one thread.
+/// Whether this backend is verifying. An atomic is enough, because a backend has only one thread.
 static NOW: AtomicBool = AtomicBool::new(false);
 
 pub fn now() -> bool {

@@ -59,7 +59,7 @@ impl Peer {
         frame::read_header(&mut self.stream)
     }
 
-    /// Reads the payload of a frame whose header was read. There is memory for it.
+    /// Reads the payload of a frame, whose header was read before, into new memory.
     pub fn payload(&mut self, length: usize) -> protocol::Result<Vec<u8>> {
         let mut payload = Vec::new();
         payload.try_reserve_exact(length).map_err(|_| ProtocolError::NoMemory(length))?;
@@ -195,7 +195,7 @@ impl Peer {
     }
 }
 
-/// Tells the client that the engine is alive while the connection's own thread computes.
+/// Work of a connection's own thread, during which its client gets keep-alive messages.
 pub struct Work {
     told: Instant,
 }

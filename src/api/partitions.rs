@@ -59,7 +59,7 @@ fn makes_parts(statement: Node<'_>) -> bool {
     }
 }
 
-/// The partition that a command attaches, or the altered table if the command makes that a child.
+/// The partition that a command attaches, or the altered table, if the command makes that table a child.
 fn added<'a>(
     alter: Ref<'a, pg_sys::AlterTableStmt>,
     command: Ref<'a, pg_sys::AlterTableCmd>,

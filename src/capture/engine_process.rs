@@ -160,7 +160,7 @@ fn become_engine(parent: u32, inherited: [RawFd; 2]) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
         if libc::getppid() as u32 != parent {
-            // The worker died before the child asked for a signal at its death.
+            // The worker died before the child asked the kernel to kill it at the worker's death.
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         for signal in 1..=libc::SIGRTMAX() {

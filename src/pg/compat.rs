@@ -66,7 +66,7 @@ pub fn create_temporary_slot(name: &CStr) {
     }
 }
 
-/// Whether the current user may call the function. In a transaction.
+/// Whether the current user may call the function. Needs a transaction.
 pub fn may_execute(function: pg_sys::Oid) -> bool {
     let right = pg_sys::ACL_EXECUTE as pg_sys::AclMode;
     // SAFETY: a catalog look-up.
@@ -80,12 +80,12 @@ pub fn may_execute(function: pg_sys::Oid) -> bool {
     answer == pg_sys::AclResult::ACLCHECK_OK
 }
 
-/// Whether the current user owns the relation. In a transaction.
+/// Whether the current user owns the relation. Needs a transaction.
 pub fn owns_relation(relid: pg_sys::Oid) -> bool {
     owns(pg_sys::RelationRelationId, relid)
 }
 
-/// Whether the current user owns the database. In a transaction.
+/// Whether the current user owns the database. Needs a transaction.
 pub fn owns_database(database: pg_sys::Oid) -> bool {
     owns(pg_sys::DatabaseRelationId, database)
 }

@@ -21,7 +21,7 @@ calls! {
     plan_anew => ResetPlanCache();
     /// Whether the query runs within a parallel query.
     in_parallel_mode => IsInParallelMode() -> bool;
-    /// Whether the current user is a superuser. In a transaction.
+    /// Whether the current user is a superuser. Needs a transaction.
     is_superuser => superuser() -> bool;
     /// The user who has connected. Neither `SET ROLE` nor a function that runs as its owner changes this user.
     user => GetSessionUserId() -> pg_sys::Oid;

@@ -25,7 +25,7 @@ pub fn is_logical() -> bool {
 ///
 /// A transaction inserts its commit record before it leaves the proc array, so the present insert position is behind
 /// that record. Decoding reads only flushed WAL. With synchronous_commit = off, a visible commit need not be flushed
-/// yet. So this process, which needs it, flushes it here.
+/// yet. So this process flushes the WAL, because it needs that commit.
 pub fn flushed_position() -> u64 {
     let lsn = end_of_record(insert_position(), variable!(wal_segment_size) as u64);
     flush(lsn);

@@ -141,7 +141,7 @@ pub struct Database {
     pub restarts: u64,
     /// The number of queries that were meant for the engine and ran on the heap.
     pub fallbacks: u64,
-    /// The number of these queries for each reason. The index is that in [`Why::ALL`].
+    /// The number of these queries for each reason, in the order of [`Why::ALL`].
     pub reasons: [u64; Why::ALL.len()],
     pub reason: FixedText,
 }

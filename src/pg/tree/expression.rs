@@ -35,7 +35,7 @@ impl<'a> Node<'a> {
         Shape { ty: self.sql_type(), modifier: self.type_modifier(), collation: self.collation() }
     }
 
-    /// The items of its own level's FROM that the expression reads, as a set.
+    /// The set of items that the expression reads in FROM of its own level.
     fn items(self) -> *mut pg_sys::Bitmapset {
         // SAFETY: an expression of a query that is not planned yet, so that no planner state is needed.
         unsafe { pg_sys::pull_varnos(ptr::null_mut(), self.as_ptr()) }

@@ -62,7 +62,7 @@ pub fn number_text(ty: Type, number: i128) -> Option<String> {
     }
 }
 
-/// The first characters of all texts, or bytes, that have this place in the order.
+/// The first characters, or bytes, that all texts have whose position in the order is `place`.
 fn start_text(ty: Type, place: i128) -> String {
     let (bytes, may_be_longer) = text_order::start(place);
     let mut start = match ty {

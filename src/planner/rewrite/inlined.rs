@@ -11,7 +11,7 @@ use crate::pg::{catalog, make, symbols, walk};
 /// The greatest number of calls that are replaced, because a function that calls itself would never end.
 const MAX_CALLS: u32 = 64;
 
-/// Whether the query, or a subquery of it, calls a function written in SQL in FROM.
+/// Whether the query, or a subquery of it, calls a function in FROM that is written in SQL.
 ///
 /// # Safety
 ///

@@ -187,7 +187,7 @@ impl<'a> HeapPlan<'a> {
         self.rows(self.statement.planTree(), once);
         for subplan in self.statement.subplans().iter() {
             let Some(plan) = subplan else { continue };
-            // The engine computes a subquery that reads outer rows once, for all outer rows together.
+            // If a subquery reads outer rows, the engine computes it once, for all of these rows together.
             let repeats = if plan.count_of_params() > 0 { f64::INFINITY } else { 1.0 };
             self.rows(plan, Turns { repeats, ..once });
         }

@@ -286,7 +286,7 @@ fn is_short(column: &ScanColumn) -> bool {
     }
 }
 
-/// An order by all columns, so that only the places of equal rows are open.
+/// An order by all these columns, in which only equal rows may have any position.
 pub fn by_columns(columns: &[ColumnId]) -> Vec<SortKey> {
     columns.iter().map(|id| SortKey::ascending(Expr::column(*id))).collect()
 }

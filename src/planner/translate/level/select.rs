@@ -97,8 +97,8 @@ struct Reader<'a, 't> {
     failed: Option<Reason>,
 }
 
-/// Translates a level as far as all levels are translated in the same way. PostgreSQL or [`whole_level`] computes the
-/// remainder. The level is a rewritten SELECT whose relations are locked.
+/// Translates the rows, groups and columns of a level. PostgreSQL or [`whole_level`] then computes the remainder of the
+/// level's expressions. The level is a rewritten SELECT whose relations are locked.
 pub fn open_level<'a>(
     translator: &mut Translator<'a>,
     query: Ref<'a, pg_sys::Query>,

@@ -281,7 +281,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The rows of the list that make the result null, in two parts, each with its join conditions. The first part is
-    /// the rows that contain a null. The second part is all rows, for values of which one is null.
+    /// the rows that contain a null. The second part is all rows, if a looked-up value is null.
     fn unknown_rows(&mut self, link: Link<'a, '_>) -> Attempt<[(Rel, Vec<Expr>); 2]> {
         let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
         let with_null = {
