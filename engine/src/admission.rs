@@ -24,7 +24,7 @@ pub type User = u32;
 #[derive(Default)]
 pub struct OpenQueries(Mutex<Counts>);
 
-/// An open query. It stops counting when this is dropped.
+/// An open query. It is counted until this value is dropped.
 pub struct Open<'a> {
     all: &'a OpenQueries,
     user: User,

@@ -3,8 +3,8 @@
 //! Memory for messages of the usual length is reserved before the query starts. If there is none, the heap can answer
 //! instead, because the client has no rows yet. A longer row needs more memory when it comes. By then, a lack of memory
 //! would be an error for a valid query. So the query waits until other queries release memory. It gives up only if its
-//! own client is waiting as well, because the holders of the memory may in turn wait for that client, such as cursors
-//! of the same session.
+//! own client is waiting as well. The reason is that the holders of the memory, such as cursors of the same session,
+//! may wait for that client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,7 @@
 //! Acts on utility statements that affect a database's capture worker.
 //!
 //! DROP DATABASE, RENAME and SET TABLESPACE need a database to which nobody is connected and that has no active slot.
-//! CREATE DATABASE needs its template to be so. The database's worker is stopped before the statement, and restarted
+//! CREATE DATABASE needs the same of its template. The database's worker is stopped before the statement, and restarted
 //! after it.
 //!
 //! COMMIT PREPARED may commit the transaction that mirrors the first table of a database. The launcher must be woken

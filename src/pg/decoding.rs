@@ -26,8 +26,7 @@ const RELCACHE_MESSAGE: i8 = pg_sys::SHAREDINVALRELCACHE_ID as i8;
 /// A follower of the stream of committed transactions. Decoding calls it for one transaction after the other, in the
 /// order of their commits.
 pub trait Follow: 'static {
-    // -- called in the order of the WAL, before a record is decoded; `xid` may be a subtransaction's
-    // ----------------------
+    // -- called in the order of the WAL, before a record is decoded; `xid` may be that of a subtransaction ------------
 
     /// The length of the longest record that decoding may read into memory.
     fn longest_record(&self) -> u64;

@@ -1,10 +1,10 @@
 //! The engine's result on its way into the executor's slots.
 //!
 //! Usually, rows go straight from the last batch into the slot. The result is kept if it must be complete before its
-//! first row is returned, because the engine may still fail on a value, or because the scan may be rewound. It is kept
-//! as batches or, beyond `work_mem`, in a tuple store. If a node above reads ahead, as many rows are fetched first as
-//! `work_mem` has room for. Most results are then complete before the first row is returned, and the loss of the engine
-//! does not affect them.
+//! first row is returned: the engine may still fail on a value, or the scan may be rewound. It is kept as batches or,
+//! beyond `work_mem`, in a tuple store. If a node above reads ahead, as many rows are fetched first as `work_mem` has
+//! room for. Most results are then complete before the first row is returned, and the loss of the engine does not
+//! affect them.
 
 use arrow_array::RecordBatch;
 use pgrx::prelude::*;

@@ -216,7 +216,8 @@ pub unsafe fn with_engine(
         }
         let mut node = engine_first(heap, &side, rows.targetlist(), rows);
         node.custom_plans = make::list([side.plan, rows.as_ptr()]);
-        // Compiling (JIT) pays because of the heap's cost. It must not happen to the nodes above the engine.
+        // The planner asks for compilation (JIT) because of the heap's cost. The nodes above the engine must not be
+        // compiled, so only the heap's side gets the flags.
         let planned = HeapSide::Planned { jit_flags: std::mem::take(&mut (*heap).jitFlags) };
         let unasked = compared.map(|compared| Unasked { other_cost: Some(compared.heap) });
         node.custom_private = make::list([to_node(&ChooserSpec { heap: planned, unasked })]);

@@ -98,7 +98,7 @@ impl<'a> Translator<'a> {
             (_, Some(_)) => Named::LeastIn,
         };
         let ty = unified.ty;
-        // Of several equal values, the position decides which one is returned, and so which digits are shown.
+        // If several values are equal, their positions decide which one is returned, and so which digits are shown.
         let scale = match unified.scale {
             Mix::OfType => Scale::OfType,
             Mix::Unknown => Scale::Unknown,
