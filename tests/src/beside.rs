@@ -146,7 +146,7 @@ fn beside(context: &Context, attempt: impl Fn(&Arc<Cluster>, &mut Client) -> Res
     Ok(())
 }
 
-/// Compares flagged and unflagged answers of a query, once asked directly and several times as a prepared statement.
+/// Compares the answers of a query with its flag, without it, and as a prepared statement.
 fn compare_prepared(client: &mut Client, sql: &str) -> Result<()> {
     let expected = compare(client, sql, false)?;
     client.batch_execute(&format!("PREPARE p AS {sql}"))?;

@@ -129,8 +129,8 @@ fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     ensure!(right, "{open} are open, answered by {by}, in a session that has cursors by {in_session:?}");
     let by = anker::analyzed(&mut bob, question)?;
     ensure!(by.as_deref() == Some("engine"), "another user's is answered by {by:?}");
-    // Each session's process may open a limited number of files, of which connections of cursors may use a part. So one
-    // more session can open further cursors in the engine.
+    // Connections for cursors use less than half of the files that each session's process may open. All cursors can be
+    // read to their end, on whichever side they run.
     let files: i64 = client.query_one("SELECT current_setting('max_files_per_process')::bigint", &[])?.get(0);
     for session in &mut sessions {
         let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);

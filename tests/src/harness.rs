@@ -1,4 +1,4 @@
-//! The harness itself: its servers, its data and its clients.
+//! Tests of the test harness itself: its servers, its data and its clients.
 
 use std::time::Duration;
 

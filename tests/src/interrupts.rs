@@ -1,5 +1,5 @@
-//! Timeouts and cancels while values for the engine are evaluated, and at any other moment: the statement ends as it
-//! would without pg_anker, and the session goes on.
+//! Timeouts and cancel requests while PostgreSQL evaluates values for the engine, and at any other moment: the
+//! statement ends as it would without pg_anker, and the session can go on.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ fn slow_values(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-/// The function is evaluated when the scan starts, and the timeout interrupts it. If the heap is planned first, its
-/// planner has called the function before, to estimate the number of rows.
+/// The function `slow` is evaluated when the scan starts, and the timeout interrupts it. If the heap's plan is made
+/// first, the planner also calls the function, to estimate the number of rows.
 const SLOW: &str = "SELECT count(*) FROM t WHERE v > slow(0.4) AND anker.olap()";
 
 fn count(client: &mut Client, table: &str) -> Result<i64> {
@@ -62,7 +62,7 @@ fn timeouts_while_values_are_evaluated(context: &Context) -> Result<()> {
         session.batch_execute("BEGIN; INSERT INTO written VALUES (100)")?;
         expect_timeout(&mut session, SLOW)?;
         session.batch_execute("ROLLBACK")?;
-        // Writes before a savepoint are kept, those behind it are gone.
+        // Writes before the savepoint are kept, those after it are rolled back.
         session
             .batch_execute("BEGIN; INSERT INTO written VALUES (200); SAVEPOINT s; INSERT INTO written VALUES (100)")?;
         expect_timeout(&mut session, SLOW)?;
@@ -102,8 +102,8 @@ fn a_trapped_timeout_costs_no_later_write(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Sessions are interrupted at every stage of a flagged query, by timeouts and by cancels. A ledger checks that their
-/// writes before and after are kept or undone by PostgreSQL's rules.
+/// Timeouts and cancel requests interrupt sessions at every stage of a flagged query. The sessions also write rows
+/// before and after the query. At the end exactly those rows must be there that PostgreSQL's rules keep.
 fn interrupts_at_any_moment(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     slow_values(&mut client)?;
@@ -222,8 +222,8 @@ impl Session {
                 })
             }
         };
-        // A late interrupt hits this statement instead, and rolls back the work of the former one in an open
-        // transaction.
+        // An interrupt that arrives late ends this statement instead. In an open transaction that rolls back the
+        // previous statement, too.
         let mut late = None;
         while let Err(error) = self.client.batch_execute("SET statement_timeout = 0") {
             match error.code() {
@@ -246,7 +246,8 @@ impl Session {
         }
     }
 
-    /// A statement that nothing interrupts any more, except a timeout that was set in a failed transaction.
+    /// Runs a statement that must not be interrupted. A timeout that was set in the failed transaction may still
+    /// interrupt it; then it is repeated.
     fn calm(&mut self, sql: &str) -> Result<()> {
         loop {
             match self.client.batch_execute(sql) {
@@ -267,7 +268,8 @@ impl Session {
 
     fn round(&mut self, round: u32, random: &mut StdRng) -> Result<()> {
         let seconds = random.random_range(0.0..0.05);
-        // Planning and values, values alone, the engine's work, many rows, rows fetched ahead, groups.
+        // In each query another stage takes long: planning and evaluating values, evaluating values alone, the engine's
+        // computation, sending many rows, fetching rows ahead, grouping.
         let queries = [
             format!("SELECT count(*) FROM t WHERE v > slow({seconds}) AND anker.olap()"),
             format!("SELECT sum(v * slow({seconds})) FROM t WHERE anker.olap()"),
@@ -368,7 +370,8 @@ impl Session {
     }
 }
 
-/// Joins without an equality look at every pair of rows. Here the pairs are more than anybody would wait for.
+/// Joins without an equality look at every pair of rows. Here there are so many pairs that these queries would run for
+/// hours.
 fn the_engine_stops_looking_at_pairs(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -383,7 +386,7 @@ fn the_engine_stops_looking_at_pairs(context: &Context) -> Result<()> {
         "SELECT count(*) FROM wide a WHERE EXISTS (SELECT 1 FROM wide b WHERE a.v + b.v < 0) AND anker.olap()",
         "SELECT a.id FROM wide a LEFT JOIN wide b ON a.v + b.v < 0 WHERE anker.olap()",
         "SELECT id, v > ALL (SELECT b.v - a.v - 1000 FROM wide b WHERE a.v + b.v >= 0) FROM wide a WHERE anker.olap()",
-        // Joins by order are among them, too.
+        // Joins by an order comparison have many candidate pairs, too.
         "SELECT count(*) FROM wide a JOIN wide b ON b.v >= a.v WHERE anker.olap()",
         "SELECT count(*) FROM wide a WHERE EXISTS (SELECT 1 FROM wide b WHERE b.v >= a.v AND a.v + b.v < 0) AND anker.olap()",
     ] {

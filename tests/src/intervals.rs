@@ -1,7 +1,8 @@
-//! Intervals: random expressions over values that PostgreSQL finds equal but shows differently. Some have fractions or
-//! parts of either sign, or are at the limits of the type. Rows are the same on both routes.
+//! Random expressions of intervals: heap and engine return the same rows. Some of the intervals are equal, but shown
+//! differently. Others have fractions, or fields of both signs, or are at the limits of the type.
 //!
-//! If any of several equal values may be the answer, `justify_interval` makes them the same before they are compared.
+//! If any of several equal intervals may be returned, `justify_interval` brings them into the same form, so that the
+//! answers can be compared.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ tests![random_expressions_of_intervals];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// `v` and `u` are ordinary; `w` has values that the engine cannot hold.
+/// Columns `v` and `u` have intervals that the engine can hold, `w` also longer ones.
 const TABLE: &str = "
     SET TimeZone = 'UTC';
     CREATE DOMAIN lead AS interval;

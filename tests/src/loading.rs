@@ -51,8 +51,9 @@ fn loads_while_writers_run(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Half of the writers wait, after their commit record was flushed and before they leave the proc array, for a
-/// synchronous standby that never comes. The wait is cancelled after a random time.
+/// Half of the writers wait for a synchronous standby that does not exist. They do so after their commit record was
+/// flushed, and before they leave the proc array, so that their commits are in WAL, but not yet visible. The wait is
+/// cancelled after a random time.
 fn loads_while_commits_linger_before_they_become_visible(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     chaos::create(&mut client)?;
@@ -68,7 +69,7 @@ fn loads_while_commits_linger_before_they_become_visible(context: &Context) -> R
         (loaded, releasing.join())
     });
     let released = released.map_err(|_| "the releasing session panicked")?;
-    // Nobody waits any more, so the writers can end.
+    // Without this setting commits no longer wait, so the writers can end.
     cluster.alter_system(&[("synchronous_standby_names", "")])?;
     loaded?;
     ensure!(released? > 4, "hardly any commit lingered");
@@ -77,7 +78,8 @@ fn loads_while_commits_linger_before_they_become_visible(context: &Context) -> R
     Ok(())
 }
 
-/// Cancels waits that have lasted between 0 and 400 ms, until told to stop; returns their number.
+/// Cancels waits for the standby that have lasted between 0 and 400 ms, until `done` is set. Returns the number of
+/// cancelled waits.
 fn release_waiting_commits(cluster: &Cluster, done: &AtomicBool) -> Result<i64> {
     let mut client = cluster.connect()?;
     let mut released = 0;
@@ -126,7 +128,8 @@ fn stop_engine_while_it_loads(client: &mut Client) -> Result<u32> {
     Ok(engine)
 }
 
-/// The mirror from before DDL does not count, though the worker may not have decoded the DDL yet.
+/// After DDL, `wait_for_mirror` waits for a mirror of the changed table, even if the worker has not decoded the DDL yet
+/// and still shows the old mirror as live.
 fn waiting_for_a_mirror_waits_for_that_of_the_table_as_it_is(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)")?;
@@ -153,7 +156,8 @@ fn ddl_does_not_wait_for_a_load_into_a_stopped_engine(context: &Context) -> Resu
     check(&mut client, "t")
 }
 
-/// The loader's snapshot holds back the horizon of vacuum, but not for ever.
+/// While the loader has its snapshot, vacuum cannot remove newer dead rows. So the loader must end if the engine does
+/// not take the rows.
 fn a_load_into_a_stopped_engine_comes_to_an_end(context: &Context) -> Result<()> {
     if context.quick {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Text in the order, and the letter case, of the C library's locales: the same answers on both routes.
+//! Order and letter case of texts in locales of the C library: heap and engine give the same answers.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,8 @@ tests![text_in_the_order_of_locales, a_database_in_a_locale];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Alphabets with unusual orders: ä behind z, ch behind h, capitals of i, signs that count last.
+/// Locales with unusual rules: ä after z in Swedish, ch after h in Czech, capitals of i in Turkish, punctuation that
+/// counts only between otherwise equal texts.
 const LOCALES: [&str; 4] = ["de_DE", "sv_SE", "cs_CZ", "tr_TR"];
 const LETTERS: &str = "aAbBcChHiIzZäÄåéñßøıİčČžŁαΣςжЯאあ中0179 -_.,'@#$%&()+/:[]~\u{301}\u{200b}ﬀ😀";
 
@@ -141,7 +142,7 @@ fn text_in_the_order_of_locales(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The order of char(n), too, in which blanks at the end do not count.
+/// Also tests the order of char(n), in which trailing blanks do not count.
 fn a_database_in_a_locale(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&options(context)?)?;
     cluster.connect()?.batch_execute("CREATE DATABASE svensk LOCALE 'sv_SE.utf8' TEMPLATE template0")?;

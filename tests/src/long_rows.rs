@@ -1,4 +1,5 @@
-//! Rows that are too long for the mirror cost their table, but never memory or the server.
+//! If a row is too long, only its table is no longer mirrored. No process needs memory in proportion to the row, and
+//! the server goes on.
 
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ fn is_given_up(client: &mut Client, table: &str) -> Result<()> {
     Ok(())
 }
 
-/// The table `beside` was followed all the time, by the same worker.
+/// Checks that the worker is still the same, and has followed the table `beside` all the time.
 fn nothing_else_happened(client: &mut Client, worker: u32) -> Result<()> {
     client.batch_execute("INSERT INTO beside SELECT max(id) + 1 FROM beside")?;
     let all = "SELECT count(*), max(id) FROM beside WHERE anker.olap()";
@@ -79,8 +80,8 @@ fn a_long_row_costs_its_table_and_no_memory(context: &Context) -> Result<()> {
     let (_cluster, mut client) = cluster(context)?;
     anker::mirror(&mut client, &["beside", "long", "plain"], LIVE)?;
     let worker = worker(&mut client)?;
-    // The values are small or large when compressed. Their tables are mirrored or not. Other changes run in the same
-    // transaction.
+    // Some of the long values are small when compressed, others are not. Some tables are mirrored, others are not. Some
+    // transactions make other changes, too.
     for (table, sql) in [
         ("", "INSERT INTO unmirrored VALUES (1, repeat('x', 30000000), repeat('y', 30000000))"),
         ("", "INSERT INTO unmirrored SELECT 2, string_agg(md5(i::text), '') FROM generate_series(1, 600000) i"),
@@ -128,7 +129,7 @@ fn a_long_row_that_was_there_before_is_not_loaded(context: &Context) -> Result<(
         same(&mut client, &format!("SELECT id, length(a), length(b) FROM {table} WHERE anker.olap()"))?;
     }
     nothing_else_happened(&mut client, worker)?;
-    // TRUNCATE removes the reason for which the table was given up.
+    // After TRUNCATE the table has no long row any more, so it can be mirrored again.
     client.batch_execute("TRUNCATE long; SELECT anker.unmirror('long')")?;
     anker::mirror(&mut client, &["long"], LIVE)
 }
@@ -185,7 +186,7 @@ fn long_records_that_nobody_follows_are_passed_over(context: &Context) -> Result
     Ok(())
 }
 
-/// The whole old row is logged in one record, which cannot be skipped.
+/// With REPLICA IDENTITY FULL the whole old row is in one WAL record, which the worker cannot skip.
 fn a_long_record_of_a_mirrored_table_is_survived(context: &Context) -> Result<()> {
     let (_cluster, mut client) = cluster(context)?;
     client.batch_execute("ALTER TABLE plain REPLICA IDENTITY FULL")?;
@@ -213,7 +214,7 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
          INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 200000) i",
     )?;
     anker::mirror(&mut client, &["first"], LIVE)?;
-    // When it is killed the loader waits for the engine, and the server goes down with it.
+    // The loader is killed while it waits for the stopped engine. PostgreSQL then restarts all its processes.
     let engine = anker::engine_pid(&mut client)?;
     client.batch_execute("SELECT anker.mirror('t')")?;
     let loads = "SELECT pid FROM pg_locks WHERE relation = 't'::regclass AND granted AND pid <> pg_backend_pid()";
@@ -236,11 +237,11 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     let mut client = reconnected(&cluster)?;
     let marked = marks()?;
     ensure!(matches!(&marked[..], [(_, count)] if count == "1"), "after a crash: {marked:?}");
-    // The load is tried again, and leaves no mark when it succeeds.
+    // The table is loaded again. When it is live, the file that marks the load is gone.
     anker::wait_live(&mut client, "t", LIVE)?;
     ensure!(marks()?.is_empty(), "marks of loaded tables: {:?}", marks()?);
 
-    // The same state as after the third crash.
+    // Writes the file that a third crash during the load would leave.
     drop(client);
     cluster.stop(Stop::Fast)?;
     std::fs::write(&marked[0].0, "3")?;

@@ -5,8 +5,8 @@
 //!                                        [--bless]
 //! ```
 //!
-//! Every test starts its own cluster, so none can spoil another. No test may make a server process die: the log of each
-//! cluster is searched for that at the end.
+//! Every test starts clusters of its own, so that tests cannot influence each other. No test may make a server process
+//! crash: at its end, the log of each cluster is searched for crashes.
 
 mod answers;
 mod auto;

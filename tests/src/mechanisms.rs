@@ -19,7 +19,7 @@ tests![
     tables_go_without_files_that_there_are_not,
 ];
 
-/// These tests also run on emulated machines.
+/// The limit is high because these tests also run on emulated machines, which are slow.
 pub const LIVE: Duration = Duration::from_secs(300);
 
 pub const QUESTIONS: [&str; 4] = [
@@ -97,8 +97,8 @@ pub fn mechanisms(client: &mut Client, sql: &str) -> Result<Vec<String>> {
     Ok(lines.iter().filter_map(|line| line.trim().strip_prefix("Mechanism: ").map(str::to_owned)).collect())
 }
 
-/// Nothing is mirrored, every view tells the reason, and the heap answers. When the setting is right again, the engine
-/// answers.
+/// If the kernel lacks the mechanism of `anker.mechanism`, nothing is mirrored, the views tell the reason, and the heap
+/// answers. When the setting is corrected, the engine answers.
 fn a_call_that_the_kernel_lacks_is_missed(context: &Context) -> Result<()> {
     if os::has_vm_snapshot() {
         return Err(Skipped("this kernel has vm_snapshot").into());
@@ -135,8 +135,8 @@ fn a_call_that_the_kernel_lacks_is_missed(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A region has a file and mapped areas of its own. If the process can have no more of them, some tables are not
-/// mirrored, and nothing else changes.
+/// With `scoot`, each column needs files and mapped areas. If the process may not open more of them, the remaining
+/// tables are not mirrored, and nothing else goes wrong.
 fn tables_go_without_files_that_there_are_not(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("anker.mechanism", "scoot"))?;
     let mut client = cluster.connect()?;

@@ -1,5 +1,5 @@
-//! Expressions that are nested too deeply for the engine's side run on the heap, unless they are too deep for the heap
-//! as well. An error on the way is rolled back, and the session and its transactions go on.
+//! If an expression is nested too deeply to be translated for the engine, the query runs on the heap. If it is too deep
+//! for PostgreSQL, too, the query fails with PostgreSQL's error. In both cases session and transaction can go on.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ tests![deep_expressions_are_the_heaps, nothing_is_lost_behind_a_deep_expression]
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Depths that are too deep for the engine. With a guard at each level they would exhaust the stack.
+/// Depths that the engine refuses. If our walks through the tree had an error guard at each level, they would exhaust
+/// the stack.
 const DEPTHS: [usize; 3] = [100, 700, 1400];
 
 /// A nested expression, and the query around it.
@@ -69,7 +70,7 @@ fn deep_expressions_are_the_heaps(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// If the heap gives up too, the error is the heap's, and none of our subtransactions stays open.
+/// If the expression is too deep for PostgreSQL, too, its error is raised, and no subtransaction of ours stays open.
 fn nothing_is_lost_behind_a_deep_expression(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     with_table(&mut client)?;
@@ -80,7 +81,7 @@ fn nothing_is_lost_behind_a_deep_expression(context: &Context) -> Result<()> {
             "DO $$ BEGIN BEGIN EXECUTE '{}'; EXCEPTION WHEN statement_too_complex THEN NULL; END; END $$",
             deep.replace('\'', "''")
         ))?;
-        // Outside of any transaction block, and in one that goes on behind a savepoint.
+        // The query runs outside of a transaction block, and in one that goes on after ROLLBACK TO a savepoint.
         _ = ask(&mut client, &deep)?;
         client.batch_execute(&format!("INSERT INTO kept VALUES ({number})"))?;
         client.batch_execute("BEGIN; SAVEPOINT s")?;

@@ -1,5 +1,5 @@
-//! Rows in the order that a query asks for, row by row as from PostgreSQL, and from the engine. The keys are random,
-//! over types whose order is not that of their bytes, on a partitioned table.
+//! Queries with ORDER BY return the same rows in the same order as on the heap, and the engine answers. The sort keys
+//! are random, of types whose order is not that of their bytes, on a partitioned table.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ tests![the_outermost_order];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// One partition has its columns at other places. The enum has a value that was added later but stands before older
-/// ones.
+/// One partition has its columns in another order. The enum has a value that was added later, but sorts before an older
+/// one.
 const TABLES: &str = "
     CREATE TYPE size AS ENUM ('small', 'large', 'huge');
     ALTER TYPE size ADD VALUE 'medium' AFTER 'small';
@@ -63,7 +63,8 @@ const COLUMNS: [&str; 20] = [
     "day", "at", "zoned", "span", "clock", "key", "bytes",
 ];
 
-/// Some raise no error for any row. Some the engine cannot compute above a LIMIT.
+/// Computed sort keys. None of them raises an error for a row of the table. PostgreSQL computes those that the engine
+/// cannot compute.
 const COMPUTED: [&str; 10] = [
     "-i.small::integer",
     "i.cost IS NULL",
@@ -90,7 +91,7 @@ fn query(dice: &mut StdRng) -> String {
             format!("{key}{direction}")
         })
         .collect();
-    // No two rows may be equal: neither side promises which of them comes first.
+    // The last key is unique, because the order of rows with equal keys would not be defined.
     keys.push(format!("i.id{}", pick(dice, &["", " DESC"])));
     let returned: Vec<String> = (0..dice.random_range(1..5)).map(|_| format!("i.{}", pick(dice, &COLUMNS))).collect();
     let (from, tie) = match dice.random_range(0..5) {

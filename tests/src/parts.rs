@@ -43,7 +43,7 @@ fn ddl_of_other_tables_waits_for_no_list(context: &Context) -> Result<()> {
         "CREATE TEMPORARY TABLE brief () INHERITS (base)",
         "DROP TABLE brief, heir, other_0",
     ];
-    // A reader of the lists, and behind it a session that wants to lock the lists exclusively.
+    // One session reads the lists in an open transaction. A second one waits to lock them exclusively.
     let mut reader = cluster.connect()?;
     let mut rewriter = cluster.connect()?;
     reader.batch_execute("BEGIN; SELECT FROM anker.mirrored, anker.mirrored_parents")?;
@@ -60,7 +60,7 @@ fn ddl_of_other_tables_waits_for_no_list(context: &Context) -> Result<()> {
     reader.batch_execute("COMMIT")?;
     rewriting.join().map_err(|_| "the session panicked")??;
 
-    // DDL keeps no lock on the lists until the end of its transaction.
+    // DDL releases its lock on the lists at once, not at the end of its transaction.
     client.batch_execute("BEGIN; ALTER TABLE other DETACH PARTITION other_1; ALTER TABLE child NO INHERIT base")?;
     for sql in ddl {
         client.batch_execute(sql).map_err(|e| format!("{sql}: {}", bench::describe(&e)))?;
@@ -71,7 +71,7 @@ fn ddl_of_other_tables_waits_for_no_list(context: &Context) -> Result<()> {
     ensure!(held.is_empty(), "locks held on the lists: {held:?}");
     client.batch_execute("ROLLBACK")?;
     ensure!(listed(&mut client)? == ["lone", "part_0"], "listed: {:?}", listed(&mut client)?);
-    // Parts of mirrored tables are listed all the same.
+    // A partition of a mirrored table is still listed when it is attached.
     client.batch_execute("ALTER TABLE whole ATTACH PARTITION part_1 FOR VALUES FROM (10) TO (20)")?;
     ensure!(listed(&mut client)? == ["lone", "part_0", "part_1"], "listed: {:?}", listed(&mut client)?);
     Ok(())

@@ -1,5 +1,5 @@
-//! pg_anker on the kernel of kernel-patch/, whose guest runs these tests: transactions beside queries, with snapshots
-//! by the kernel's own calls.
+//! pg_anker on the kernel of kernel-patch/, whose `run` starts these tests in a virtual machine. Transactions and
+//! queries run at the same time, with snapshots by the patched kernel's system calls.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn mremap_cow_answers_as_the_heap(context: &Context) -> Result<()> {
     answers_as_the_heap(context, "mremap_cow")
 }
 
-/// The heap answers meanwhile. The next engine has the whole mirror again.
+/// After the engine is killed, the heap answers until the next engine has loaded the whole mirror.
 fn an_engine_by_vm_snapshot_may_be_killed(context: &Context) -> Result<()> {
     require_it()?;
     let cluster = context.cluster_with(&Options::default().set("anker.mechanism", "vm_snapshot"))?;

@@ -1,5 +1,5 @@
-//! Roots, logarithms and powers of numerics and floats of all sizes, and angles: the engine returns the server's
-//! digits.
+//! Roots, logarithms and powers of numerics and floats of all sizes, and trigonometric functions: the engine returns
+//! the same digits as PostgreSQL.
 
 use std::time::Duration;
 
@@ -55,7 +55,8 @@ const ASKED: [&str; 17] = [
     "tan(g)",
     "atan(f)",
     "atan2(g, f)",
-    // The results are compared as text, since many lie exactly between two numbers with this many digits.
+    // Floats that lie exactly between two decimal numbers of the shown length: their text forms must be rounded as
+    // PostgreSQL rounds them.
     "(900000000000000::float8 + id % 1000 + 0.125 * (id % 8))::text",
     "(2000000::real + id % 1000 + 0.25::real * (id % 4))::text",
 ];
@@ -66,7 +67,7 @@ fn roots_logarithms_and_powers(context: &Context) -> Result<()> {
     client.batch_execute(&NUMBERS.replace("$rows", &context.size(200_000, 10_000).to_string()))?;
     anker::mirror(&mut client, &["number"], LIVE)?;
     for asked in ASKED {
-        // Below a group, PostgreSQL computes none of it.
+        // The expression is inside an aggregate, so the engine must compute it, not PostgreSQL.
         let sql = format!("SELECT id, max({asked}) FROM number WHERE anker.olap() GROUP BY id");
         compare(&mut client, &sql, false)?;
         let by = anker::analyzed(&mut client, &sql)?;

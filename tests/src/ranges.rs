@@ -1,5 +1,5 @@
-//! Window frames of a range of values, random ones over values where months end, clocks change and types end: the same
-//! rows on both routes, by the engine.
+//! Random RANGE frames of window functions: heap and engine return the same rows, and the engine answers. The values
+//! lie around ends of months, changes of clocks, and limits of types.
 
 use std::time::Duration;
 
@@ -77,7 +77,8 @@ fn query(dice: &mut StdRng) -> String {
     let exclude = pick(dice, &["", "", "EXCLUDE CURRENT ROW", "EXCLUDE GROUP", "EXCLUDE TIES"]);
     let direction = pick(dice, &["", "DESC", "NULLS FIRST", "DESC NULLS LAST"]);
     let part = pick(dice, &["", "PARTITION BY part"]);
-    // If edges may go back, the engine leaves last_value to PostgreSQL, so it is not among these functions.
+    // `last_value` is not among these functions: if a frame's bound may move back from one row to the next, the engine
+    // leaves it to PostgreSQL.
     let function = pick(dice, &["count(*)", "sum(id)", "min(id)", "count(price)", "sum(price)"]);
     format!(
         "SELECT * FROM (SELECT id, {function} OVER ({part} ORDER BY {column} {direction} RANGE BETWEEN {bounds} {exclude})
@@ -94,7 +95,7 @@ fn frames_of_a_range_of_values(context: &Context) -> Result<()> {
         let zone = ["UTC", "Europe/Berlin", "America/Los_Angeles"][number as usize % 3];
         client.batch_execute(&format!("SET TimeZone = '{zone}'"))?;
         let sql = query(&mut dice);
-        // PostgreSQL itself may refuse the offset.
+        // PostgreSQL may refuse the offset, too, so both sides may return an error.
         let is_answered = matches!(compare(&mut client, &sql, false)?, Answer::Rows(_));
         if number % 10 == 0 && is_answered {
             let by = anker::analyzed(&mut client, &sql)?;

@@ -1,4 +1,5 @@
-//! Tables that are redefined and defined as before within one transaction, with rows changed in between.
+//! Within one transaction, a table's definition is changed and changed back, and rows are changed in between. The
+//! mirror must still be right.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ tests![an_identity_that_was_another_for_a_while_costs_the_mirror, ddl_that_leave
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Statements in the middle of which the rows' identity changes; `5 - id` reverses the four rows.
+/// Statements that change the table's replica identity, change rows, and restore the identity. `5 - id` reverses the
+/// keys of the four rows.
 const REDEFINITIONS: [&str; 9] = [
     "ALTER TABLE pos DROP CONSTRAINT pos_pkey; UPDATE pos SET id = 5 - id; ALTER TABLE pos ADD PRIMARY KEY (id)",
     "SAVEPOINT a; ALTER TABLE pos DROP CONSTRAINT pos_pkey; RELEASE a; UPDATE pos SET id = 5 - id;
@@ -32,7 +34,7 @@ const REDEFINITIONS: [&str; 9] = [
      ALTER TABLE pos ADD PRIMARY KEY (id); ALTER TABLE whole ATTACH PARTITION pos DEFAULT",
 ];
 
-/// Four rows, each with a value in the TOAST table, so that updates do not log that value.
+/// Creates four rows, each with a value in the TOAST table. Updates that do not change such a value do not log it.
 fn create(client: &mut Client) -> Result<()> {
     client.batch_execute(
         "DROP TABLE IF EXISTS whole;

@@ -1,5 +1,5 @@
-//! Refusals: a query that the engine does not answer runs on the heap, with its reason, or is refused with a message
-//! that helps.
+//! Refusals: if the engine does not answer a query, it runs on the heap with the right reason, or raises an error whose
+//! message helps the user.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
     Ok((cluster, client))
 }
 
-/// The answer is right and comes from the heap, for a reason that contains `because`.
+/// Checks that the answer is right, and comes from the heap for a reason that contains the text `because`.
 fn heap(client: &mut Client, sql: &str, because: &str) -> Result<()> {
     same(client, sql)?;
     let by = anker::explained(client, sql)?;
@@ -108,7 +108,7 @@ fn shapes_that_run_on_the_heap(context: &Context) -> Result<()> {
         heap(&mut client, sql, because)?;
     }
     engine(&mut client, "SELECT sum(f), avg(f) FROM t WHERE anker.olap()")?;
-    // If the engine does not know the groups, PostgreSQL makes them over its rows.
+    // If the engine cannot compute grouping, aggregates or conditions, PostgreSQL does so over the engine's rows.
     for sql in [
         "SELECT id, middle FROM t, (SELECT avg(tid) AS middle FROM u) s WHERE n > middle AND anker.olap()",
         "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY ROLLUP (g, (g + 1))",
@@ -165,7 +165,8 @@ fn types_that_run_on_the_heap(context: &Context) -> Result<()> {
     let excluded: Option<Vec<String>> =
         client.query_one("SELECT excluded_columns FROM anker.tables WHERE relation = 't'::regclass", &[])?.get(0);
     ensure!(excluded.as_ref().is_some_and(Vec::is_empty), "excluded columns: {excluded:?}");
-    // A scaled integer cannot hold NaN. When the NaN is gone, the engine answers queries on the column again.
+    // The column is stored as scaled integers, which cannot hold NaN. When no row has NaN any more, the engine answers
+    // queries of the column again.
     client.batch_execute("UPDATE t SET n = 'NaN' WHERE id = 7")?;
     same(&mut client, "SELECT sum(n), count(*), max(n) FROM t WHERE anker.olap()")?;
     engine(&mut client, "SELECT sum(g), count(*) FROM t WHERE anker.olap()")?;
@@ -203,7 +204,7 @@ fn serializable_reads_the_heap(context: &Context) -> Result<()> {
         by.as_deref().is_some_and(|b| b.starts_with("heap, because ") && b.to_lowercase().contains("serializable")),
         "{by:?}"
     );
-    // The snapshot is safe if the transaction does not write, and no transaction beside it does.
+    // A SERIALIZABLE READ ONLY transaction has a safe snapshot at once, if no other transaction writes at that time.
     client.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY")?;
     let by = anker::analyzed(&mut client, sql)?;
     client.batch_execute("COMMIT")?;
@@ -300,7 +301,7 @@ fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()>
     anker::mirror(&mut client, &["t", "gone", "parts"], LIVE)?;
     drop(client);
     let with_library = |names: &str| -> Result<Client> {
-        // The last line of a name wins.
+        // PostgreSQL uses the last line of a setting.
         let conf = cluster.data().join("postgresql.conf");
         let settings = std::fs::read_to_string(&conf)? + &format!("shared_preload_libraries = '{names}'\n");
         std::fs::write(&conf, settings)?;
@@ -314,7 +315,7 @@ fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()>
     ensure!(rows(&mut client, "SELECT * FROM flagged")? == ["2"], "a view with the flag");
     client.batch_execute("PREPARE p AS SELECT id FROM t WHERE anker.olap() ORDER BY id; EXECUTE p; EXECUTE p")?;
 
-    // The views say why there is nothing to see.
+    // The views have rows that say why nothing is mirrored.
     for (view, shown) in [("tables", 3), ("engine", 1), ("columns", 3)] {
         let reasons = rows(&mut client, &format!("SELECT reason FROM anker.{view}"))?;
         let tells = reasons.iter().all(|reason| reason.contains("shared_preload_libraries"));
@@ -348,7 +349,7 @@ fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()>
     with_library("")?.batch_execute("DROP EXTENSION pg_anker CASCADE; DROP TABLE t").map_err(Into::into)
 }
 
-/// Queries of other sessions do not read its rows.
+/// A temporary child table belongs to one session. Queries of other sessions do not read its rows.
 fn a_temporary_child_of_another_session_is_nobody_elses(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -382,7 +383,7 @@ fn wrong_wal_level(context: &Context) -> Result<()> {
         Ok(()) => anker::text_rows(&mut client, "SELECT state, reason FROM anker.tables")?.join("; "),
     };
     ensure!(said.contains("wal_level"), "anker.mirror says: {said}");
-    // The state after a change of the setting.
+    // Makes the state that arises if a table is listed and `wal_level` is changed later.
     client.batch_execute("INSERT INTO anker.mirrored VALUES ('t')")?;
     let shown = anker::text_rows(&mut client, "SELECT state, reason FROM anker.tables")?;
     ensure!(shown.iter().any(|row| row.contains("wal_level")), "anker.tables says: {shown:?}");
@@ -427,7 +428,7 @@ fn other_encodings_and_collations(context: &Context) -> Result<()> {
     engine(&mut client, "SELECT count(*) FROM t WHERE x = 'e' AND anker.olap()")?;
     same(&mut client, "SELECT id FROM t WHERE x = 'é' AND anker.olap()")?;
     engine(&mut client, "SELECT sum(id) FROM t WHERE anker.olap()")?;
-    // Names of tables and columns are in the database's encoding, too.
+    // Names of tables and columns with characters outside of ASCII are in the database's encoding, too.
     client.batch_execute(
         "CREATE TABLE \"größe\" (id integer PRIMARY KEY, \"maß\" jsonb); INSERT INTO \"größe\" VALUES (1), (2);
          CREATE TABLE named (id integer PRIMARY KEY)",
@@ -490,7 +491,7 @@ fn privileges_hold(context: &Context) -> Result<()> {
         let answer = ask(&mut session, sql)?;
         ensure!(matches!(&answer, Answer::Error { code, .. } if code == "42501"), "{sql} as a stranger: {answer:?}");
     }
-    // The owner of a prepared statement loses a right.
+    // A user who has prepared a statement loses a right to its table.
     let mut session = cluster.config().user("reader").connect(NoTls)?;
     session.batch_execute("PREPARE p AS SELECT count(*) FROM u WHERE anker.olap(); EXECUTE p")?;
     client.batch_execute("REVOKE SELECT ON u FROM reader")?;
@@ -541,7 +542,7 @@ fn reasons_are_counted_by_their_names(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Every reason is in the documentation, under its name.
+/// docs/operations.md contains the name of every reason.
 fn reasons_are_documented(_: &Context) -> Result<()> {
     let code = include_str!("../../src/reason.rs");
     let document = include_str!("../../docs/operations.md");

@@ -1,4 +1,4 @@
-//! The list of mirrored tables: who may write it, its state after DROP, and the workers that it wakes.
+//! The list of mirrored tables: who may write to it, its state after DROP, and the workers that start when it changes.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn listed(client: &mut Client) -> Result<Vec<String>> {
     anker::text_rows(client, "SELECT relation::text FROM anker.mirrored ORDER BY 1")
 }
 
-/// The capture workers that were seen within the time.
+/// The process ids of all capture workers that ran within this time.
 fn workers_within(client: &mut Client, time: Duration) -> Result<HashSet<String>> {
     let (mut seen, until) = (HashSet::new(), Instant::now() + time);
     while Instant::now() < until {
@@ -48,7 +48,7 @@ fn workers_within(client: &mut Client, time: Duration) -> Result<HashSet<String>
     Ok(seen)
 }
 
-/// Without anything to mirror the worker ends soon, and no new one is started again and again.
+/// Checks that without mirrored tables the worker ends soon, and that no further workers are started.
 fn rests(client: &mut Client) -> Result<()> {
     let ended = wait_until(Duration::from_secs(20), || Ok(workers_within(client, Duration::from_secs(1))?.is_empty()))?;
     let seen = workers_within(client, Duration::from_secs(4))?;
@@ -290,8 +290,8 @@ fn loaders_that_cannot_connect_come_ever_more_rarely(context: &Context) -> Resul
     anker::wait_live(&mut session, "u", LIVE)
 }
 
-/// PostgreSQL's own launcher and ours leave one place, which the capture worker takes, so there is none for the loader.
-/// In the second case there is none even for the capture worker.
+/// `max_worker_processes` is 3: PostgreSQL's own launcher, ours and the capture worker use all of them, so no loader
+/// can start. Then it is 2, so not even the capture worker can start.
 fn a_full_house_of_worker_processes_is_said_and_waited_for(context: &Context) -> Result<()> {
     for (places, what) in [("3", "the list's reader"), ("2", "the capture worker")] {
         let cluster = context.cluster_with(&Options::default().set("max_worker_processes", places))?;
@@ -309,7 +309,8 @@ fn a_full_house_of_worker_processes_is_said_and_waited_for(context: &Context) ->
     Ok(())
 }
 
-/// The launcher has already looked into the database, and only the list's trigger tells it to look again.
+/// When the list is restored, the launcher has already looked into the database. Only the list's trigger makes it look
+/// again, even if rows are written as by a replica.
 fn a_list_that_is_restored_as_by_a_replica_is_followed(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
@@ -323,8 +324,8 @@ fn a_list_that_is_restored_as_by_a_replica_is_followed(context: &Context) -> Res
     anker::wait_live(&mut client, "t", LIVE)
 }
 
-/// DDL runs between two transactions, for which the new slot waits one after the other. Decoding's first picture of the
-/// catalog lacks that DDL.
+/// While a new slot is created, it waits for one open transaction and then for another one. DDL that commits between
+/// both is missing in the catalog snapshot with which decoding begins.
 fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -359,7 +360,8 @@ fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()>
     Ok(())
 }
 
-/// The session that failed stays in its transaction and sends nothing more.
+/// The session whose statement failed stays in its transaction and sends nothing more. Nevertheless the database is
+/// mirrored again.
 fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE DATABASE second")?;
@@ -373,7 +375,7 @@ fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()>
     ensure!(client.batch_execute("DROP DATABASE second").is_err(), "a database was dropped in a transaction");
     ensure!(anker::processes(&mut session)? == before, "DROP DATABASE that cannot be ended the worker");
     client.batch_execute("ROLLBACK; BEGIN")?;
-    // It fails after our worker has left the database.
+    // The statement fails only after our worker has disconnected from the database for it.
     ensure!(client.batch_execute("ALTER DATABASE second RENAME TO taken").is_err(), "two databases of one name");
     anker::wait_live(&mut session, "t", LIVE)?;
     client.batch_execute("ROLLBACK")?;
@@ -394,7 +396,7 @@ fn create_mirrored(cluster: &Cluster, client: &mut Client, name: &str) -> Result
     anker::mirror(&mut session, &["t"], LIVE)
 }
 
-/// The worker has connected to the database, and waits for a lock before it has announced itself.
+/// The worker connects to the database, and waits for a lock before it has entered itself in shared memory.
 fn a_worker_that_is_just_starting_makes_way(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     create_mirrored(&cluster, &mut client, "second")?;
@@ -412,7 +414,7 @@ fn a_worker_that_is_just_starting_makes_way(context: &Context) -> Result<()> {
         locker.batch_execute("BEGIN; LOCK TABLE pg_db_role_setting IN ACCESS EXCLUSIVE MODE")?;
         client.batch_execute(&format!("SELECT pg_terminate_backend(pid, 10000) FROM ({worker}) AS workers"))?;
         ensure!(wait_until(LIVE, || starts(&mut watcher))?, "no worker starts");
-        // DROP and CREATE DATABASE read the catalog themselves, once no other session is in their way.
+        // DROP and CREATE DATABASE read the locked catalog, too, but only after no other session uses the database.
         let done = std::thread::scope(|scope| {
             let statement = scope.spawn(|| client.batch_execute(sql));
             let made_way = wait_until(LIVE, || Ok(!starts(&mut watcher)? || statement.is_finished()));
@@ -476,7 +478,8 @@ fn the_extensions_own_tables_are_not_mirrored(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Loader and worker wait for locks, and work, for longer than these timeouts.
+/// `lock_timeout` and `statement_timeout` of the server must not end loader or worker, which wait for locks and run for
+/// longer than these.
 fn timeouts_of_clients_end_no_worker(context: &Context) -> Result<()> {
     let cluster =
         context.cluster_with(&Options::default().set("lock_timeout", "300ms").set("statement_timeout", "2s"))?;

@@ -4,7 +4,8 @@
 //! answers everything, and once with `prefer`, where the engine must answer at least N queries; the output is the same.
 //! `-- once, engine: at least N`: with the settings' defaults, for files about the routes themselves.
 //!
-//! With `--bless` the output of a file's first run, by the heap unless it runs once, is written to `expected/`.
+//! With `--bless` the output of a file's first run is written to `expected/`. That is the heap's output, unless the
+//! file runs only once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,7 +129,8 @@ fn every_file_is_run(_: &Context) -> Result<()> {
 
 fn run(context: &Context, file: &str) -> Result<()> {
     let runs = Runs::of(&fs::read_to_string(source("sql").join(format!("{file}.sql")))?)?;
-    // Queries wait for long on busy machines: answers of the heap would be right, but are not counted.
+    // On a busy machine the mirror may be behind. Queries wait for it for long, because answers of the heap would not
+    // count as the engine's.
     let options = Options::default()
         .set("anker.max_wait", "30s")
         .set("anker.explain_wait", "30s")
@@ -184,7 +186,8 @@ fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64, bl
     let kept = keep_output(&directory, file, route)?;
     let served = served(cluster, route, by_engine);
     if bless {
-        // A difference to the empty file is no failure. A run that broke off has left no output.
+        // With `--bless` there may be no expected output yet, so a difference is not a failure. If the run broke off,
+        // there is no output to copy, and this fails.
         fs::copy(directory.join(format!("results/{file}.out")), source("expected").join(format!("{file}.out")))?;
     } else if let Err(error) = outcome {
         let served = served.map_or_else(|_| "?".to_owned(), |served| served.to_string());
@@ -208,7 +211,8 @@ fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64, bl
     Ok(())
 }
 
-/// Queries that the engine answered in the route's database. It counts after it has answered.
+/// The number of queries that the engine has answered in the route's database. Waits until `expected` is reached,
+/// because the counter is updated after the answer.
 fn served(cluster: &Cluster, route: &Route, expected: i64) -> Result<i64> {
     let mut client = cluster.connect_to(route.name)?;
     let mut served = 0;
@@ -219,7 +223,7 @@ fn served(cluster: &Cluster, route: &Route, expected: i64) -> Result<i64> {
     Ok(served)
 }
 
-/// Calls of `anker.verify()`, which asks the engine on every route.
+/// The number of calls of `anker.verify()` in the file. They use the engine on every route.
 fn verifications(file: &str) -> Result<i64> {
     let sql = fs::read_to_string(source("sql").join(format!("{file}.sql")))?;
     Ok(sql.matches("anker.verify(").count() as i64)

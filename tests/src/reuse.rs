@@ -128,7 +128,7 @@ fn a_new_engine_is_asked_by_the_old_sessions(context: &Context) -> Result<()> {
         |session: &mut Client| wait_until(LIVE, || Ok(anker::analyzed(session, COUNT)?.as_deref() == Some("engine")));
     ensure!(back(&mut session)?, "the session does not find the new engine");
 
-    // The connection is open when the request is sent, and closed before the answer.
+    // The kept connection is still open when the request is sent, but the engine is killed before it answers.
     let engine = anker::engine_pid(&mut client)?;
     by_engine(&mut session, COUNT)?;
     os::kill(engine, os::SIGSTOP)?;
@@ -140,7 +140,8 @@ fn a_new_engine_is_asked_by_the_old_sessions(context: &Context) -> Result<()> {
     ensure!(rows == ["100000|100000"], "{rows:?}");
     ensure!(back(&mut session)?, "the session does not find the third engine");
 
-    // A fast restart of the worker, beside sessions that go on. An answer may have just begun when the engine ends.
+    // Restarts the worker while sessions run queries. The engine may end when an answer has just begun, so errors are
+    // allowed.
     let (worker, engine) = anker::processes(&mut client)?.ok_or("no worker")?;
     os::kill(worker, os::SIGTERM)?;
     let changed = wait_until(LIVE, || {
@@ -202,7 +203,7 @@ fn what_is_broken_off_is_not_used_again(context: &Context) -> Result<()> {
         for (sql, expected) in [(LONG, SqlState::QUERY_CANCELED), (raises, SqlState::DIVISION_BY_ZERO)] {
             same(&mut session, COUNT)?;
             let kept = connections(engine)?;
-            // The query that must end by its own error gets no timeout.
+            // Only the long query gets a timeout. The other one must end by its own error.
             let limit = if sql == LONG { "300ms" } else { "0" };
             session.batch_execute(&format!("BEGIN; SAVEPOINT s; SET LOCAL statement_timeout = '{limit}'"))?;
             let error = session.simple_query(sql).err().and_then(|e| e.code().cloned());
@@ -220,7 +221,8 @@ fn what_is_broken_off_is_not_used_again(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Every session is answered, and in the end no connection is left.
+/// There are more sessions than connections that the engine keeps. Every session gets its answer, and at the end no
+/// connection is left.
 fn more_sessions_than_the_engine_keeps_connections(context: &Context) -> Result<()> {
     let options = Options::default().set("max_connections", "300");
     let (cluster, _client, mut session, engine) = start(context, &options)?;
@@ -237,7 +239,7 @@ fn more_sessions_than_the_engine_keeps_connections(context: &Context) -> Result<
     no_connections(engine)
 }
 
-/// A stranger in the engine's place who hangs up at the worst moments.
+/// A test server that listens on the engine's socket instead of the engine, and closes connections at critical moments.
 struct Impostor {
     listener: UnixListener,
     payload: Vec<u8>,
@@ -274,7 +276,7 @@ impl Impostor {
     }
 }
 
-/// Answers that there are no rows.
+/// Sends a complete answer without rows.
 fn answer(stream: &mut UnixStream) -> Result<()> {
     frame::write(stream, Kind::Ready, &Ready::default()).map_err(|e| e.to_string())?;
     Ok(frame::write(stream, Kind::Done, &Done::default()).map_err(|e| e.to_string())?)
@@ -290,14 +292,16 @@ fn a_request_goes_out_again_only_if_nothing_was_answered(context: &Context) -> R
     let mut first = impostor.accept()?;
     impostor.request(&mut first)?;
     answer(&mut first)?;
-    // The second query goes out on the same connection, which ends, and then once more as a whole on a new one.
+    // The second query is sent on the kept connection. That is closed without an answer, so the same request is sent
+    // again on a new connection.
     let before = impostor.request(&mut first)?;
     drop(first);
     let mut second = impostor.accept()?;
     let again = impostor.request(&mut second)?;
     ensure!(again == before, "the request is another one");
     answer(&mut second)?;
-    // The third query goes out once more, and then no more.
+    // The third query's connection is closed twice without an answer. It is sent again only once; then the heap
+    // answers.
     impostor.request(&mut second)?;
     drop(second);
     let mut third = impostor.accept()?;
@@ -307,7 +311,8 @@ fn a_request_goes_out_again_only_if_nothing_was_answered(context: &Context) -> R
     let mut fourth = impostor.accept()?;
     impostor.request(&mut fourth)?;
     answer(&mut fourth)?;
-    // The fifth query is lost after a part of its answer was sent.
+    // For the fifth query, a part of the answer is sent before the connection is closed. So it is not sent again, and
+    // the heap answers.
     impostor.request(&mut fourth)?;
     frame::write(&mut fourth, Kind::Ready, &Ready::default()).map_err(|e| e.to_string())?;
     drop(fourth);

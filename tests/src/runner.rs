@@ -56,14 +56,14 @@ enum Verdict {
     Failed(String),
 }
 
-/// A mirror that is a few seconds behind on a busy machine is no failure. Tests of an engine that does not answer set a
-/// shorter wait.
+/// `anker.max_wait` of the tests' servers. On a busy machine the mirror may be a few seconds behind, which is not a
+/// failure. Tests of an engine that does not answer set a shorter time.
 const PATIENCE: &str = "15s";
 
 /// The services that a test may use.
 pub struct Context {
     pub quick: bool,
-    /// The number of queries to generate, if it is not the usual one, and the seed of the first.
+    /// The number of queries to generate, if it was given on the command line, and the seed of the first one.
     pub queries: Option<u32>,
     pub seed: u64,
     /// Whether the heap's output replaces `expected/`.

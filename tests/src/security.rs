@@ -1,5 +1,5 @@
-//! Row security and security barriers, in the engine as on the heap. Each query also runs as a user who may see fewer
-//! rows. No expression may raise an error for a hidden row.
+//! Row security and security barrier views work in the engine as on the heap. Each query also runs as a user who may
+//! see fewer rows. No expression may raise an error for a hidden row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn as_user(cluster: &Cluster, user: &str) -> Result<Client> {
     Ok(session)
 }
 
-/// Both sides give the same answer, and the engine has answered.
+/// Checks that heap and engine give the same answer, and that the engine answers the flagged query.
 fn engine(session: &mut Client, sql: &str) -> Result<Answer> {
     let answer = same(session, sql)?;
     let by = anker::analyzed(session, sql)?;
@@ -71,7 +71,7 @@ const COUNT: &str = "SELECT count(*), count(words), sum(secret), min(size) FROM 
 fn policies_hide_rows(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_documents(context)?;
     let mut ann = as_user(&cluster, "ann")?;
-    // Without a policy no user sees any row.
+    // If row security is enabled and there is no policy, a user sees no rows.
     ensure!(engine(&mut ann, COUNT)? == Answer::Rows(vec!["0|0|\\N|\\N".into()]), "rows are seen without a policy");
     for using in [
         "owner = current_user",
@@ -130,7 +130,7 @@ fn hidden_rows_raise_nothing(context: &Context) -> Result<()> {
         let answer = engine(&mut ann, sql)?;
         ensure!(matches!(answer, Answer::Rows(_)), "{sql}: {answer:?}");
     }
-    // For a row that the user sees, such a condition does raise its error.
+    // Bob may see rows for which the condition divides by zero, so for bob it raises the error.
     let mut bob = as_user(&cluster, "bob")?;
     let answer = same(&mut bob, "SELECT count(*) FROM document WHERE 100 / secret >= 0 AND anker.olap()")?;
     ensure!(matches!(&answer, Answer::Error { code, .. } if code == "22012"), "{answer:?}");
@@ -338,7 +338,8 @@ fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
     let mut shown = |options: &str, sql: &str| -> Result<Vec<String>> {
         let mut lines = anker::text_rows(&mut ann, &format!("EXPLAIN ({options}) {sql}"))?;
         ensure!(lines.iter().any(|line| line.contains("Anker: engine")), "{sql}: {lines:?}");
-        // The two queries differ in names and constants, which are made equal here.
+        // One query asks for a value that hidden rows have, the other for one that no row has. Their names and
+        // constants are replaced, so that their plans can be compared.
         lines.iter_mut().for_each(|line| {
             *line = line.replace("not_there", "asked").replace("-3", "3").replace("zeta", "alpha");
             *line = line.replace("= 0)", "= 3)").replace("= 34)", "= 33)");
@@ -401,8 +402,8 @@ fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A row of a small table that is not mirrored would be sent along, and computed again if the engine does not answer
-/// after all.
+/// The policy of a small table calls a function that writes. If the table's rows were sent along and the engine then
+/// refused the query, the heap would compute them again, and the function would write twice.
 fn a_policy_with_effects_has_them_once(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_documents(context)?;
     client.batch_execute(

@@ -1,4 +1,4 @@
-//! TPC-H, CH-benCHmark and the Star Schema Benchmark: the engine answers their queries, as the heap does.
+//! The engine answers all queries of TPC-H, CH-benCHmark and the Star Schema Benchmark, with the heap's rows.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Limits of one user's queries: other users still find room, and above the limit the heap answers.
+//! Limits on the queries of one user: other users can still run queries in the engine, and above a limit the heap
+//! answers.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,11 +19,11 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 const SHORT: &str = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
-/// Joins every row with half of all: takes minutes.
+/// A query that joins every row with half of all rows, which takes minutes.
 const LONG: &str =
     "SELECT count(*), sum(a.id + b.id) FROM t a, t b WHERE a.g % 2 = b.g % 2 AND a.id + b.id > 0 AND anker.olap()";
 
-/// A server whose only place is taken by one user's query, until that is cancelled.
+/// A server with one execution slot, in which a user's long query runs until it is cancelled.
 struct Taken {
     cluster: Arc<Cluster>,
     client: Client,
@@ -45,7 +46,7 @@ impl Taken {
         let long = std::thread::spawn(move || _ = session.simple_query(LONG));
         let runs = wait_until(LIVE, || Ok(anker::counter(&mut client, "queries_running")? == 1))?;
         ensure!(runs, "the long query does not run");
-        // A statement that waits longer than this for the place has failed.
+        // If a statement waits for the slot longer than this timeout, the test fails.
         client.batch_execute("SET statement_timeout = '20s'; SET anker.max_wait = '200ms'")?;
         Ok(Taken { cluster, client, long })
     }
@@ -77,7 +78,7 @@ fn another_user_finds_a_place(context: &Context) -> Result<()> {
     bob.batch_execute("SET statement_timeout = '20s'")?;
     let by = anker::analyzed(&mut bob, SHORT)?;
     ensure!(by.as_deref() == Some("engine"), "answered by {by:?}");
-    // After SET ROLE the places still count for the user who has connected.
+    // After SET ROLE, queries still count for the user who has connected.
     let mut session = taken.cluster.connect()?;
     session.batch_execute("SET statement_timeout = '20s'; SET anker.max_wait = '200ms'; SET ROLE bob")?;
     let by = anker::analyzed(&mut session, SHORT)?.unwrap_or_default();
@@ -85,7 +86,7 @@ fn another_user_finds_a_place(context: &Context) -> Result<()> {
     taken.end()
 }
 
-/// Every user may set `anker.max_sent`.
+/// Every user may raise `anker.max_sent`, so rows that are sent along must count against `anker.query_memory`.
 fn rows_that_are_sent_along_count_as_query_memory(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("anker.query_memory", "32MB"))?;
     let mut client = cluster.connect()?;

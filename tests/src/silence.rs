@@ -1,4 +1,4 @@
-//! No query waits for an engine that shows no sign of life, whatever the query's stage.
+//! If the engine shows no sign of life, no query waits for it longer than allowed, at whatever stage the query is.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn in_session(cluster: &Cluster, sql: &str) -> Result<Answered> {
     with_patience(cluster, "1s", sql)
 }
 
-/// The same, in a session that waits up to `max_wait` for a place in the engine.
+/// Like [`in_session`], with a value of `anker.max_wait`.
 fn with_patience(cluster: &Cluster, max_wait: &str, sql: &str) -> Result<Answered> {
     let mut session = cluster.connect()?;
     session.batch_execute(&format!("SET statement_timeout = '60s'; SET anker.max_wait = '{max_wait}'"))?;
@@ -71,7 +71,8 @@ fn back_on_the_engine(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// The first session waits for the engine. All others are told, and go to the heap at once.
+/// Only the first session waits for the engine. All other sessions learn from it that the engine does not answer, and
+/// use the heap at once.
 fn nobody_waits_again_for_an_engine_that_has_not_answered(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 1000)?;
     let sql = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
@@ -84,7 +85,7 @@ fn nobody_waits_again_for_an_engine_that_has_not_answered(context: &Context) -> 
     ensure!(told.first().is_some_and(|why| why.contains("in time")), "the first was told {told:?}");
     ensure!(told[1..].iter().all(|why| why.contains("did not answer before")), "others were told {told:?}");
     ensure!(answer? == ["1000|1000"], "the heap has other rows");
-    // The engine answers when it is asked again, and from then on everybody asks it.
+    // After a pause, one query asks the engine again. When it answers, all sessions use the engine again.
     back_on_the_engine(&mut client)?;
     for _ in 0..3 {
         let who = anker::analyzed(&mut cluster.connect()?, sql)?;
@@ -101,7 +102,8 @@ fn an_engine_that_stops_behind_ready_is_given_up(context: &Context) -> Result<()
         wait_until(Duration::from_secs(10), || Ok(anker::counter(client, "queries_running")? == n))
     };
     ensure!(running(&mut client, 1)?, "the long query does not run");
-    // The long query has the only place. This one waits behind it, bound to its snapshot.
+    // The long query has the only execution slot. This query waits for the slot; the engine has already taken its
+    // snapshot.
     let queued = with_patience(&cluster, "60s", "SELECT count(*), max(id) FROM t WHERE anker.olap()")?;
     ensure!(running(&mut client, 2)?, "the other query does not queue");
     std::thread::sleep(Duration::from_millis(300));
@@ -155,7 +157,8 @@ fn a_busy_engine_is_waited_for(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// After a standstill of the machine, no process blames the other for the time that has passed.
+/// Backend and engine are both stopped for a while, as if the machine had stood still. After that, neither treats the
+/// other as hanging because of the time that has passed.
 fn a_machine_that_stood_still_is_not_an_engine_that_hangs(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 100_000)?;
     let engine = anker::engine_pid(&mut client)?;
@@ -165,7 +168,8 @@ fn a_machine_that_stood_still_is_not_an_engine_that_hangs(context: &Context) -> 
     os::kill(engine, os::SIGSTOP)?;
     let fetching =
         std::thread::spawn(move || anker::text_rows(&mut session, "FETCH ALL FROM c").map(|rows| rows.len()));
-    // The session has read all that was on its way. It waits in steps of a second, and is in the middle of one.
+    // By now the session has read everything that was sent to it. It waits in steps of a second, and is in the middle
+    // of one.
     std::thread::sleep(Duration::from_millis(1500));
     os::kill(pid as u32, os::SIGSTOP)?;
     std::thread::sleep(Duration::from_secs(15));
@@ -186,7 +190,7 @@ fn a_full_listen_queue_is_waited_for_with_interrupts(context: &Context) -> Resul
     let socket = sockets.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(&name));
     let socket = socket.ok_or("no socket")?;
     os::kill(engine, os::SIGSTOP)?;
-    // Clients that are gone stay in the queue until the engine looks at them.
+    // The stopped engine accepts no connections, so even closed ones stay in its listen queue. This fills the queue.
     let enough = Arc::new(AtomicBool::new(false));
     let filling = std::thread::spawn({
         let enough = enough.clone();

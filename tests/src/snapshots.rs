@@ -52,7 +52,7 @@ fn pairs_under_one_snapshot_are_equal(context: &Context) -> Result<()> {
                 // pair.
                 let age = [oldest, oldest, oldest / 10, Duration::ZERO][reader as usize];
                 let (cluster, asked) = (&cluster, &asked);
-                // Three of the oldest snapshots fit into a reader's share.
+                // The pauses make a reader's run three times as long as the greatest age of a snapshot.
                 let pause = 3 * oldest / (wanted / READERS);
                 scope.spawn(move || read_pairs(cluster, reader, wanted / READERS, age, pause, asked))
             })
@@ -72,8 +72,8 @@ fn pairs_under_one_snapshot_are_equal(context: &Context) -> Result<()> {
     ensure!(age > oldest * 9 / 10, "the oldest snapshot was {age:?} old");
     let (asked, served) = (asked.into_inner(), anker::counter(&mut client, "queries_served")? - served);
     let share = served as f64 / f64::from(asked);
-    // Readers whose snapshots are older than DDL of their tables run on the heap. In a short run they are a larger
-    // share.
+    // Queries under snapshots that are older than DDL of their tables run on the heap. In a short run they are a larger
+    // share of all queries.
     let wanted = if context.quick { 0.8 } else { 0.95 };
     ensure!(share >= wanted, "only {served} of {asked} were answered by the engine; {}", states(&mut client)?);
     Ok(())
@@ -85,8 +85,8 @@ fn states(client: &mut Client) -> Result<String> {
     Ok(anker::text_rows(client, "SELECT relation, state, rebuilds, errors, reason FROM anker.tables")?.join("; "))
 }
 
-/// Asks the given number of pairs, in transactions whose snapshots get as old as `oldest`; returns the age of the
-/// oldest one used.
+/// Runs the given number of queries on both sides, in transactions whose snapshots become as old as `oldest`. Returns
+/// the age of the oldest snapshot that was used.
 fn read_pairs(
     cluster: &Cluster,
     seed: u32,
@@ -142,7 +142,8 @@ fn a_flagged_query_sees_every_commit_that_was_told(context: &Context) -> Result<
     Ok(())
 }
 
-/// One session commits, and another one that knows of the commit reads. Half of the counters commit synchronously.
+/// One session commits, then another session reads, which must see the commit. For half of the counters, commits are
+/// synchronous.
 fn count_and_read(cluster: &Cluster, id: i32, rounds: u32) -> Result<()> {
     let (mut writer, mut reader) = (cluster.connect()?, cluster.connect()?);
     writer.batch_execute(if id % 2 == 0 { "SET synchronous_commit = on" } else { "SET synchronous_commit = off" })?;
@@ -171,8 +172,8 @@ fn snapshots_in_reverse_order(context: &Context) -> Result<()> {
             round
         ))?;
     }
-    // The newest snapshot goes first. For the older ones the engine must take back changes that it has applied for the
-    // newest.
+    // The session with the newest snapshot reads first. For the older snapshots the engine must then undo changes that
+    // it has applied for the newest one.
     for reader in readers.iter_mut().rev() {
         same_in_transaction(reader, all, First::Flagged)?;
     }
@@ -184,7 +185,8 @@ fn snapshots_in_reverse_order(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The record of the commit is in the WAL and flushed, so it is decoded, but no snapshot shows it yet.
+/// The commit record is in WAL and flushed, so the transaction is decoded. But it waits for its standby, so no snapshot
+/// sees it yet.
 fn a_commit_that_waits_for_its_standby_is_not_seen(context: &Context) -> Result<()> {
     let options = Options::default().set("synchronous_standby_names", "nobody").set("synchronous_commit", "local");
     let cluster = context.cluster_with(&options)?;
@@ -204,8 +206,8 @@ fn a_commit_that_waits_for_its_standby_is_not_seen(context: &Context) -> Result<
             Ok(client.query_one(sql, &[])?.get::<_, i64>(0) == 1)
         })?;
         ensure!(stuck, "the commit does not wait");
-        // A later transaction is acknowledged and stands behind the waiting one in the WAL. A query must see it without
-        // the waiting one.
+        // Another transaction commits later in WAL than the waiting one, but becomes visible at once. A query must see
+        // it, but not the waiting one.
         client.batch_execute("UPDATE t SET n = n + 1 WHERE id = 2")?;
         for _ in 0..3 {
             crate::flagged::same(&mut client, all)?;
@@ -228,7 +230,8 @@ fn truncate_between_snapshot_and_query(context: &Context) -> Result<()> {
     reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM other WHERE anker.olap()")?;
     client.batch_execute("TRUNCATE t; INSERT INTO t VALUES (-1)")?;
     anker::wait_live(&mut client, "t", LIVE)?;
-    // TRUNCATE is not MVCC-safe on the heap either: the old snapshot sees an empty table.
+    // TRUNCATE is not MVCC-safe in PostgreSQL: under the old snapshot, the heap's table is empty. The engine must
+    // agree.
     same_in_transaction(&mut reader, "SELECT id FROM t WHERE anker.olap()", First::Flagged)?;
     crate::flagged::same(&mut client, "SELECT id FROM t WHERE anker.olap()")?;
     Ok(())

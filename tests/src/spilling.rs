@@ -1,4 +1,4 @@
-//! Queries that need more memory than `anker.query_memory`: the engine answers them with the help of its disk.
+//! Queries that need more memory than `anker.query_memory`: the engine writes rows to disk, and answers them.
 
 use std::sync::Arc;
 use std::thread;
@@ -43,7 +43,8 @@ fn cluster(context: &Context, memory: &str, disk: &str, rows: u32) -> Result<(Ar
     Ok((cluster, client))
 }
 
-/// Asks both sides, and returns the number of bytes that the engine has put on disk for the query.
+/// Compares the answers of heap and engine. Returns the number of bytes that the engine has written to disk for the
+/// query.
 fn spilled(client: &mut Client, sql: &str) -> Result<i64> {
     let before = anker::counter(client, "spilled_bytes")?;
     let by = anker::analyzed(client, sql)?;
@@ -127,7 +128,7 @@ fn rows_that_stream_out_of_a_join_on_disk(context: &Context) -> Result<()> {
 }
 
 fn no_disk_or_too_little_of_it_is_a_matter_for_the_heap(context: &Context) -> Result<()> {
-    // With a small disk limit, memory may run out before the disk does.
+    // With a disk limit of 1 MB, the query may reach the limit of memory or that of the disk.
     for (disk, reason) in [("0", "memory"), ("1MB", "anker.query_")] {
         let (_cluster, mut client) = cluster(context, "16MB", disk, 400_000)?;
         for sql in [GROUPS, JOIN] {
@@ -150,9 +151,11 @@ fn no_more_is_on_disk_than_the_users_temp_file_limit(context: &Context) -> Resul
     let by = anker::analyzed(&mut client, GROUPS)?;
     ensure!(by.as_ref().is_some_and(|by| by.contains("temp_file_limit")), "answered by {by:?}");
     let put = anker::counter(&mut client, "spilled_bytes")? - before;
-    // Freed pages are written again.
+    // The query may have written more than 1 MB, because freed pages are written again. But it ended before it had
+    // written everything that it needs.
     ensure!(put < needed, "{put} bytes were put on disk, of {needed} that it takes");
-    // With a higher limit the engine answers again. The limit does not apply to a query that stays in memory.
+    // With a higher `temp_file_limit` the engine answers again. The limit does not affect a query that writes nothing
+    // to disk.
     client.batch_execute("SET temp_file_limit = '1GB'")?;
     ensure!(spilled(&mut client, GROUPS)? > 0, "nothing was put on disk");
     client.batch_execute("SET temp_file_limit = 0")?;
@@ -180,7 +183,7 @@ fn two_queries_share_memory_and_disk(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Disk space of the engine: a file without a name.
+/// The bytes of the engine's unlinked file.
 fn disk_bytes(engine: u32) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(format!("/proc/{engine}/fd"))? {
@@ -225,7 +228,7 @@ fn an_engine_that_is_killed_leaves_nothing(context: &Context) -> Result<()> {
     let (spills, killed, answer) = answer;
     ensure!(spills?, "the query did not begin");
     killed?;
-    // The heap answered, since no row had been returned yet.
+    // The engine was killed before it had returned a row, so the heap has answered.
     answer.map_err(|e| bench::describe(&e))?;
     let left: Vec<_> = std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))?
         .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))

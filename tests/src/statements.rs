@@ -148,7 +148,7 @@ fn cursors(context: &Context) -> Result<()> {
         |rows: Vec<String>| -> Vec<String> { rows.iter().map(|r| r.split('|').next().unwrap_or("").into()).collect() };
     let numbers = |range: std::ops::RangeInclusive<i32>| -> Vec<String> { range.map(|i| i.to_string()).collect() };
     client.batch_execute(&format!("BEGIN; DECLARE c CURSOR FOR {sql}"))?;
-    // A cursor returns the rows as of its opening.
+    // A cursor returns the rows that were there when it was declared.
     cluster.connect()?.batch_execute("UPDATE t SET id = id + 100000 WHERE id <= 500")?;
     ensure!(ids(anker::text_rows(&mut client, "FETCH 10 FROM c")?) == numbers(1..=10), "first portion");
     ensure!(ids(anker::text_rows(&mut client, "FETCH 490 FROM c")?) == numbers(11..=500), "second portion");
@@ -196,7 +196,7 @@ fn rows_written_from_flagged_queries(context: &Context) -> Result<()> {
     rows_equal(&mut client, "SELECT * FROM shown WHERE g > 2", "SELECT g, max(n) FROM t WHERE g > 2 GROUP BY g")?;
     client.batch_execute("UPDATE t SET n = 0 WHERE g = 1; REFRESH MATERIALIZED VIEW summed")?;
     rows_equal(&mut client, "SELECT * FROM summed", "SELECT g, count(*), sum(n) FROM t GROUP BY g")?;
-    // Statements that change the same table that they read.
+    // Statements that read a table in the engine and change the same table.
     client.batch_execute(
         "INSERT INTO t (id, g) SELECT id + 1000000, g FROM t WHERE id <= 10 AND anker.olap();
          DELETE FROM t WHERE id IN (SELECT id FROM t WHERE g = 3 AND anker.olap());
@@ -286,7 +286,7 @@ fn inserts_of_flagged_queries(context: &Context) -> Result<()> {
         "SELECT g, kept, c, n FROM target WHERE g < 7",
         "SELECT g, 'default', CASE WHEN g IN (1, 2, 3) THEN 5::bigint END, sum(n)::numeric(9,1) FROM t WHERE id < 50000 GROUP BY g",
     )?;
-    // The numbers follow the order of the SELECT.
+    // A serial column numbers the rows in the order of the SELECT.
     rows_equal(
         &mut client,
         "SELECT n, g, id FROM numbered WHERE id <= 50",
@@ -310,7 +310,7 @@ fn inserts_of_flagged_queries(context: &Context) -> Result<()> {
         ensure!(found == code, "{sql}: SQLSTATE {found}");
     }
     rows_equal(&mut client, "SELECT count(*) FROM checked", "SELECT 9::bigint")?;
-    // A trigger changes the table that the statement reads. The statement's snapshot does not see that.
+    // A trigger changes the table that the statement reads. The statement's snapshot does not see these changes.
     client.batch_execute(
         "CREATE TABLE watched (id integer);
          CREATE FUNCTION more() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -369,7 +369,8 @@ fn functions_and_procedures(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// PL/pgSQL evaluates a query without a table itself, by looking at its plan.
+/// PL/pgSQL looks at the plan of a query without a table, and evaluates simple expressions itself. The flag must not
+/// prevent that.
 fn a_flag_without_a_table(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_table(context)?;
     client.batch_execute(
@@ -412,7 +413,7 @@ fn a_flag_without_a_table(context: &Context) -> Result<()> {
             ensure!(rows == ["t"], "anker.route = {route}: {sql}: {rows:?}");
         }
     }
-    // Such a query has subqueries that read tables.
+    // Expressions without a table of their own, whose subqueries read tables.
     client.batch_execute("SET anker.route = hint")?;
     for _ in 0..7 {
         client.batch_execute(

@@ -1,8 +1,9 @@
 //! The heap's side of a query is planned only when the engine has refused it. Answers, rights, errors and plans must
 //! be those of a query that PostgreSQL has planned itself.
 //!
-//! A mirror that does not follow refuses a query at its first row; a long parameter is refused when the query begins.
-//! That a session has written is known at planning time.
+//! There are three ways to make the engine refuse a query. If the capture worker is stopped, the refusal comes at the
+//! first row. With a parameter that is too long, it comes when the query begins. If the session has written to a table,
+//! the planner already knows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +61,8 @@ fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
 const WRITE: &str =
     "UPDATE t SET g = g WHERE false; UPDATE u SET tid = tid WHERE false; UPDATE parts SET k = k WHERE k < 0";
 
-/// A stopped capture worker, behind the last transaction, until this is dropped.
+/// A capture worker that is stopped until this is dropped, and a transaction that it has not decoded. So the engine
+/// refuses queries because of lag.
 pub struct Lagging(u32);
 
 impl Lagging {
@@ -81,7 +83,7 @@ impl Drop for Lagging {
     }
 }
 
-/// Why the engine refuses.
+/// When the engine refuses a query, if at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
     Never,
@@ -138,7 +140,7 @@ fn a_session_that_wrote_gets_all_shapes_of_rows(context: &Context) -> Result<()>
             let before = fallbacks(&mut client)?;
             client.batch_execute(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {}", refused.write()))?;
             same_in_transaction(&mut client, sql, First::Flagged)?;
-            // The rows go into a table, and to the client by COPY.
+            // The rows go to a table and, by COPY, to the client.
             client.batch_execute(&format!(
                 "CREATE TEMPORARY TABLE made ON COMMIT DROP AS SELECT count(*) FROM ({sql}) s"
             ))?;
@@ -189,7 +191,7 @@ fn rows_come_in_portions(context: &Context) -> Result<()> {
     let mut transaction = client.transaction()?;
     let portal = transaction.bind("SELECT id FROM t WHERE id <= $1 AND anker.olap() ORDER BY id", &[&1000])?;
     let other = transaction.bind("SELECT id FROM u WHERE anker.olap() ORDER BY id DESC", &[])?;
-    // The third portal is never asked for a row.
+    // No row is fetched from the third portal.
     let _third = transaction.bind("SELECT id FROM u WHERE anker.olap()", &[])?;
     let (mut seen, mut others) = (Vec::<i32>::new(), Vec::<i32>::new());
     loop {
@@ -315,7 +317,7 @@ fn rights_are_those_of_the_heap(context: &Context) -> Result<()> {
         "SELECT g FROM t WHERE anker.olap() AND id IN (SELECT tid FROM u)",
         "SELECT g FROM t WHERE anker.olap() UNION SELECT tid FROM u",
         "SELECT sum(secret(g)) FROM t WHERE anker.olap()",
-        // A relation that the query never reads needs no right.
+        // If the planner removes a relation from the query, no right to it is needed.
         "SELECT count(*) FROM t WHERE anker.olap() AND (g < 3 OR false AND EXISTS (SELECT FROM u))",
         "WITH never AS (SELECT * FROM u) SELECT count(*) FROM t WHERE anker.olap()",
     ];
@@ -340,7 +342,8 @@ fn rights_are_those_of_the_heap(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The user who has opened a portal reads its rows, whatever role the session has when they are wanted.
+/// A portal's rows are read with the rights of the role that has opened it, even if the session has another role when
+/// they are fetched.
 fn rights_are_those_of_who_has_started_it(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
@@ -375,7 +378,8 @@ fn rights_are_those_of_who_has_started_it(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Tables that a portal reads do not change before its first row, as under any plan that PostgreSQL has started.
+/// DDL of the same session is refused for tables that an open portal reads, even before its first row, as for any plan
+/// that PostgreSQL has started.
 fn no_ddl_comes_in_between(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     let sql = "SELECT count(*) FROM t JOIN u ON tid = t.id JOIN parts ON parts.k = t.id, small WHERE small.k < 2 AND t.x <> $1 AND anker.olap()";
@@ -408,8 +412,9 @@ fn no_ddl_comes_in_between(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A function that is wrongly declared parallel safe works as long as nothing runs in parallel. A function that asks
-/// the engine itself may be declared parallel safe.
+/// Two functions write or catch errors, although they are declared parallel safe. They must work, because a query in
+/// the engine does not run in parallel mode. The third function asks the engine itself, and may be declared parallel
+/// safe.
 fn the_engine_answers_in_no_parallel_mode(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
@@ -439,7 +444,8 @@ fn the_engine_answers_in_no_parallel_mode(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The reason was found while the statement was planned.
+/// A reason for the heap that holds only in one transaction, and was found when the statement was planned, must not be
+/// kept in the cached plan.
 fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
     client.batch_execute("SET plan_cache_mode = force_generic_plan")?;
@@ -448,7 +454,8 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
         let is_sent = lines.iter().any(|line| line.contains("Sent Along"));
         Ok(lines.iter().any(|line| line.trim() == "Anker: engine") && !is_sent)
     };
-    // Such a statement does not look whether the reason still holds.
+    // Whether the statement's rows are partly sent along, or its plan is the heap's by cost. Such a plan does not check
+    // at execution whether the reason still holds.
     let is_sent_or_cheap = |route, write| route == "auto" || write != WRITE;
     let write_second = "UPDATE u SET tid = tid WHERE false";
     for (route, write, sql) in [
@@ -459,8 +466,8 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     ] {
         client.batch_execute(&format!("SET anker.route = {route}; BEGIN; {write}; PREPARE q AS {sql}; EXECUTE q"))?;
         ensure!(!is_all_engines(&mut client)?, "{sql}: the engine reads what the transaction may have written");
-        // PostgreSQL plans such statements again after transactions of others, of which there may be none. A change
-        // that the scan detects itself is detected once.
+        // PostgreSQL plans such statements again when other transactions have ended, so one is run here. In the other
+        // case our scan notices that the reason is gone at the next execution, and the plan is made again after it.
         let passing = if is_sent_or_cheap(route, write) {
             "DROP TABLE IF EXISTS passing; CREATE TABLE passing ()"
         } else {
@@ -474,7 +481,7 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// PostgreSQL leaves such a partition out before it locks it.
+/// Another session has locked a partition that PostgreSQL prunes before it would lock it. So the query must not wait.
 fn a_locked_part_is_not_waited_for(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     let mut other = cluster.connect()?;
@@ -539,7 +546,7 @@ fn statements_that_are_kept_follow_changes(context: &Context) -> Result<()> {
             let _lagging = refused.lagging(&cluster, &mut client)?;
             for (sql, statement) in queries.iter().zip(&statements) {
                 client.batch_execute("BEGIN")?;
-                // A guest may not write.
+                // The user `guest` has no right to write.
                 if client.batch_execute(refused.write()).is_err() {
                     client.batch_execute("ROLLBACK; BEGIN")?;
                 }
@@ -547,7 +554,7 @@ fn statements_that_are_kept_follow_changes(context: &Context) -> Result<()> {
                 client.batch_execute("ROLLBACK; BEGIN")?;
                 let fresh = answer(client.query(&sql.replace("anker.olap()", "true"), &[]));
                 client.batch_execute("ROLLBACK")?;
-                // A prepared statement may not return other columns than it was prepared for.
+                // PostgreSQL refuses to execute a prepared statement whose result columns have changed.
                 let may_differ = kept.contains("0A000") && change.contains("DROP COLUMN");
                 ensure!(kept == fresh || may_differ, "{sql} after {change}: {kept}, {fresh}");
             }
@@ -578,7 +585,8 @@ fn it_is_cancelled_like_any_other(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// pg_stat_statements counts each statement once as planned and once as run, wherever its hooks are.
+/// pg_stat_statements counts each statement once as planned and once as executed, whether its hooks are called before
+/// or after ours.
 fn a_planner_of_others_is_asked(context: &Context) -> Result<()> {
     for libraries in ["pg_stat_statements, pg_anker", "pg_anker, pg_stat_statements"] {
         let options = Options::default()
@@ -608,8 +616,8 @@ fn a_planner_of_others_is_asked(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// To PostgreSQL a value that is compared with a subquery's rows is a parameter. It is not one of the statement's
-/// parameters, whose values may be kept.
+/// PostgreSQL represents a value that is compared with a subquery's rows as a parameter. Such an internal parameter
+/// must not be mistaken for a parameter of the statement, for which the heap's plan would be made first.
 fn subqueries_do_not_make_it_planned_first(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute("SET debug_print_plan = on; SET log_min_messages = log")?;

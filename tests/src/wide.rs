@@ -1,4 +1,4 @@
-//! Results with wide rows: no process needs memory in proportion to their width.
+//! Results with long rows: no process needs memory in proportion to the result.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(120);
 
-/// Rows of `times` times 32 bytes, small on disk.
+/// Creates rows with a text of `times` times 32 bytes, which takes little space on disk because it is compressed.
 fn wide(client: &mut Client, rows: u32, times: u32) -> Result<()> {
     client.batch_execute(&format!(
         "CREATE TABLE wide (id integer PRIMARY KEY, v text);
@@ -27,7 +27,7 @@ fn wide(client: &mut Client, rows: u32, times: u32) -> Result<()> {
     anker::mirror(client, &["wide"], LIVE)
 }
 
-/// Runs something, and returns by how much the memory of a process grew at most meanwhile.
+/// Runs `work`, and returns by how much the memory of a process grew at most during that time.
 pub fn growth<T>(memory: impl Fn() -> Option<u64> + Sync, work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     let before = memory().ok_or("no such process")?;
     let (most, over) = (AtomicU64::new(before), AtomicBool::new(false));
@@ -50,12 +50,12 @@ fn wide_rows_need_little_memory(context: &Context) -> Result<()> {
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
     let rows = context.size(8000, 3000);
-    // 100 kB.
+    // A text has 100 kB.
     wide(&mut client, rows, 3125)?;
     let engine = anker::engine_pid(&mut client)?;
     for (query, megabytes) in [
         ("SELECT id, v FROM wide WHERE anker.olap()", 16),
-        // Rows that are fetched ahead into a tuple store beyond work_mem.
+        // The backend fetches the rows of these queries ahead, into a tuple store that exceeds `work_mem`.
         ("SELECT id, v FROM wide WHERE anker.olap() ORDER BY id", 32),
         ("SELECT id, v FROM wide WHERE 1000 / id >= 0 AND anker.olap()", 32),
     ] {
@@ -92,8 +92,8 @@ fn copies_for_a_wide_result_count_as_query_memory(context: &Context) -> Result<(
     Ok(())
 }
 
-/// A limit of the operating system keeps a server process from growing. The process must raise an error: if it ended by
-/// a failed allocation, the whole server would restart.
+/// A resource limit makes large allocations of the backend fail. The backend must raise an error: if it aborted because
+/// of a failed allocation, the whole server would restart.
 fn a_backend_without_memory_for_a_row_goes_on(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -115,8 +115,8 @@ fn a_backend_without_memory_for_a_row_goes_on(context: &Context) -> Result<()> {
     for megabytes in [20, 40, 70, 100, 130, 160, 190] {
         let (mut session, pid) = session(&cluster)?;
         let bytes = os::address_space(pid).ok_or("no such process")? + (megabytes << 20);
-        // The server's own user runs the program, since that user may change limits of its processes. The program reads
-        // to the end, or COPY would fail.
+        // COPY runs the program as the server's user, who may change limits of the server's processes. The program also
+        // reads its input to the end, because COPY would fail otherwise.
         let limit = format!("prlimit --pid {pid} --as={bytes} && cat >/dev/null");
         client.batch_execute(&format!("COPY (SELECT) TO PROGRAM '{limit}'"))?;
         let answer = ask(&mut session, query)?;

@@ -1,4 +1,4 @@
-//! The engine's time zones against PostgreSQL's: every zone that the server knows, over all of time.
+//! Compares the engine's time zones with PostgreSQL's: every zone that the server knows, at times of all ages.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ tests![every_zone_at_random_times];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Zones with unusual rules, and zones that no file describes.
+/// Zones with unusual rules, and zones in POSIX notation, which no file describes.
 const ODD: [&str; 20] = [
     "UTC",
     "Europe/Dublin",
@@ -39,8 +39,8 @@ const ODD: [&str; 20] = [
     "CCC4DDD,J60/0,J300/25:30",
 ];
 
-/// Expressions that depend on the time zone, as numbers. Each is summed over all rows with weights, so that a
-/// difference in one row shows.
+/// Expressions that depend on the time zone, as numbers. The test sums each over all rows, weighted by row, so that a
+/// difference in a single row changes the sum.
 const ASKED: [&str; 9] = [
     "extract(epoch FROM tz::timestamp)",
     "extract(epoch FROM ts::timestamptz)",
@@ -90,7 +90,7 @@ fn every_zone_at_random_times(context: &Context) -> Result<()> {
         if let Err(difference) = compare(&mut client, &query, false) {
             return Err(format!("{zone}: {difference}").into());
         }
-        // The zone by its name, in a session with another zone.
+        // Queries the zone by name (AT TIME ZONE), in a session with another zone.
         let hour = random.random_range(-12..12);
         let named = format!(
             "SELECT sum(extract(epoch FROM tz AT TIME ZONE '{zone}') * (id % 1009)),

@@ -145,7 +145,7 @@ impl Column {
     }
 }
 
-/// A statement that inserts rows with numbers `from` to `to`, or gives existing ones new values.
+/// A statement that inserts the rows with numbers `from` to `to`, except those that exist already.
 pub fn rows(table: &str, from: u32, to: u32, salt: u32) -> String {
     let values: Vec<String> = columns_of(table).iter().map(|column| column.made("i", salt)).collect();
     format!(
