@@ -25,7 +25,7 @@ impl Bounds {
         Bounds { segments: Arc::default(), unseen }
     }
 
-    /// For the writer: makes room for this many chunks, which have no values at first.
+    /// Makes room for this many chunks, whose bounds are empty at first. Only the writer calls this.
     pub fn grow(&self, chunks: usize) {
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         while segments.len() * SEGMENT < chunks {

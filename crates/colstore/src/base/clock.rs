@@ -30,7 +30,7 @@ impl Clock {
     }
 }
 
-/// The delays from commit to apply, in microseconds of wall clock time; the newest [`MAX_DELAYS`].
+/// The newest delays from commit to apply, at most [`MAX_DELAYS`], in microseconds of wall clock time.
 #[derive(Debug, Default)]
 pub struct Delays {
     micros: Vec<u64>,
@@ -65,7 +65,7 @@ impl Delays {
         }
     }
 
-    /// Takes the delays since the last call.
+    /// Removes and returns the delays recorded since the last call.
     pub fn take(&mut self) -> ApplyDelays {
         self.micros.rotate_left(self.next);
         self.next = 0;

@@ -8,8 +8,8 @@
 
 #![allow(unsafe_code)]
 
-/// A loop with everything that it reads and writes. `run` has to be `#[inline(always)]`; otherwise it is compiled only
-/// once.
+/// A loop with everything that it reads and writes. `run` must be `#[inline(always)]`, so that it is compiled anew for
+/// each set of instructions.
 pub trait Loop {
     type Result;
 

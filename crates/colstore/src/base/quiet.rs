@@ -11,9 +11,9 @@
 
 /// The time between two rounds.
 pub const ROUND_MILLIS: u64 = 2000;
-/// The number of rounds for which a chunk has to be quiet before its first check, as a power of two.
+/// The binary logarithm of the number of rounds for which a chunk has to be quiet before its first check.
 const FIRST_PATIENCE: u32 = 2;
-/// The greatest number of rounds for which a chunk has to be quiet, as a power of two.
+/// The binary logarithm of the greatest number of rounds for which a chunk has to be quiet before a check.
 pub const MOST_PATIENCE: u32 = 8;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,5 @@
-//! Snapshots as Arrow buffers. Except for the choice of instructions, this is the only unsafe code of the crate.
+//! Snapshots as Arrow buffers. Apart from modules that choose a processor's instructions, only this module of the crate
+//! has unsafe code.
 
 #![allow(unsafe_code)]
 

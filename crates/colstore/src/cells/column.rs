@@ -427,7 +427,7 @@ impl ColumnSnapshot {
         }
     }
 
-    /// Says that no more patches will come.
+    /// Called when all patches have been made.
     pub fn seal(&mut self) {
         if let CellsSnapshot::Text(text) = &mut self.cells {
             text.seal();

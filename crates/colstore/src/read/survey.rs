@@ -48,7 +48,7 @@ impl Survey {
         self.columns.len()
     }
 
-    /// A column's number and type.
+    /// A column's attribute number and type.
     pub fn described(&self, column: usize) -> (i16, Type) {
         let Surveyed { attnum, cells, .. } = &self.columns[column];
         (*attnum, cells.ty)

@@ -76,7 +76,7 @@ pub struct Rows {
     quiet: Quiet,
     has_numbers: bool,
     index: KeyIndex,
-    /// Positions of the identity's columns.
+    /// The positions of the key's columns in the layout.
     identity: Vec<usize>,
     /// A buffer into which packed texts are unpacked.
     buffer: Vec<u8>,
@@ -161,7 +161,7 @@ impl Rows {
         &self.identity
     }
 
-    /// The hash of a row's identity.
+    /// The hash of a row's key.
     #[inline]
     pub fn hash(&self, key: &[Cell<'_>]) -> u64 {
         self.index.hash(key.iter().copied())

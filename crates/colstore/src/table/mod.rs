@@ -192,7 +192,7 @@ impl Table {
         }
     }
 
-    /// Discards the oldest undo, if there is any and a gate allows it.
+    /// Discards the oldest undo entry, if a mark allows that.
     pub fn discard_oldest(&mut self) -> Result<(), Fault> {
         let State::Live(live) = &mut self.state else { return Ok(()) };
         let Some(entry) = live.undo.discard_oldest() else { return Ok(()) };

@@ -224,7 +224,7 @@ fn check_coded(view: &dyn TableView, index: usize, column: usize, array: &ArrayR
     let read = |coded: Coded| {
         let (mut values, mut valid) = (vec![0; rows.count], vec![false; rows.count]);
         coded.read(&mut values, &mut valid);
-        // A row that does not exist, or is null, may have any code.
+        // A row that does not exist may have any code, so it is not compared.
         let is_live = |row: usize| rows.live.as_ref().is_none_or(|live| live.value(row));
         let each = values.into_iter().zip(valid).enumerate().filter(|(row, _)| is_live(*row));
         each.map(|(_, (value, valid))| valid.then_some(value)).collect::<Vec<Option<i128>>>()

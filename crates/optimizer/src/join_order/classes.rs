@@ -2,7 +2,7 @@
 
 use plan::{CmpOp, ColumnId, Expr};
 
-/// The relation that owns each column.
+/// The relation to which each column belongs.
 #[derive(Clone, Debug, Default)]
 pub struct Owners(Vec<Option<u16>>);
 

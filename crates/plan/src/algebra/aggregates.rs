@@ -68,7 +68,7 @@ pub enum PairAgg {
     Syy,
 }
 
-/// Aggregates of truth values, or of the bits of integers.
+/// Aggregates of booleans, or of the bits of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BitAgg {
     BoolAnd,

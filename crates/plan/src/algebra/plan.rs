@@ -13,7 +13,7 @@ pub struct Plan {
     pub relations: Vec<Relation>,
     /// The types of all columns, by [`ColumnId`].
     pub columns: Vec<Type>,
-    /// The types of the parameters, to which [`Expr::Param`] refers. Their values travel with the request.
+    /// The types of the parameters, to which [`Expr::Param`] refers. Their values are sent with the request.
     pub params: Vec<Type>,
     pub root: Rel,
     /// The values that are returned for each of the root's rows, often plain columns. If the list is empty, only the

@@ -75,7 +75,7 @@ impl WindowCall {
 pub enum WindowFunction {
     /// Int64, from 1.
     RowNumber,
-    /// Int64: the number of the row's first peer.
+    /// Int64: the number, from 1, that the row's first peer has in the partition.
     Rank,
     /// Int64: the number of groups of peers up to and including the row's own.
     DenseRank,

@@ -16,7 +16,7 @@ use crate::values::image::Image;
 /// | `Decimal128 { scale }` | numeric(p, s), p <= 38 | value * 10^scale as i128 | `Decimal128(38, 0)`, unscaled |
 /// | `Numeric` | any numeric | nowhere | `BinaryView`: the key form of `anker_numeric` |
 /// | `Date` | date | days since 2000-01-01 as i32; infinities are i32::MIN and MAX | `Int32` |
-/// | `Timestamp`, `TimestampTz` | timestamp(tz) | microseconds since 2000-01-01 as i64, ends: infinite | `Int64` |
+/// | `Timestamp`, `TimestampTz` | timestamp(tz) | microseconds since 2000-01-01 as i64; ends: infinite | `Int64` |
 /// | `Time` | time | microseconds since midnight as i64 | `Int64` |
 /// | `TimeTz` | timetz | see [`Image::TimeTz`] | `Int64` |
 /// | `Oid` | oid | the number as i64 | `Int64` |
@@ -25,15 +25,15 @@ use crate::values::image::Image;
 /// | `Uuid` | uuid | its bytes as a big-endian i128, sign flipped to keep their order | `Decimal128(38, 0)` |
 /// | `Text` | text, varchar | UTF-8 bytes | `Utf8View` |
 /// | `Name` | name | UTF-8 bytes up to the first zero | `Utf8View` |
-/// | `Char` | char(n) | UTF-8 bytes *without* trailing blanks; who shows it pads it again to n | `Utf8View` |
+/// | `Char` | char(n) | UTF-8 bytes *without* trailing blanks, which are added to show it | `Utf8View` |
 /// | `Bytes` | bytea | the bytes | `BinaryView` |
 /// | `Opaque` | any other | the bytes of a varlena without its length, or of the fixed length | `BinaryView` |
 ///
 /// Text is ordered by its bytes, which is right only for collation "C"; the translator uses no other. Enums are ordered
-/// by their bits here, while PostgreSQL orders them otherwise, so the translator compares them only for equality.
-/// Opaque values and numerics are compared by their bytes. The translator never compares opaque values, whose order in
-/// PostgreSQL is another one. Numerics have their display scale at the end of their bytes: equal ones have the same
-/// bytes once they are `Trimmed`, which the translator ensures. Intervals are compared by their `Span`.
+/// by their bits here, which is not their order in PostgreSQL, so the translator compares them only for equality.
+/// Opaque values and numerics are compared by their bytes. For opaque values, that is not PostgreSQL's order, so the
+/// translator never compares them. Numerics have their display scale at the end of their bytes. So equal numerics have
+/// the same bytes only once they are `Trimmed`, which the translator ensures. Intervals are compared by their `Span`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
     Bool,

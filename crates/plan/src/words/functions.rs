@@ -104,7 +104,7 @@ impl Words<'_> {
     }
 }
 
-/// The name of a named function.
+/// The name that the text shows for a function.
 fn name(function: Named) -> &'static str {
     match function {
         Named::Position => "strpos",

@@ -370,7 +370,7 @@ impl<'a> Words<'a> {
             agg => agg.aggregate().row().name,
         };
         let arguments = match agg {
-            // The other argument is the locale.
+            // The other argument, the locale, is left out.
             Agg::InLocale(_, pair) => &pair[..1],
             agg => agg.arguments(),
         };

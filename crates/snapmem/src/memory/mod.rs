@@ -5,11 +5,10 @@
 //! | `region` | the interface of every mechanism |
 //! | `run` | the bytes of a run, as readers hold them |
 //! | `pool`, `slabs` | frames of memory: shared, counted, limited, kept warm |
-//! | `paged`, `page_file`, `history` | address space, pages in a file, and old versions, for mechanisms that map pages
-//! |
+//! | `paged`, `page_file`, `history` | for mechanisms that map pages: address space, pages in a file, old versions |
 //! | `overlay` | patches of a snapshot |
 //! | `areas` | a count of the kernel's mapped areas |
-//! | `copiers`, `streaming`, `prefetch` | copying by threads, and past the caches; prefetching |
+//! | `copiers`, `streaming`, `prefetch` | copying by threads, copying that bypasses the caches, prefetching |
 //! | `sys` | system calls, in small safe types |
 //! | `error` | the errors |
 

@@ -109,6 +109,8 @@ impl Mapping {
         Ok(())
     }
 
+    /// A new mapping, by a call that tests can make fail.
+    ///
     /// # Safety
     ///
     /// With MAP_FIXED, the range at `start` may be replaced.
@@ -124,6 +126,8 @@ impl Mapping {
         unsafe { Mapping::map_at(start, bytes, protection, flags, file) }
     }
 
+    /// Like `map`, but tests cannot make the call fail.
+    ///
     /// # Safety
     ///
     /// As for `map`.
@@ -216,7 +220,7 @@ impl Mapping {
         self.advise(if inherited { libc::MADV_DOFORK } else { libc::MADV_DONTFORK }, MEMORY)
     }
 
-    /// Gives advice that does not change the bytes of this process.
+    /// Gives the kernel advice about the mapping. It must not change the bytes that this process sees.
     fn advise(&self, advice: c_int, hint: &'static str) -> Result<(), Error> {
         faults::check("madvise", hint)?;
         // SAFETY: our own mapping, whose bytes stay.

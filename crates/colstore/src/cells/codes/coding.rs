@@ -205,7 +205,7 @@ fn each_value<const N: usize>(codes: &[u8], values: &mut [i128], value: impl Fn(
     codes.as_chunks().0.iter().zip(values).for_each(|(code, place)| *place = value(code));
 }
 
-/// An element type of Arrow's arrays. Floats are the integers of their bits.
+/// An element type of Arrow's arrays. A float is represented by its bits as an integer.
 pub trait Number: ArrowNativeType {
     fn of_base(base: i64) -> Self;
     fn of_image(image: u128) -> Self;

@@ -65,13 +65,13 @@ impl Listing {
         Listing { count: label as usize % (1 << 16), full: label as usize >> 16 & 0xff }
     }
 
-    /// The list in a run.
+    /// The numbers in a run's list.
     pub fn numbers(self, run: &[u8]) -> Vec<i128> {
         let list = run[self.place(0)..self.place(self.count)].chunks_exact(self.full);
         list.map(number_of).collect()
     }
 
-    /// The number of a row.
+    /// The number that a row contains.
     pub fn number(self, run: &[u8], row: usize) -> i128 {
         let place = self.place(self.code(run, row));
         number_of(&run[place..place + self.full])
@@ -114,7 +114,7 @@ impl Listing {
         }
     }
 
-    /// Reads the substitute of one row.
+    /// The substitute of the number that a row contains.
     #[inline]
     pub fn read_one<T: Copy>(self, run: &[u8], row: usize, stand_ins: &[T]) -> T {
         stand_ins[self.code(run, row)]

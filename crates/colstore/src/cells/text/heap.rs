@@ -18,7 +18,7 @@ const SPARE_BLOCKS: usize = 24;
 /// The length of a block is a multiple of this.
 const GRAIN: usize = 64;
 
-/// The place of a record.
+/// The place of a record: its block, and the offset in that block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     pub block: u32,

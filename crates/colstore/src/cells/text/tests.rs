@@ -168,7 +168,7 @@ fn texts_take_the_bytes_that_they_need() {
     let rows = 4 * CHUNK_ROWS;
     assert!(bytes_a_text((0..rows).map(|_| "the same text, and a long one".into())) < 0.1);
     assert!(bytes_a_text((0..rows).map(|i| format!("one of seven texts: {}", i % 7))) < 1.1);
-    // At first, nearly all texts differ.
+    // Among the first rows of a chunk, nearly all texts differ; in the full chunk, each text occurs several times.
     assert!(bytes_a_text((0..rows).map(|i| format!("Clerk#{:09}", i % 1000))) < 6.0);
     // All texts differ, but use few characters: texts of one length, of two lengths, and then texts with many
     // characters.
@@ -226,7 +226,7 @@ fn rows_share_a_long_text_when_the_dictionary_is_given_up() {
     let text = |i: usize| format!("{:05}", i % 200).repeat(200);
     let mut column = column_of((0..CHUNK_ROWS).map(text));
     let before = column.bytes();
-    // So many other texts that a dictionary has no room for them.
+    // Writes more distinct texts than a dictionary has room for.
     for i in 0..4000 {
         column.put(i as u32, format!("other {i}").as_bytes()).unwrap();
     }

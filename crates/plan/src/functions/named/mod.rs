@@ -37,7 +37,7 @@ pub enum Named {
     OctetLength,
     /// The code of the first character; 0 for an empty text.
     Ascii,
-    /// The part from a position on, with a length if one is given.
+    /// The part of a text from a position on, with a given length or up to the end.
     Substring,
     Left,
     Right,

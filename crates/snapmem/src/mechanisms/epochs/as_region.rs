@@ -1,4 +1,4 @@
-//! The epochs region behind the common interface of all mechanisms.
+//! Implements the common interface of all mechanisms for the region of epochs.
 
 use super::EpochRegion;
 use crate::memory::error::Error;

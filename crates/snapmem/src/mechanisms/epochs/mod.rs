@@ -85,7 +85,7 @@ pub struct EpochRegion {
     epoch: u64,
     /// The decision which frames are copied ahead; `None` if no frame ever is.
     ahead: Option<Ahead>,
-    /// Bytes that were copied into logs, but are not yet counted in `shared`.
+    /// The number of bytes that were copied into logs, but are not yet counted in `shared`.
     written_aside: u64,
     /// The frames whose logs may have to be merged, each at most once.
     logged: VecDeque<u32>,
@@ -487,6 +487,8 @@ impl Frame {
         entry.unwrap_or_else(|| unsafe { self.base.start().add(line * LINE) })
     }
 
+    /// Writes bytes of the base in place.
+    ///
     /// # Safety
     ///
     /// The bytes lie within the frame, and no live snapshot sees this version.
@@ -544,6 +546,8 @@ fn retired(birth: u64, base: FrameRef, log: Option<Box<Log>>) -> Retired {
     Retired::bytes(birth, base, log.map_or_else(Vec::new, |log| log.into_segments()))
 }
 
+/// Copies the latest content of each line in the log to `base`.
+///
 /// # Safety
 ///
 /// `base` belongs to the log's frame, or is a copy of it, and nobody reads it.

@@ -70,6 +70,8 @@ impl Version {
         Ok(memory)
     }
 
+    /// Frees a version.
+    ///
     /// # Safety
     ///
     /// The version comes from `allocate`, and nobody uses it any more.
@@ -145,6 +147,8 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// The lines in a version's log that a snapshot sees; `None` if there are none.
+    ///
     /// # Safety
     ///
     /// A snapshot of `epoch` is alive, and sees `version`, as long as the iterator is used.
