@@ -94,7 +94,7 @@ pub struct Unasked {
     pub other_cost: Option<f64>,
 }
 
-/// Plain data as a node that can be copied and printed, because plan nodes must be.
+/// Turns plain data into a node that can be copied and printed, like all parts of a plan.
 pub fn to_node(data: &impl Serialize) -> *mut pg_sys::Node {
     // Serializing plain data into memory cannot fail.
     let bytes = postcard::to_stdvec(data).expect("plain data serialises");

@@ -14,8 +14,8 @@ use crate::pg::tuple::make_room;
 pub const RING_BYTES: usize = 8 << 20;
 /// The buffer is written to the ring when it has this length.
 const BATCH_BYTES: usize = 64 << 10;
-/// The time of one wait for room in the ring. The engine does not signal that there is room, but the time is far longer
-/// than it needs to empty the ring.
+/// The time of one wait for room in the ring. The engine does not signal that there is room, but it needs far less
+/// time than this to empty the ring.
 const FULL_WAIT_MS: i64 = 1;
 
 pub struct Outbox {

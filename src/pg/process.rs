@@ -37,7 +37,7 @@ thread_local! {
     static STARTED: RefCell<Vec<*mut pg_sys::BackgroundWorkerHandle>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Tells all workers that this process has started to end.
+/// Makes every worker stop that this process has started.
 pub fn terminate_started() {
     // SAFETY: handles of workers that were not dropped.
     STARTED.with_borrow(|all| all.iter().for_each(|&handle| unsafe { pg_sys::TerminateBackgroundWorker(handle) }));

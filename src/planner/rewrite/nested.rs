@@ -65,8 +65,8 @@ pub fn nested(query: Ref<'_, pg_sys::Query>) -> Option<Nested<'_>> {
     Some(Nested { query: unsafe { query.memory().placed(outer) }, item })
 }
 
-/// The order of the outer query, which is ORDER BY. If ORDER BY is the beginning of an order that all windows share, it
-/// is the whole of that order, because PostgreSQL returns the rows in it.
+/// The order of the outer query. Usually, it is ORDER BY. If ORDER BY is only the beginning of an order that all
+/// windows share, it is that whole order, because PostgreSQL returns the rows in it.
 fn order_of(query: Ref<'_, pg_sys::Query>) -> List<'_, pg_sys::SortGroupClause> {
     let mut windows = query.windowClause().iter();
     let is_open = query.hasDistinctOn || query.distinctClause.is_null();

@@ -1,7 +1,7 @@
 //! Rows that the user may not see, because a policy or a security barrier view hides them.
 //!
-//! No condition of the query may raise an error for a hidden row. The optimizer may move conditions, but those
-//! conditions of a table that cannot raise an error always come before those that can. So a condition that hides rows
+//! No condition of the query may raise an error for a hidden row. The optimizer may move conditions. But among the
+//! conditions of one table, all that cannot raise an error come before all that can. So a condition that hides rows
 //! must not raise errors, and must read columns of its table alone. A condition without columns could be moved
 //! anywhere.
 

@@ -236,7 +236,7 @@ impl<'a> Translator<'a> {
         read.iter().all(|id| made.contains(id))
     }
 
-    /// In an equality between a list's row and the level around the list: the side of that level.
+    /// The outer side of an equality between a list's row and an outer row; `None` if the test is of another form.
     fn outer_side(&self, test: &Expr, rows: &Rel) -> Option<Expr> {
         let Expr::Cmp { op: CmpOp::Eq, left, right } = test else { return None };
         let visible = self.columns_of(rows);
