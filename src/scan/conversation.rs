@@ -94,7 +94,7 @@ impl Conversation {
         let begun = Instant::now();
         let mut engine = Connection::reach(database, limit()).map_err(|e| {
             if begun.elapsed() >= limit() {
-                silence::was_silent(database);
+                silence::was_silent(database, asks);
             }
             Why::Engine.of(e)
         })?;
@@ -127,7 +127,7 @@ impl Conversation {
             Ok(Received::Frame(Kind::Ready, payload)) => frame::parse(payload).map_err(|e| e.to_string().into()),
             Ok(Received::Frame(kind, payload)) => Err(trouble(kind, payload)),
         };
-        if self.asks == Asks::Again {
+        if std::mem::replace(&mut self.asks, Asks::AsUsual) == Asks::Again {
             silence::has_answered(session::database());
         }
         self.ready = Some(answer?);
@@ -139,7 +139,7 @@ impl Conversation {
     /// queries do not wait for the engine in vain.
     fn unheard(&self, lost: Lost) -> Trouble {
         if self.engine.as_ref().is_some_and(Connection::is_silent) {
-            silence::was_silent(session::database());
+            silence::was_silent(session::database(), self.asks);
         }
         lost.into()
     }
@@ -180,16 +180,26 @@ impl Conversation {
     }
 }
 
+/// Looks whether the engine may be asked, before anything is computed for it.
+pub fn check_silence() -> Result<(), Reason> {
+    match silence::pause(session::database()) {
+        Some(left) if !verifying::now() => Err(is_silent(left)),
+        _ => Ok(()),
+    }
+}
+
 /// Whether the engine may be asked now. It may not if another process has just waited for it in vain. `anker.verify`
 /// asks in any case.
 fn may_ask(database: pg_sys::Oid) -> Result<Asks, Reason> {
     if verifying::now() {
         return Ok(Asks::AsUsual);
     }
-    silence::may_ask(database, limit()).map_err(|left| {
-        let seconds = left.as_secs_f64().ceil();
-        Why::Engine.of(format!("engine did not answer before, and is asked again in {seconds} s"))
-    })
+    silence::may_ask(database, limit()).map_err(is_silent)
+}
+
+fn is_silent(left: Duration) -> Reason {
+    let seconds = left.as_secs_f64().ceil();
+    Why::Engine.of(format!("engine did not answer before, and is asked again in {seconds} s"))
 }
 
 /// The longest time that a query waits until it is bound to its snapshot.

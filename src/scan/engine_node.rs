@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 use plan::Literal;
 
 use super::checks;
-use super::conversation::{Conversation, Question};
+use super::conversation::{Conversation, Question, check_silence};
 use super::foretell;
 use super::outline;
 use super::result::EngineResult;
@@ -137,8 +137,9 @@ impl EngineNode {
 
     /// Evaluates the parameters and sends the request.
     pub fn ask(&mut self, place: Place<'_>) -> Result<(), Reason> {
-        // This check comes first, so that no parameter is evaluated if the engine may not be asked.
+        // These checks come first, so that no parameter is evaluated if the engine may not be asked.
         let fingerprints = checks::check(&self.spec, place)?;
+        check_silence()?;
         sent::hold_relations(place);
         self.zone = self.spec.sources.contains(&Source::SessionZone).then(zone::of_session);
         let evaluate_all = || {

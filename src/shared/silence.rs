@@ -1,7 +1,8 @@
 //! Engines that did not answer.
 //!
-//! A query that has waited for an engine in vain records it. For a while, no other query asks that engine; each time
-//! this lasts twice as long. Then one query asks again, and the others use the heap until it has its answer.
+//! A query that has waited for an engine in vain records it. For a while, no other query asks that engine. Then one
+//! query asks again, and the others use the heap until it has its answer. If it waits in vain, the next pause is twice
+//! as long.
 
 use std::time::Duration;
 
@@ -47,6 +48,12 @@ pub enum Asks {
     Again,
 }
 
+/// The time for which the engine of a database is not to be asked.
+pub fn pause(database: pg_sys::Oid) -> Option<Duration> {
+    let entry = DATABASES.get(database).filter(|entry| entry.silence.is_of(entry.engine_pid))?;
+    entry.silence.left(session::now())
+}
+
 /// Whether a query may ask the engine of a database. The error is the time for which it may not. The query itself waits
 /// for at most `limit`.
 pub fn may_ask(database: pg_sys::Oid, limit: Duration) -> Result<Asks, Duration> {
@@ -65,10 +72,16 @@ pub fn may_ask(database: pg_sys::Oid, limit: Duration) -> Result<Asks, Duration>
     asks.unwrap_or(Ok(Asks::AsUsual))
 }
 
-pub fn was_silent(database: pg_sys::Oid) {
+/// Records that a query has waited for the engine in vain.
+pub fn was_silent(database: pg_sys::Oid, asks: Asks) {
     let now = session::now();
     DATABASES.change(database, |entry| {
-        let times = if entry.silence.is_of(entry.engine_pid) { entry.silence.times } else { 0 };
+        let is_known = entry.silence.is_of(entry.engine_pid);
+        if is_known && asks == Asks::AsUsual {
+            // The query had asked before the silence was known, and tells of the same one.
+            return;
+        }
+        let times = if is_known { entry.silence.times } else { 0 };
         let pause = LONGEST.min(FIRST * (1 << times.min(8)));
         entry.silence =
             Silence { engine_pid: entry.engine_pid, times: times + 1, until: now + pause.as_micros() as i64 };

@@ -14,6 +14,8 @@ use crate::runner::{Context, ensure, tests};
 
 tests![
     nobody_waits_again_for_an_engine_that_has_not_answered,
+    queries_that_wait_together_tell_of_one_silence,
+    nothing_is_computed_for_an_engine_that_is_not_asked,
     an_engine_that_stops_behind_ready_is_given_up,
     an_engine_that_stops_behind_the_first_rows_is_an_error,
     a_busy_engine_is_waited_for,
@@ -92,6 +94,66 @@ fn nobody_waits_again_for_an_engine_that_has_not_answered(context: &Context) -> 
         ensure!(who.as_deref() == Some("engine"), "behind the first answer: {who:?}");
     }
     Ok(())
+}
+
+/// The pause grows when the query that asks again waits in vain, and only then.
+fn queries_that_wait_together_tell_of_one_silence(context: &Context) -> Result<()> {
+    let (cluster, mut client) = with_table(context, 1000)?;
+    let sql = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
+    let engine = anker::engine_pid(&mut client)?;
+    os::kill(engine, os::SIGSTOP)?;
+    let mut told = || -> Result<[String; 3]> {
+        let waiting = (0..8).map(|_| in_session(&cluster, sql)).collect::<Result<Vec<_>>>()?;
+        for session in waiting {
+            session.join().map_err(|_| "a session panicked")?;
+        }
+        let first = anker::analyzed(&mut client, sql)?.unwrap_or_default();
+        let mut again = first.clone();
+        wait_until(Duration::from_secs(10), || {
+            again = anker::analyzed(&mut client, sql)?.unwrap_or_default();
+            Ok(again.contains("in time"))
+        })?;
+        Ok([first, again, anker::analyzed(&mut client, sql)?.unwrap_or_default()])
+    };
+    let told = told();
+    os::kill(engine, os::SIGCONT)?;
+    let told = told?;
+    let pause = |text: &str| text.split("asked again in ").nth(1)?.split(' ').next()?.parse::<u32>().ok();
+    // On a busy machine the pauses may be over before anybody asks for them.
+    ensure!(pause(&told[0]).is_none_or(|seconds| seconds <= 2), "behind queries that waited together: {told:?}");
+    ensure!(told[1].contains("in time"), "nobody asked again: {told:?}");
+    ensure!(pause(&told[2]).is_none_or(|seconds| (3..=8).contains(&seconds)), "behind one that asked again: {told:?}");
+    back_on_the_engine(&mut client)
+}
+
+fn nothing_is_computed_for_an_engine_that_is_not_asked(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_table(context, 1000)?;
+    client.batch_execute("CREATE TABLE few (k integer); INSERT INTO few VALUES (1), (2); ANALYZE few")?;
+    let sql = "SELECT count(*) FROM t JOIN few ON k = g WHERE anker.olap()";
+    let scans = |client: &mut Client| -> Result<(String, i64)> {
+        let counted = "SELECT coalesce(pg_stat_get_xact_numscans('few'::regclass), 0)";
+        let mut transaction = client.transaction()?;
+        // Earlier transactions may still be in the count.
+        let before: i64 = transaction.query_one(counted, &[])?.get(0);
+        let told = transaction.query(&format!("EXPLAIN (ANALYZE) {sql}"), &[])?;
+        let told = told.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n");
+        let now: i64 = transaction.query_one(counted, &[])?.get(0);
+        transaction.commit()?;
+        Ok((told, now - before))
+    };
+    let (told, sent) = scans(&mut client)?;
+    ensure!(told.contains("Anker: engine") && sent == 1, "{sent} scans for the engine: {told}");
+    let engine = anker::engine_pid(&mut client)?;
+    os::kill(engine, os::SIGSTOP)?;
+    let mut seen = (String::new(), 0);
+    let known = wait_until(LIVE, || {
+        seen = scans(&mut client)?;
+        Ok(seen.0.contains("did not answer before"))
+    });
+    os::kill(engine, os::SIGCONT)?;
+    ensure!(known?, "the silence is not known: {}", seen.0);
+    ensure!(seen.1 == 1, "{} scans, one of them for the heap: {}", seen.1, seen.0);
+    back_on_the_engine(&mut client)
 }
 
 fn an_engine_that_stops_behind_ready_is_given_up(context: &Context) -> Result<()> {
