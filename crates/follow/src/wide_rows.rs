@@ -36,6 +36,8 @@ pub struct WideRows {
 struct Pending {
     bytes: u64,
     values: Vec<u32>,
+    /// Whether decoding lacks a chunk. The row cannot be assembled then, even if the limit is raised before it comes.
+    kept_back: bool,
 }
 
 impl WideRows {
@@ -50,7 +52,8 @@ impl WideRows {
             pending.values.push(value);
         }
         pending.bytes += bytes as u64;
-        pending.bytes <= self.limit
+        pending.kept_back |= pending.bytes > self.limit;
+        !pending.kept_back
     }
 
     /// Whether chunks were logged for a row of this transaction that has not come yet.
@@ -64,7 +67,7 @@ impl WideRows {
         let Some(pending) = self.pending.get(&xid) else { return };
         let pointers: Vec<usize> = pointers(rows, &pending.values).collect();
         let raw_bytes: u64 = pointers.iter().map(|&at| u64::from(number(rows, at + RAW_SIZE_AT))).sum();
-        if pending.bytes.max(raw_bytes) > self.limit {
+        if pending.kept_back || pending.bytes.max(raw_bytes) > self.limit {
             for at in pointers {
                 rows[at + VALUE_AT..][..NO_VALUE.len()].copy_from_slice(&NO_VALUE);
             }
@@ -138,6 +141,19 @@ mod tests {
         assert_eq!(logged, row(&[(0, 60), (0, 42), (3, 60)]), "3 is an unchanged value");
         assert!(wide.are_at(77) && !wide.are_at(78));
         assert!(wide.chunk(5, 4, 100), "the next row starts from nothing");
+    }
+
+    #[test]
+    fn a_row_that_lacks_chunks_is_too_wide_under_any_later_limit() {
+        let mut wide = WideRows::new(100);
+        assert!(wide.chunk(5, 1, 60) && !wide.chunk(5, 1, 60));
+        wide.limit = 1000;
+        assert!(!wide.chunk(5, 1, 60), "decoding would get a value with a hole");
+        let mut logged = row(&[(1, 180)]);
+        wide.rows(5, 77, &mut logged, true);
+        assert_eq!(logged, row(&[(0, 180)]));
+        assert!(wide.are_at(77));
+        assert!(wide.chunk(5, 2, 500), "the next row has all its chunks");
     }
 
     #[test]
