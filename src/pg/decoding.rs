@@ -14,7 +14,7 @@ use pgrx::prelude::*;
 
 use super::descriptor::Tuple;
 use super::memory::{Scratch, in_context};
-use super::record::{About, LongRecord, Record};
+use super::record::{About, LongRecord, Record, is_readable};
 use super::relation::{Historic, OpenRelation};
 use super::{compat, session, snapshot, symbols, transaction};
 
@@ -442,7 +442,7 @@ unsafe extern "C-unwind" fn read_page<F: Follow>(
     // SAFETY: called by the reader, which is the decoder's, with a buffer of a page.
     unsafe {
         let longest = follower::<F>((*reader).private_data.cast()).longest_record();
-        if page + wanted as u64 > flushed || page > record + longest {
+        if page + wanted as u64 > flushed || !is_readable(page, record, longest) {
             return WOULD_BLOCK;
         }
         let mut failure = pg_sys::WALReadError::default();

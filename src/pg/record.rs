@@ -131,8 +131,8 @@ pub(super) struct LongRecord {
 }
 
 impl LongRecord {
-    /// The record that is being read, if it is longer than `longest` bytes and that many bytes have been read.
-    /// `longest` must be several pages.
+    /// The record that is being read, if [`is_readable`] refuses a page that it needs, and all pages before that have
+    /// been read. `longest` must be several pages.
     ///
     /// # Safety
     ///
@@ -141,18 +141,18 @@ impl LongRecord {
         // SAFETY: by the caller's promise the reader lives. It assembles the pages that it has read, and the head of a
         // record lies within the first two of them.
         unsafe {
-            let mut start = (*reader).currRecPtr;
-            if (*reader).latestPagePtr + PAGE <= start + longest {
+            let record = (*reader).currRecPtr;
+            if is_readable((*reader).latestPagePtr + PAGE, record, longest) {
                 return None;
             }
             let segment = (*reader).segcxt.ws_segsize as u64;
-            if start.is_multiple_of(PAGE) {
-                start += page_head(start, segment);
-            }
+            let start = if record.is_multiple_of(PAGE) { record + page_head(record, segment) } else { record };
             let head = (*reader).readRecordBuf.cast::<pg_sys::XLogRecord>().read_unaligned();
             let bytes = u64::from(head.xl_tot_len);
-            let long = LongRecord { bytes, end: end_of_record(start, bytes, segment), manager: head.xl_rmid };
-            (bytes > longest).then_some(long)
+            let end = end_of_record(start, bytes, segment);
+            let last_page = (end - 1) / PAGE * PAGE;
+            let long = LongRecord { bytes, end: end.next_multiple_of(8), manager: head.xl_rmid };
+            (!is_readable(last_page, record, longest)).then_some(long)
         }
     }
 
@@ -162,13 +162,19 @@ impl LongRecord {
     }
 }
 
+/// Whether a page may be read for a record. Headers of pages count, so a record may need a page beyond although it is a
+/// little shorter than `longest`.
+pub(super) fn is_readable(page: u64, record: u64, longest: u64) -> bool {
+    page <= record + longest
+}
+
 /// The position at which a record of this length ends. The headers of pages and segments lie between its bytes.
 fn end_of_record(start: u64, bytes: u64, segment: u64) -> u64 {
     let (mut at, mut rest) = (start, bytes);
     loop {
         let room = PAGE - at % PAGE;
         if rest <= room {
-            return (at + rest).next_multiple_of(8);
+            return at + rest;
         }
         rest -= room;
         at += room;

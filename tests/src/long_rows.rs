@@ -17,6 +17,7 @@ tests![
     long_values_within_the_limit_are_followed,
     long_records_that_nobody_follows_are_passed_over,
     a_long_record_of_a_mirrored_table_is_survived,
+    records_about_as_long_as_the_limit_are_not_waited_for,
     a_table_over_which_the_server_goes_down_is_left_alone,
 ];
 
@@ -202,6 +203,53 @@ fn a_long_record_of_a_mirrored_table_is_survived(context: &Context) -> Result<()
     anker::wait_live(&mut client, "beside", LIVE)?;
     is_given_up(&mut client, "plain")?;
     same(&mut client, "SELECT id, length(a), b FROM plain WHERE anker.olap()").map(drop)
+}
+
+/// With the heads of the pages between its parts, a record may be longer than the limit that it keeps itself.
+fn records_about_as_long_as_the_limit_are_not_waited_for(context: &Context) -> Result<()> {
+    const LIMIT: u32 = 1 << 20;
+    let cluster = context.cluster_with(&Options::default().set("anker.max_row", "1MB"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    // A record takes more pages the nearer it begins to the end of a page.
+    client.batch_execute(
+        "CREATE TABLE beside (id integer PRIMARY KEY); INSERT INTO beside VALUES (1);
+         CREATE TABLE plain (id integer PRIMARY KEY, a text, b text);
+         ALTER TABLE plain ALTER COLUMN a SET STORAGE EXTERNAL, REPLICA IDENTITY FULL;
+         CREATE FUNCTION to_end_of_page() RETURNS void LANGUAGE plpgsql AS $$
+         BEGIN
+             LOOP
+                 PERFORM pg_logical_emit_message(false, 'x', repeat('x', 500));
+                 EXIT WHEN (pg_current_wal_insert_lsn() - '0/0') % 8192 BETWEEN 7000 AND 7600;
+             END LOOP;
+         END $$",
+    )?;
+    anker::mirror(&mut client, &["beside", "plain"], LIVE)?;
+    let worker = worker(&mut client)?;
+    for missing in [-10_000, -100, 30, 200, 500, 1000, 3000] {
+        let bytes = LIMIT.wrapping_add_signed(-missing);
+        for message in ["false", "true"] {
+            client.batch_execute(&format!(
+                "BEGIN; SELECT to_end_of_page(); SELECT pg_logical_emit_message({message}, 'x', repeat('x', {bytes})); COMMIT"
+            ))?;
+            nothing_else_happened(&mut client, worker).map_err(|e| format!("{bytes} bytes, {message}: {e}"))?;
+        }
+    }
+    for missing in [0, 700, 1300, 10_000] {
+        let bytes = LIMIT - missing;
+        client.batch_execute(&format!("INSERT INTO plain VALUES (1, repeat('x', {bytes}), 'b')"))?;
+        client.batch_execute("BEGIN; SELECT to_end_of_page(); UPDATE plain SET b = 'more'; COMMIT; TRUNCATE plain")?;
+        client.batch_execute("INSERT INTO beside SELECT max(id) + 1 FROM beside")?;
+        let sql = "SELECT count(*), max(id) FROM beside WHERE anker.olap()";
+        let mut by = None;
+        let followed = wait_until(LIVE, || {
+            by = anker::analyzed(&mut client, sql)?;
+            Ok(by.as_deref() == Some("engine"))
+        })?;
+        ensure!(followed, "behind a row of {bytes} bytes: {by:?}");
+        same(&mut client, sql)?;
+    }
+    Ok(())
 }
 
 fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> Result<()> {
