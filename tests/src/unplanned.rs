@@ -13,7 +13,7 @@ use bench::{Result, anker, os};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls, Row};
 
-use crate::flagged::{Answer, First, ask, same_in_transaction};
+use crate::flagged::{Answer, First, ask, same, same_in_transaction};
 use crate::runner::{Context, ensure, tests};
 
 tests![
@@ -22,6 +22,7 @@ tests![
     rows_come_in_portions,
     its_plan_runs_in_parallel_and_is_logged,
     errors_are_those_of_the_heap,
+    branches_that_are_thrown_away_raise_nothing,
     rights_are_those_of_the_heap,
     rights_are_those_of_who_has_started_it,
     no_ddl_comes_in_between,
@@ -292,6 +293,19 @@ fn errors_are_those_of_the_heap(context: &Context) -> Result<()> {
             ensure!(flagged == heap, "{sql}, refused {refused:?}:\n{flagged}\n{heap}");
         }
         client.batch_execute("ROLLBACK")?;
+    }
+    Ok(())
+}
+
+fn branches_that_are_thrown_away_raise_nothing(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_tables(context)?;
+    for (branch, other) in [("1 / 0.0", "2.0"), ("sqrt(-1.0)", "n")] {
+        let never = format!("(SELECT CASE WHEN id > 0 THEN {branch} ELSE {other} END FROM t LIMIT 1)");
+        let sql = format!(
+            "SELECT c FROM (SELECT CASE WHEN false THEN {never} ELSE 1.5 END AS c, id FROM t WHERE anker.olap()) s WHERE id < 3"
+        );
+        let answer = same(&mut client, &sql)?;
+        ensure!(matches!(&answer, Answer::Rows(rows) if rows.len() == 2), "{sql}: {answer:?}");
     }
     Ok(())
 }

@@ -5,8 +5,11 @@
 //! may get a modifier that it does not have in the written query. If planning pulls up a subquery, its expressions
 //! replace its columns, and bring their own modifiers.
 
+use std::panic::AssertUnwindSafe;
+
 use pgrx::prelude::*;
 
+use crate::pg::attempt::{Raised, attempt};
 use crate::pg::make;
 use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::expr::origins::{self, Judge, Verdict};
@@ -15,8 +18,9 @@ use crate::planner::translate::expr::origins::{self, Judge, Verdict};
 pub fn are_known(query: Ref<'_, pg_sys::Query>) -> bool {
     let mut targets = query.targetList().iter().filter(|entry| !entry.resjunk);
     targets.all(|entry| {
-        let planned = planned(entry.expr());
-        origins::follow(&mut Settled, planned, &[Some(query)])
+        let expr = entry.expr();
+        let planned = if may_get_one(expr) { simplified(expr) } else { Some(expr) };
+        planned.is_some_and(|planned| origins::follow(&mut Settled, planned, &[Some(query)]))
     })
 }
 
@@ -30,10 +34,18 @@ pub fn planned_columns(query: Ref<'_, pg_sys::Query>) -> *mut pg_sys::List {
 }
 
 fn planned(expr: Node<'_>) -> Node<'_> {
-    match expr.type_modifier() == -1 && is_choice(expr) {
-        true => expr.simplified(),
-        false => expr,
-    }
+    if may_get_one(expr) { expr.simplified() } else { expr }
+}
+
+/// The simplified expression. PostgreSQL may throw away the branch in which it stands, and so never meet an error that
+/// this raises; it is then not known what remains.
+fn simplified(expr: Node<'_>) -> Option<Node<'_>> {
+    attempt(AssertUnwindSafe(|| Ok::<_, Raised>(expr.simplified()))).ok()
+}
+
+/// Whether planning may give the expression a modifier.
+fn may_get_one(expr: Node<'_>) -> bool {
+    expr.type_modifier() == -1 && is_choice(expr)
 }
 
 /// Whether the expression takes its modifier from its parts, if they all have the same one.
@@ -53,7 +65,7 @@ impl<'a> Judge<'a> for Settled {
         if node.type_modifier() != -1 || has_no_modifiers(node.sql_type()) {
             return Verdict::Fine;
         }
-        let gets_one = is_choice(node) && node.simplified().type_modifier() != -1;
+        let gets_one = is_choice(node) && simplified(node).is_none_or(|node| node.type_modifier() != -1);
         if gets_one { Verdict::Wrong } else { Verdict::Follow }
     }
 }
