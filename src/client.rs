@@ -30,6 +30,8 @@ use crate::pg::{session, wait};
 /// is PostgreSQL's own directory, and PostgreSQL's programs skip its contents. pg_rewind could neither copy nor remove
 /// a socket in a directory of our own.
 const SOCKET_DIRECTORY: &str = "pg_stat_tmp";
+/// The beginning and the end of a socket's name, with the database between them.
+const SOCKET_NAME: [&str; 2] = ["pgsql_tmp_anker_", ".sock"];
 /// The directory of the extension's files. pg_basebackup skips names with this prefix; pg_rewind removes such files.
 pub const FILE_DIRECTORY: &str = "pgsql_tmp_anker";
 /// The time after which an engine counts as hung if it has neither sent anything nor taken anything. A busy engine
@@ -43,14 +45,17 @@ const STANDSTILL: Duration = Duration::from_secs(1);
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 pub fn socket_path(database: pg_sys::Oid) -> String {
-    format!("{SOCKET_DIRECTORY}/pgsql_tmp_anker_{}.sock", database.to_u32())
+    let [beginning, end] = SOCKET_NAME;
+    format!("{SOCKET_DIRECTORY}/{beginning}{}{end}", database.to_u32())
 }
 
 /// All engines' sockets in the directory. Their engines may be gone.
 pub fn sockets() -> impl Iterator<Item = PathBuf> {
-    let ours = |path: &PathBuf| path.extension().is_some_and(|e| e == "sock");
+    let [beginning, end] = SOCKET_NAME;
+    let ours = move |name: &str| name.starts_with(beginning) && name.ends_with(end);
     // If the directory does not exist, there are no sockets.
-    fs::read_dir(SOCKET_DIRECTORY).into_iter().flatten().flatten().map(|entry| entry.path()).filter(ours)
+    let files = fs::read_dir(SOCKET_DIRECTORY).into_iter().flatten().flatten();
+    files.filter(move |file| file.file_name().to_str().is_some_and(ours)).map(|file| file.path())
 }
 
 /// The directory in which the engine puts data that does not fit into its memory.

@@ -260,9 +260,16 @@ fn server_restart_builds_the_mirror_again(context: &Context) -> Result<()> {
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 500)")?;
     anker::mirror(&mut client, &["t"], BACK)?;
     drop(client);
+    // Sockets that a crash has left are removed, but nothing of others in the same directory.
+    let [stale, foreign] =
+        ["pgsql_tmp_anker_1.sock", "other.sock"].map(|name| cluster.data().join("pg_stat_tmp").join(name));
+    for path in [&stale, &foreign] {
+        std::fs::write(path, "")?;
+    }
     cluster.restart()?;
     let mut client = cluster.connect()?;
     back_on_the_engine(&mut client, "SELECT count(*), sum(id) FROM t WHERE anker.olap()")?;
+    ensure!(!stale.exists() && foreign.exists(), "there: stale {}, foreign {}", stale.exists(), foreign.exists());
     let slots: i64 = client.query_one("SELECT count(*) FROM pg_replication_slots WHERE NOT temporary", &[])?.get(0);
     ensure!(slots == 0, "{slots} permanent slots");
     Ok(())
