@@ -40,6 +40,9 @@ pub fn settled_parts(whole: pg_sys::Oid) -> Option<Vec<pg_sys::Oid>> {
 
 /// Lists a relation so that parts added later are mirrored, too. Returns whether the entry is new.
 pub fn remember(whole: pg_sys::Oid) -> bool {
+    if is_in(load::parents_oid(), whole) {
+        return false;
+    }
     let insert = "INSERT INTO anker.mirrored_parents (relation) VALUES ($1) ON CONFLICT DO NOTHING";
     as_owner_of_list(|| run(insert, whole)) > 0
 }
@@ -126,12 +129,17 @@ fn mirror_part(new: pg_sys::Oid) {
 
 /// Adds a table to the list. Returns whether it was not there before.
 pub fn list_part(relid: pg_sys::Oid) -> bool {
-    // INSERT would raise an error if a row exists that this transaction's snapshot does not see.
-    if list().is_some_and(|list| load::has_any_of(list, &[relid]) == Some(true)) {
+    if is_in(list(), relid) {
         return false;
     }
     let insert = "INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING";
     as_owner_of_list(|| run(insert, relid)) > 0
+}
+
+/// Whether a list has a row for the relation. INSERT would raise an error if a row exists that this transaction's
+/// snapshot does not see.
+fn is_in(list: Option<pg_sys::Oid>, relid: pg_sys::Oid) -> bool {
+    list.is_some_and(|list| load::has_any_of(list, &[relid]) == Some(true))
 }
 
 /// Removes a table from the list. Returns whether it was there.

@@ -5,7 +5,7 @@ use std::ptr;
 use pgrx::prelude::*;
 
 use super::descriptor::Tuple;
-use super::relation::OpenRelation;
+use super::relation::{self, Lock, OpenRelation};
 use super::snapshot;
 
 /// The rows of an ordinary table, in the order in which they are stored.
@@ -57,13 +57,14 @@ fn check_kind(relation: &OpenRelation) {
 }
 
 /// Visits the rows that are visible now, until `visit` returns false. With `first`, visits only rows with this value in
-/// the first column, whose type must be one of the oid types.
+/// the first column, whose type must be one of the oid types. Never waits for a lock on the index: if another process
+/// has it locked, all rows are looked at.
 pub fn visit_latest(relation: &OpenRelation, first: Option<pg_sys::Oid>, mut visit: impl FnMut(Tuple<'_>) -> bool) {
     check_kind(relation);
     let is_oid = |a: &pg_sys::FormData_pg_attribute| matches!(a.atttypid, pg_sys::OIDOID | pg_sys::REGCLASSOID);
     assert!(relation.attributes().first().is_some_and(is_oid), "a first column that is an oid");
     let index = relation.identity_index();
-    let by_index = index != pg_sys::InvalidOid && first.is_some();
+    let by_index = first.is_some() && index != pg_sys::InvalidOid && relation::try_lock(index, Lock::Read);
     let mut key = pg_sys::ScanKeyData::default();
     // SAFETY: the key compares oids; snapshot and scan are closed again, or by the transaction's end.
     unsafe {
@@ -82,6 +83,9 @@ pub fn visit_latest(relation: &OpenRelation, first: Option<pg_sys::Oid>, mut vis
         }
         pg_sys::systable_endscan(scan);
         pg_sys::UnregisterSnapshot(snapshot);
+    }
+    if by_index {
+        relation::unlock(index, Lock::Read);
     }
 }
 

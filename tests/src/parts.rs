@@ -119,7 +119,8 @@ fn parts_made_under_an_older_snapshot_are_listed(context: &Context) -> Result<()
     anker::mirror(&mut client, &["whole"], LIVE)?;
     client.batch_execute("INSERT INTO anker.mirrored VALUES ('part_1')")?;
     old.batch_execute(
-        "CREATE TABLE part_2 PARTITION OF whole FOR VALUES FROM (20) TO (30);
+        "SELECT anker.mirror('whole');
+         CREATE TABLE part_2 PARTITION OF whole FOR VALUES FROM (20) TO (30);
          ALTER TABLE whole ATTACH PARTITION part_1 FOR VALUES FROM (10) TO (20); COMMIT",
     )?;
     ensure!(listed(&mut client)? == ["part_0", "part_1", "part_2"], "listed: {:?}", listed(&mut client)?);

@@ -77,9 +77,10 @@ fn a_dropped_table_leaves_the_list(context: &Context) -> Result<()> {
          RESET ROLE;
          CREATE TABLE plain (id integer PRIMARY KEY); CREATE TABLE kept (id integer PRIMARY KEY);
          CREATE TABLE parent (id integer PRIMARY KEY); CREATE TABLE child () INHERITS (parent);
-         ALTER TABLE child ADD PRIMARY KEY (id); CREATE TABLE late (id integer PRIMARY KEY)",
+         ALTER TABLE child ADD PRIMARY KEY (id); CREATE TABLE late (id integer PRIMARY KEY);
+         CREATE TABLE later (id integer PRIMARY KEY)",
     )?;
-    let tables = ["own", "owned", "barn.inner", "plain", "kept", "parent", "child", "late"];
+    let tables = ["own", "owned", "barn.inner", "plain", "kept", "parent", "child", "late", "later"];
     anker::mirror(&mut client, &tables, LIVE)?;
     client.batch_execute(
         "BEGIN; DROP TABLE plain; ROLLBACK; BEGIN; SAVEPOINT s; DROP TABLE plain; ROLLBACK TO s; COMMIT",
@@ -90,19 +91,23 @@ fn a_dropped_table_leaves_the_list(context: &Context) -> Result<()> {
     farmer.batch_execute("DROP TABLE own; DROP SCHEMA barn CASCADE; DROP OWNED BY farmer")?;
     client.batch_execute("DROP TABLE parent CASCADE")?;
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; DROP TABLE plain; COMMIT")?;
-    ensure!(listed(&mut client)? == ["kept", "late"], "after DROP: {:?}", listed(&mut client)?);
+    ensure!(listed(&mut client)? == ["kept", "late", "later"], "after DROP: {:?}", listed(&mut client)?);
 
     // One transaction mirrors a table and drops it.
     client.batch_execute(
         "BEGIN; CREATE TABLE brief (id integer PRIMARY KEY); SELECT anker.mirror('brief'); DROP TABLE brief; COMMIT",
     )?;
-    ensure!(listed(&mut client)? == ["kept", "late"], "after CREATE and DROP: {:?}", listed(&mut client)?);
+    ensure!(listed(&mut client)? == ["kept", "late", "later"], "after CREATE and DROP: {:?}", listed(&mut client)?);
 
-    // Another session has the list locked: DROP does not wait for it.
+    // Another session has the list or its index locked: DROP does not wait for it.
     let mut other = cluster.connect()?;
-    other.batch_execute("BEGIN; LOCK TABLE anker.mirrored")?;
-    client.batch_execute("SET lock_timeout = '5s'; DROP TABLE late")?;
-    other.batch_execute("COMMIT")?;
+    client.batch_execute("SET lock_timeout = '5s'")?;
+    for (lock, table) in [("LOCK TABLE anker.mirrored", "late"), ("REINDEX TABLE anker.mirrored", "later")] {
+        other.batch_execute(&format!("BEGIN; {lock}"))?;
+        let dropped = client.batch_execute(&format!("DROP TABLE {table}"));
+        other.batch_execute("COMMIT")?;
+        dropped.map_err(|e| format!("{lock}: {}", bench::describe(&e)))?;
+    }
     let shown = anker::text_rows(&mut client, "SELECT relation FROM anker.tables")?;
     ensure!(shown == ["kept"], "anker.tables shows {shown:?}");
 
