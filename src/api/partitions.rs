@@ -133,7 +133,12 @@ pub fn list_part(relid: pg_sys::Oid) -> bool {
         return false;
     }
     let insert = "INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING";
-    as_owner_of_list(|| run(insert, relid)) > 0
+    let is_new = as_owner_of_list(|| run(insert, relid)) > 0;
+    if is_new {
+        // No worker may have followed the list when the table left it.
+        load::forget_crashes(session::database(), relid);
+    }
+    is_new
 }
 
 /// Whether a list has a row for the relation. INSERT would raise an error if a row exists that this transaction's

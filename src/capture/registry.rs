@@ -122,8 +122,9 @@ impl Registry {
         for relid in self.tables.list_was_read(relids) {
             self.register(relid, catalog, out);
         }
-        // Removes entries that an earlier worker has left for tables that were unmirrored or dropped since.
+        // Removes traces that an earlier worker has left of tables that were unmirrored or dropped since.
         shared::retain_tables(self.database, |relid| self.tables.contains(relid));
+        load::retain_crashes(self.database, |relid| self.tables.contains(relid));
     }
 
     /// Called if DDL may have touched the table.

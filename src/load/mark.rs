@@ -2,8 +2,8 @@
 //! with it every other trace of the loaders' work.
 //!
 //! A loader increments a table's mark before it reads the table, and removes the mark at the end of the load,
-//! successful or not. If a mark exists while nobody loads, it counts the server crashes during loads of the table. The
-//! load need not have caused them.
+//! successful or not. A mark from before the server's last start counts the server crashes during loads of the table.
+//! The load need not have caused them. Each mark names the start after which it was set.
 
 use std::cell::RefCell;
 use std::fs;
@@ -13,6 +13,9 @@ use pgrx::prelude::*;
 
 use crate::client::FILE_DIRECTORY;
 use crate::pg::process;
+use crate::shared;
+
+const ENDING: &str = ".loading";
 
 thread_local! {
     /// The path of the mark that this process has set.
@@ -27,8 +30,9 @@ pub fn remove_at_exit() {
 /// Sets the mark of a table, before it is loaded.
 pub fn set(database: pg_sys::Oid, relid: pg_sys::Oid) {
     let path = path(database, relid);
+    let mark = format!("{} {}", crashes(database, relid) + 1, shared::started());
     // A failed write is ignored. It only means that a crash goes unnoticed.
-    let _ = fs::write(&path, (crashes(database, relid) + 1).to_string());
+    let _ = fs::write(&path, mark);
     SET.set(Some(path));
 }
 
@@ -41,7 +45,12 @@ pub fn remove() {
 
 /// The number of server crashes while the table was loaded.
 pub fn crashes(database: pg_sys::Oid, relid: pg_sys::Oid) -> u32 {
-    fs::read_to_string(path(database, relid)).ok().and_then(|count| count.parse().ok()).unwrap_or(0)
+    let Ok(mark) = fs::read_to_string(path(database, relid)) else { return 0 };
+    let mut parts = mark.split(' ');
+    let count: u32 = parts.next().and_then(|count| count.parse().ok()).unwrap_or(0);
+    // A load of this run of the server goes on, or ends just now.
+    let goes_on = parts.next().and_then(|started| started.parse().ok()) == Some(shared::started());
+    count.saturating_sub(goes_on.into())
 }
 
 /// Forgets the table's crashes, so that it may be loaded again.
@@ -49,6 +58,19 @@ pub fn forget_crashes(database: pg_sys::Oid, relid: pg_sys::Oid) {
     let _ = fs::remove_file(path(database, relid));
 }
 
+/// Forgets the crashes over a database's tables, except those that `is_mirrored` names.
+pub fn retain_crashes(database: pg_sys::Oid, is_mirrored: impl Fn(u32) -> bool) {
+    let beginning = format!("pgsql_tmp_{}_", database.to_u32());
+    // There are no marks if the directory does not exist.
+    for file in fs::read_dir(FILE_DIRECTORY).into_iter().flatten().flatten() {
+        let name = file.file_name();
+        let relid = name.to_str().and_then(|name| name.strip_prefix(&beginning)?.strip_suffix(ENDING)?.parse().ok());
+        if relid.is_some_and(|relid| !is_mirrored(relid)) {
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
 fn path(database: pg_sys::Oid, relid: pg_sys::Oid) -> PathBuf {
-    format!("{FILE_DIRECTORY}/pgsql_tmp_{}_{}.loading", database.to_u32(), relid.to_u32()).into()
+    format!("{FILE_DIRECTORY}/pgsql_tmp_{}_{}{ENDING}", database.to_u32(), relid.to_u32()).into()
 }

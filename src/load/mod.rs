@@ -9,7 +9,7 @@ mod orders;
 mod table;
 
 pub use list::{ListOrder, has_any_of, has_tables, list_oid, parents_oid, remove_from_list};
-pub use mark::{crashes, forget_crashes};
+pub use mark::{crashes, forget_crashes, retain_crashes};
 pub use orders::{MAX_ORDERS, to_extra as orders_to_extra};
 
 use serde::Serialize;

@@ -37,6 +37,7 @@ pub const NOT_LOADED: &str = "pg_anker is not in shared_preload_libraries";
 struct Globals {
     launcher_proc: AtomicI32,
     last_generation: AtomicU64,
+    started: i64,
 }
 
 static mut PREVIOUS_REQUEST: pg_sys::shmem_request_hook_type = None;
@@ -71,7 +72,11 @@ unsafe extern "C-unwind" fn startup() {
         }
         let mut found = false;
         let globals = pg_sys::ShmemInitStruct(c"pg_anker".as_ptr(), size_of::<Globals>(), &mut found).cast::<Globals>();
-        globals.write(Globals { launcher_proc: AtomicI32::new(-1), last_generation: AtomicU64::new(0) });
+        globals.write(Globals {
+            launcher_proc: AtomicI32::new(-1),
+            last_generation: AtomicU64::new(0),
+            started: session::now(),
+        });
         GLOBALS.store(globals, Ordering::Relaxed);
     }
     DATABASES.create();
@@ -88,6 +93,11 @@ fn globals() -> &'static Globals {
     assert!(is_there(), "{NOT_LOADED}");
     // SAFETY: not null: set at the start of the server, before any process that could call this.
     unsafe { &*GLOBALS.load(Ordering::Relaxed) }
+}
+
+/// The time at which the server was started, or started again after a crash.
+pub fn started() -> i64 {
+    globals().started
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

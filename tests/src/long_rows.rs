@@ -19,6 +19,8 @@ tests![
     a_long_record_of_a_mirrored_table_is_survived,
     records_about_as_long_as_the_limit_are_not_waited_for,
     a_table_over_which_the_server_goes_down_is_left_alone,
+    a_load_that_goes_on_is_no_crash,
+    a_table_that_is_mirrored_anew_has_no_crashes,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -274,17 +276,11 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     os::kill(engine, os::SIGSTOP)?;
     ensure!(loading, "no loader came");
     os::kill(loader[0].parse()?, os::SIGKILL)?;
-    let marks = || -> Result<Vec<(String, String)>> {
-        let files = std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))?.filter_map(|entry| entry.ok());
-        let loading = files.filter(|file| file.file_name().to_string_lossy().ends_with(".loading"));
-        Ok(loading
-            .map(|f| (f.path().display().to_string(), std::fs::read_to_string(f.path()).unwrap_or_default()))
-            .collect())
-    };
+    let marks = || marks(&cluster);
     ensure!(wait_until(LIVE, || Ok(!cluster.crashes().is_empty()))?, "the server has not noticed");
     let mut client = reconnected(&cluster)?;
     let marked = marks()?;
-    ensure!(matches!(&marked[..], [(_, count)] if count == "1"), "after a crash: {marked:?}");
+    ensure!(matches!(&marked[..], [(_, mark)] if mark.starts_with("1 ")), "after a crash: {marked:?}");
     // The table is loaded again. When it is live, the file that marks the load is gone.
     anker::wait_live(&mut client, "t", LIVE)?;
     ensure!(marks()?.is_empty(), "marks of loaded tables: {:?}", marks()?);
@@ -306,6 +302,98 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     same(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")?;
     client.batch_execute("SELECT anker.unmirror('t')")?;
     anker::mirror(&mut client, &["t"], LIVE)
+}
+
+/// The marks of tables that are being loaded, or were when the server went down: path and content.
+fn marks(cluster: &Cluster) -> Result<Vec<(String, String)>> {
+    let files = std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))?.filter_map(|entry| entry.ok());
+    let loading = files.filter(|file| file.file_name().to_string_lossy().ends_with(".loading"));
+    let read = |path: std::path::PathBuf| (path.display().to_string(), std::fs::read_to_string(path));
+    Ok(loading.map(|file| read(file.path())).map(|(path, mark)| (path, mark.unwrap_or_default())).collect())
+}
+
+/// A loader outlives its worker by a moment, in which the next worker may look at the table.
+fn a_load_that_goes_on_is_no_crash(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE first (id integer PRIMARY KEY); CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)",
+    )?;
+    anker::mirror(&mut client, &["first"], LIVE)?;
+    // The loader waits for the engine while it is stopped.
+    let (worker, engine) = anker::processes(&mut client)?.ok_or("no worker")?;
+    os::kill(engine, os::SIGSTOP)?;
+    client.batch_execute("SELECT anker.mirror('t')")?;
+    let loads = "SELECT pid FROM pg_locks WHERE relation = 't'::regclass AND granted AND pid <> pg_backend_pid()";
+    let mut loader = Vec::new();
+    let loading = wait_until(LIVE, || {
+        loader = anker::text_rows(&mut client, loads)?;
+        Ok(!loader.is_empty())
+    })?;
+    ensure!(loading, "no loader came");
+    let loader: u32 = loader[0].parse()?;
+    os::kill(loader, os::SIGSTOP)?;
+    let mut seen = || -> Result<String> {
+        let marked = marks(&cluster)?;
+        let [(path, mark)] = &marked[..] else { return Err(format!("marks: {marked:?}").into()) };
+        // The same state as in the third attempt, after two crashes.
+        std::fs::write(path, mark.replacen('1', "3", 1))?;
+        os::kill(worker, os::SIGTERM)?;
+        let next = wait_until(LIVE, || Ok(anker::processes(&mut client)?.is_some_and(|(now, _)| now != worker)))?;
+        ensure!(next, "no other worker came");
+        anker::wait_live(&mut client, "first", LIVE)?;
+        state(&mut client, "t")
+    };
+    let seen = seen();
+    os::kill(loader, os::SIGCONT)?;
+    let seen = seen?;
+    ensure!(seen.starts_with("loading: "), "beside a load that goes on the table is {seen}");
+    anker::wait_live(&mut client, "t", LIVE)
+}
+
+fn a_table_that_is_mirrored_anew_has_no_crashes(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); CREATE TABLE beside (id integer PRIMARY KEY)")?;
+    let mark: String = client
+        .query_one(
+            "SELECT format('pgsql_tmp_anker/pgsql_tmp_%s_%s.loading', d.oid, 't'::regclass::oid)
+             FROM pg_database d WHERE datname = current_database()",
+            &[],
+        )?
+        .get(0);
+    let with_library = |names: &str| -> Result<Client> {
+        // The last line of a name wins.
+        let conf = cluster.data().join("postgresql.conf");
+        let settings = std::fs::read_to_string(&conf)? + &format!("shared_preload_libraries = '{names}'\n");
+        std::fs::write(&conf, settings)?;
+        cluster.restart()?;
+        cluster.connect()
+    };
+    // No worker follows the list when the table leaves it. Another table is mirrored all the time, or none.
+    for beside in [true, false] {
+        anker::mirror(&mut client, &["t", "beside"], LIVE)?;
+        drop(client);
+        let mut bare = with_library("")?;
+        std::fs::write(cluster.data().join(&mark), "3")?;
+        bare.batch_execute("SELECT anker.unmirror('t')")?;
+        if !beside {
+            bare.batch_execute("SELECT anker.unmirror('beside')")?;
+        }
+        drop(bare);
+        client = with_library("pg_anker")?;
+        if beside {
+            anker::wait_live(&mut client, "beside", LIVE)?;
+            let forgotten = wait_until(Duration::from_secs(5), || Ok(marks(&cluster)?.is_empty()))?;
+            ensure!(forgotten, "marks of a table that is not mirrored: {:?}", marks(&cluster)?);
+        }
+        client.batch_execute("SELECT anker.mirror('t')")?;
+        let mut last = String::new();
+        let live = wait_until(Duration::from_secs(20), || {
+            last = state(&mut client, "t")?;
+            Ok(last.starts_with("live"))
+        })?;
+        ensure!(live, "with another table: {beside}: the table is {last}");
+    }
+    Ok(())
 }
 
 /// A session of a server that is just restarting.
