@@ -15,9 +15,9 @@
 //!
 //! Keys and aggregates are searched for in the select list and in HAVING before these are simplified, because only
 //! written forms are certain to match. The parser has ensured that every column outside aggregates is part of an
-//! expression that equals a key, or depends on a primary key among the keys. Simplification turns `NOT (x < 5)` into `x
-//! >= 5`, which no longer contains the key `x < 5`. So expressions for the engine are simplified after the search, and
-//! the upper query is simplified when it is planned.
+//! expression that equals a key, or depends on a primary key among the keys. Simplification turns `NOT (x < 5)` into
+//! `x >= 5`, which no longer contains the key `x < 5`. So expressions for the engine are simplified after the search,
+//! and the upper query is simplified when it is planned.
 
 use pgrx::prelude::*;
 use plan::{Rel, Relation};

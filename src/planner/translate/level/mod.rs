@@ -7,7 +7,7 @@
 //! - `grouping_sets`: GROUPING SETS, ROLLUP, CUBE, GROUPING()
 //! - `window`: window functions
 //! - `ordered`: ORDER BY with LIMIT and OFFSET, in subqueries, and in the query itself as far as the engine can do it;
-//! `arrival`: the order that rows have without ORDER BY
+//!   `arrival`: the order that rows have without ORDER BY
 
 pub mod arrival;
 pub mod from;
