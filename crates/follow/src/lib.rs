@@ -1,5 +1,5 @@
-//! The decisions of the launcher and the capture worker, without PostgreSQL: which state something is in, and when it
-//! is tried again.
+//! The decisions of the launcher and the capture worker, without PostgreSQL: the states of tables and workers, and the
+//! times of further attempts.
 //!
 //! The extension asks which actions are due, does them, and reports the results. It also passes in the current time, so
 //! that tests need not wait.

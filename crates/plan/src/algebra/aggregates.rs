@@ -120,7 +120,7 @@ pub struct AggregateRow {
     pub counts: &'static [usize],
     /// Whether the last digits of the result depend on the order of the rows.
     pub is_inexact: bool,
-    /// Whether duplicates do not change the result.
+    /// Whether the result is the same with and without duplicates.
     pub ignores_duplicates: bool,
     /// Whether the result may show in which order the rows came.
     pub shows_row_order: bool,

@@ -28,7 +28,7 @@ pub enum Rel {
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
     /// A row for each group. Without keys, all rows are one group, which exists even if there are no rows.
     Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
-    /// The groups for several sets of keys, together.
+    /// The groups of several groupings together, each of which has its own set of keys.
     GroupingSets { input: Box<Rel>, grouping: Box<GroupingSets> },
     /// The first rows in an order, as a multiset; with `keys`, the first rows of each set of rows with equal keys. Of
     /// rows that are equal in the order, any may be taken. At the root of a plan, the rows are returned in this order.

@@ -20,7 +20,7 @@ pub enum FailureKind {
     IntervalOutOfRange,
     PatternEndsInEscape,
     NegativeSubstring,
-    /// The number 0 of a field in a text, where the first field has the number 1.
+    /// Field 0 of a text was computed, but the first field has the number 1.
     FieldZero,
     /// A subquery that is used as a value has returned several rows.
     SeveralRows,
@@ -46,7 +46,7 @@ pub enum FailureKind {
     UnknownStyle,
     /// A code that belongs to no character.
     NoCharacter,
-    /// The length of a document that is not an array.
+    /// The length of a document was computed that is not an array.
     NoArray,
     /// A query whose subqueries would become too many joins.
     TooLarge,

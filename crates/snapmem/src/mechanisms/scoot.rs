@@ -53,8 +53,8 @@ pub struct ScootRegion {
     space: Space,
     len: usize,
     run_bytes: usize,
-    /// For each page, the number of the newest snapshot that has a private copy of it. Later snapshots read the page
-    /// from the file.
+    /// For each page, the number of the newest snapshot that does not read it from the file, because it has a private
+    /// copy, or is older than the page. Later snapshots read the page from the file.
     parted: Vec<u64>,
     /// The number of snapshots taken so far.
     taken: u64,

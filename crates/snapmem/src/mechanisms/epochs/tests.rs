@@ -23,7 +23,8 @@ fn check(snapshot: &EpochSnapshot, model: &Model) {
     }
 }
 
-/// Writes, grows, tidies, snapshots and patches. Other threads check and drop snapshots, and keep some runs.
+/// Makes random writes, growth, tidying, snapshots and patches. Other threads check and drop snapshots, and keep some
+/// runs.
 fn play(seed: u64, run_bytes: usize, steps: usize, automatic: bool) {
     let pool = Pool::new(1 << 30);
     let mut rnd = StdRng::seed_from_u64(seed);
