@@ -65,8 +65,8 @@ pub fn disk_path(database: pg_sys::Oid) -> String {
 
 pub struct Connection {
     stream: UnixStream,
-    /// The descriptor, which must count as open until the socket is closed. Fields are dropped in their order, so
-    /// `stream` is closed first.
+    /// The socket's entry in the server's count of open files. It must exist until the socket is closed. Fields are
+    /// dropped in their order, so `stream` is closed first.
     _descriptor: Descriptor,
     inbox: Inbox,
     /// The time for which the engine may stay silent.

@@ -264,8 +264,8 @@ pub fn spread(oid: pg_sys::Oid) -> Option<(Spread, bool)> {
     })
 }
 
-/// Whether PostgreSQL's result of an aggregate of floats depends on the order of rows in a way that the engine does not
-/// repeat. A sum of reals does, because it is rounded to a real after each value.
+/// Whether an aggregate is not on the whitelist because its result depends on the order of rows: a sum of reals is
+/// rounded to a real after each value.
 pub fn depends_on_row_order(oid: pg_sys::Oid) -> bool {
     oid.to_u32() == pg_sys::F_SUM_FLOAT4
 }
