@@ -135,14 +135,14 @@ pub fn list_part(relid: pg_sys::Oid) -> bool {
     let insert = "INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING";
     let is_new = as_owner_of_list(|| run(insert, relid)) > 0;
     if is_new {
-        // No worker may have followed the list when the table left it.
+        // When the table left the list earlier, perhaps no worker was running that could forget its crashes.
         load::forget_crashes(session::database(), relid);
     }
     is_new
 }
 
-/// Whether a list has a row for the relation. INSERT would raise an error if a row exists that this transaction's
-/// snapshot does not see.
+/// Whether a list has a row for the relation. It is checked before INSERT, which would raise an error if a row exists
+/// that this transaction's snapshot does not see.
 fn is_in(list: Option<pg_sys::Oid>, relid: pg_sys::Oid) -> bool {
     list.is_some_and(|list| load::has_any_of(list, &[relid]) == Some(true))
 }

@@ -1,7 +1,8 @@
-//! The mirrored tables of this database. The registry carries out the actions that `follow::Tables` finds to be due,
-//! and reports their results to it.
+//! The mirrored tables of this database. `follow::Tables` decides which actions are due. The registry carries them out,
+//! and tells it the results.
 //!
-//! Tables are watched only inside decoding's callbacks, where the catalog is that of the stream's position.
+//! Tables begin to be watched only inside decoding's callbacks, because only there the catalog is that of the stream's
+//! position.
 
 use std::time::{Duration, Instant};
 
@@ -20,25 +21,26 @@ use crate::settings;
 use crate::shared::{self, FixedText, TableState};
 
 const MAX_LOADERS: usize = 2;
-/// The delays after a loader's process could not start, or ended before it came to its first table.
+/// The delays before the next loader, after a loader could not start or ended before its first table.
 const LOADER_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
 
-/// The number of server crashes during loads of a table after which it is not loaded any more.
+/// The number of server crashes during loads of a table after which the table is not loaded any more.
 const MOST_CRASHES: u32 = 3;
-/// The pause before a table is loaded after one crash of the server during its load. It grows with each further crash.
+/// The pause before a table is loaded again after the server crashed once during its load. It grows with each further
+/// crash.
 const REST_AFTER_CRASH: Duration = Duration::from_secs(5);
 
 fn rest_after(crashes: u32) -> Duration {
     match crashes {
         0 => Duration::ZERO,
-        // The number is small here, because a table with more crashes is not loaded.
+        // The number is small, because a table with more crashes than [`MOST_CRASHES`] is not loaded.
         n => REST_AFTER_CRASH * 4u32.pow(n - 1),
     }
 }
 
 fn crashing(crashes: u32) -> NotMirrorable {
     let message = format!("the server went down {crashes} times while the table was loaded");
-    // The views show only the message.
+    // The hint is part of the message, because the views show only the message.
     NotMirrorable { message: format!("{message}; unmirror and mirror it to have it tried again"), hint: None }
 }
 
@@ -46,7 +48,7 @@ pub struct Registry {
     database: pg_sys::Oid,
     /// The oid of `anker.mirrored`.
     list: pg_sys::Oid,
-    /// A random number that distinguishes our notes from those to an earlier worker.
+    /// A random number that distinguishes notes to this worker from notes to an earlier one.
     token: u64,
     tables: Tables<RowEncoder>,
     loaders: Vec<Loader>,
@@ -76,12 +78,12 @@ impl Registry {
         self.list
     }
 
-    /// Whether nothing is mirrored, or nothing any more.
+    /// Whether no table is mirrored now.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// Whether anything was ever mirrored.
+    /// Whether any table was ever mirrored by this worker.
     pub fn has_held_any(&self) -> bool {
         self.tables.has_held_any()
     }
@@ -117,17 +119,17 @@ impl Registry {
         shared::remove_table(self.database, relid.into());
     }
 
-    /// Takes over the list of mirrored tables, as a snapshot saw it.
+    /// Takes over the list of mirrored tables that a snapshot has seen.
     pub fn list_was_read(&mut self, relids: &[u32], catalog: Historic<'_>, out: &mut Outbox) {
         for relid in self.tables.list_was_read(relids) {
             self.register(relid, catalog, out);
         }
-        // Removes traces that an earlier worker has left of tables that were unmirrored or dropped since.
+        // An earlier worker may have left traces of tables that were unmirrored or dropped since.
         shared::retain_tables(self.database, |relid| self.tables.contains(relid));
         load::retain_crashes(self.database, |relid| self.tables.contains(relid));
     }
 
-    /// Called if DDL may have touched the table.
+    /// Checks a table's definition again. Called if DDL may have changed it.
     pub fn recheck(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
         let fingerprint = match self.tables.recheck(relid) {
             Recheck::Nothing => return,
@@ -140,7 +142,7 @@ impl Registry {
         }
     }
 
-    /// Starts the table's mirror anew, in the next generation.
+    /// Builds the table's mirror anew, as the next generation.
     pub fn rebuild(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
         if self.tables.contains(relid) {
             self.retire(relid, out);
@@ -148,7 +150,7 @@ impl Registry {
         }
     }
 
-    /// Called when the time has come to watch a table again that was given up.
+    /// Called when it is time to watch a table again that was given up.
     pub fn watch_again(&mut self, relid: u32, catalog: Historic<'_>, out: &mut Outbox) {
         if self.tables.is_given_up(relid) {
             self.watch(relid, catalog, out);
@@ -198,7 +200,7 @@ impl Registry {
 
     // -- anywhere between transactions of the stream ------------------------------------------------------------------
 
-    /// Makes the engine drop its copy of the table; a loader that works on it gives up.
+    /// Makes the engine drop its copy of the table, and stops a loader that is loading it.
     fn retire(&mut self, relid: u32, out: &mut Outbox) {
         self.stop_load(relid);
         if self.tables.retire(relid) {
@@ -206,8 +208,9 @@ impl Registry {
         }
     }
 
-    /// Stops the loader that works on this table. If the loader has not come to the table yet, the engine will refuse
-    /// it. If it has finished the table, it works on another one.
+    /// Stops the loader that is loading this table. If the loader has not reached the table yet, it goes on, and the
+    /// engine will refuse this load. If the loader has finished the table, it is loading another table, and also goes
+    /// on.
     fn stop_load(&self, relid: u32) {
         if let Some(order) = self.tables.loading(relid) {
             let at_work = |loader: &&Loader| loader.orders.iter().rev().find(|o| self.was_tried(**o)) == Some(&order);
@@ -219,7 +222,7 @@ impl Registry {
         shared::table(self.database, order.relid.into()).is_some_and(|t| t.tried == order.generation)
     }
 
-    /// Called when the engine reports that the table serves queries.
+    /// Called when the engine reports that the table's mirror serves queries.
     pub fn live(&mut self, relid: u32, generation: u64) {
         if self.tables.live(relid, generation, Instant::now()) {
             shared::update_generation(self.database, relid.into(), generation, |t| {
@@ -257,10 +260,10 @@ impl Registry {
         });
     }
 
-    /// Starts whatever is due: loads, and notes for tables that are to be watched again. Returns the time of the next
-    /// look.
+    /// Starts whatever is due: loads, and notes for tables that are to be watched again. Returns the time at which more
+    /// will be due.
     ///
-    /// The outbox must have been flushed before, because a loader must find the table's `Watch` in the engine.
+    /// The outbox must be flushed before, because the engine must have the table's `Watch` when a loader comes.
     pub fn tend(&mut self, out: &mut Outbox) -> Option<Instant> {
         let now = Instant::now();
         self.see_off_loaders(now, out);
@@ -275,7 +278,7 @@ impl Registry {
 
     fn see_off_loaders(&mut self, now: Instant, out: &mut Outbox) {
         for loader in self.loaders.extract_if(.., |loader| loader.process.ended()).collect::<Vec<_>>() {
-            // The table may have another mirror by now.
+            // By now, the table may have a mirror of another generation.
             let of_now = |order: &&LoadOrder| self.tables.loading(order.relid) == Some(**order);
             let unlived = loader.orders.first().filter(of_now).is_some_and(|first| !self.was_tried(*first));
             match unlived {
@@ -300,7 +303,7 @@ impl Registry {
     fn start_loaders(&mut self, now: Instant) {
         while self.may_load(now) {
             self.no_loader_before = None;
-            // The loads are divided between the loaders, so that no loader is idle while another one has all of them.
+            // The loads are divided between the loaders, so that no loader is idle while another one has all the loads.
             let due = self.tables.due_loads(now, MAX_LOADERS * MAX_ORDERS);
             let orders =
                 self.tables.take_due_loads(now, due.div_ceil(MAX_LOADERS - self.loaders.len()).min(MAX_ORDERS));

@@ -48,7 +48,7 @@ pub fn crashes(database: pg_sys::Oid, relid: pg_sys::Oid) -> u32 {
     let Ok(mark) = fs::read_to_string(path(database, relid)) else { return 0 };
     let mut parts = mark.split(' ');
     let count: u32 = parts.next().and_then(|count| count.parse().ok()).unwrap_or(0);
-    // A load of this run of the server goes on, or ends just now.
+    // A mark from the present run of the server belongs to a load that goes on or is ending, so it is no crash.
     let goes_on = parts.next().and_then(|started| started.parse().ok()) == Some(shared::started());
     count.saturating_sub(goes_on.into())
 }
@@ -58,10 +58,10 @@ pub fn forget_crashes(database: pg_sys::Oid, relid: pg_sys::Oid) {
     let _ = fs::remove_file(path(database, relid));
 }
 
-/// Forgets the crashes over a database's tables, except those that `is_mirrored` names.
+/// Forgets the crashes during loads of a database's tables, except tables for which `is_mirrored` returns true.
 pub fn retain_crashes(database: pg_sys::Oid, is_mirrored: impl Fn(u32) -> bool) {
     let beginning = format!("pgsql_tmp_{}_", database.to_u32());
-    // There are no marks if the directory does not exist.
+    // If the directory does not exist, there are no marks.
     for file in fs::read_dir(FILE_DIRECTORY).into_iter().flatten().flatten() {
         let name = file.file_name();
         let relid = name.to_str().and_then(|name| name.strip_prefix(&beginning)?.strip_suffix(ENDING)?.parse().ok());

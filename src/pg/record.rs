@@ -162,8 +162,8 @@ impl LongRecord {
     }
 }
 
-/// Whether a page may be read for a record. Headers of pages count, so a record may need a page beyond although it is a
-/// little shorter than `longest`.
+/// Whether a page may be read for a record of at most `longest` bytes. The headers of pages lie between the bytes, so a
+/// record may be a little shorter than `longest` and still need a page that is refused here.
 pub(super) fn is_readable(page: u64, record: u64, longest: u64) -> bool {
     page <= record + longest
 }

@@ -58,7 +58,7 @@ fn check_kind(relation: &OpenRelation) {
 
 /// Visits the rows that are visible now, until `visit` returns false. With `first`, visits only rows with this value in
 /// the first column, whose type must be one of the oid types. Never waits for a lock on the index: if another process
-/// has it locked, all rows are looked at.
+/// has the index locked, all rows are searched.
 pub fn visit_latest(relation: &OpenRelation, first: Option<pg_sys::Oid>, mut visit: impl FnMut(Tuple<'_>) -> bool) {
     check_kind(relation);
     let is_oid = |a: &pg_sys::FormData_pg_attribute| matches!(a.atttypid, pg_sys::OIDOID | pg_sys::REGCLASSOID);

@@ -180,7 +180,7 @@ impl Conversation {
     }
 }
 
-/// Looks whether the engine may be asked, before anything is computed for it.
+/// Checks that the engine may be asked now. Called before anything is computed for the engine.
 pub fn check_silence() -> Result<(), Reason> {
     match silence::pause(session::database()) {
         Some(left) if !verifying::now() => Err(is_silent(left)),

@@ -1,8 +1,8 @@
-//! Engines that did not answer.
+//! Engines that did not answer in time.
 //!
-//! A query that has waited for an engine in vain records it. For a while, no other query asks that engine. Then one
-//! query asks again, and the others use the heap until it has its answer. If it waits in vain, the next pause is twice
-//! as long.
+//! A query that has waited for an engine in vain records that in shared memory. For a while, no other query asks that
+//! engine. Then one query asks again, and the other queries use the heap until that query has its answer. If it waits
+//! in vain, too, the next pause is twice as long.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::pg::session;
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The silence of one engine. It does not apply to the next engine of the database.
+/// The silence of one engine. It does not count against a later engine of the same database.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Silence {
     engine_pid: i32,
-    /// The number of times in a row that the engine was waited for in vain.
+    /// The number of times in a row that a query has waited for the engine in vain.
     times: u32,
-    /// The time from which on it may be asked again, by the server's clock.
+    /// The time, by the server's clock, from which on the engine may be asked again.
     until: i64,
 }
 
@@ -32,29 +32,29 @@ impl Silence {
         self.times > 0 && self.engine_pid == engine_pid
     }
 
-    /// The time for which the engine is not to be asked.
+    /// The time for which the engine must not be asked; `None` if it may be asked.
     fn left(&self, now: i64) -> Option<Duration> {
         let left = Duration::from_micros(u64::try_from(self.until - now).ok()?);
-        // A clock that was set back must not make queries wait for longer.
+        // If the clock was set back, queries must not wait for longer than [`LONGEST`].
         (!left.is_zero() && left <= LONGEST).then_some(left)
     }
 }
 
-/// A query that may ask the engine.
+/// The way in which a query asks the engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Asks {
     AsUsual,
-    /// The first query after a silence, which records it if the engine answers.
+    /// The query is the first one after a silence. If the engine answers it, the query ends the silence.
     Again,
 }
 
-/// The time for which the engine of a database is not to be asked.
+/// The time for which the engine of a database must not be asked; `None` if it may be asked.
 pub fn pause(database: pg_sys::Oid) -> Option<Duration> {
     let entry = DATABASES.get(database).filter(|entry| entry.silence.is_of(entry.engine_pid))?;
     entry.silence.left(session::now())
 }
 
-/// Whether a query may ask the engine of a database. The error is the time for which it may not. The query itself waits
+/// Whether a query may ask the engine of a database. The error is the time for which it may not. The query will wait
 /// for at most `limit`.
 pub fn may_ask(database: pg_sys::Oid, limit: Duration) -> Result<Asks, Duration> {
     let is_silent = DATABASES.get(database).is_some_and(|entry| entry.silence.is_of(entry.engine_pid));
@@ -78,7 +78,7 @@ pub fn was_silent(database: pg_sys::Oid, asks: Asks) {
     DATABASES.change(database, |entry| {
         let is_known = entry.silence.is_of(entry.engine_pid);
         if is_known && asks == Asks::AsUsual {
-            // The query had asked before the silence was known, and tells of the same one.
+            // The query has asked before the silence became known, so it reports the same silence.
             return;
         }
         let times = if is_known { entry.silence.times } else { 0 };

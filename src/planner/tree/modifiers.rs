@@ -37,13 +37,13 @@ fn planned(expr: Node<'_>) -> Node<'_> {
     if may_get_one(expr) { expr.simplified() } else { expr }
 }
 
-/// The simplified expression. PostgreSQL may throw away the branch in which it stands, and so never meet an error that
-/// this raises; it is then not known what remains.
+/// The simplified expression; `None` if simplifying raises an error. PostgreSQL may never meet that error, because it
+/// may throw away the branch with the expression. What remains of the query is then not known.
 fn simplified(expr: Node<'_>) -> Option<Node<'_>> {
     attempt(AssertUnwindSafe(|| Ok::<_, Raised>(expr.simplified()))).ok()
 }
 
-/// Whether planning may give the expression a modifier.
+/// Whether the expression has no modifier, but planning may give it one.
 fn may_get_one(expr: Node<'_>) -> bool {
     expr.type_modifier() == -1 && is_choice(expr)
 }

@@ -215,8 +215,8 @@ fn whitelisted(aggref: Ref<'_, pg_sys::Aggref>) -> Attempt<Aggregate> {
     aggregate.ok_or_else(|| unknown(aggref))
 }
 
-/// Refuses an aggregate of floats whose result depends on the order of the rows, if `anker.float_aggregates` leaves it to
-/// the heap. The engine does not keep that order.
+/// Refuses an aggregate of floats whose result depends on the order of the rows, if `anker.float_aggregates` leaves it
+/// to the heap. The engine does not keep that order.
 pub fn check_row_order(aggref: Ref<'_, pg_sys::Aggref>) -> Attempt<()> {
     let is_float = matches!(operators::aggregate(aggref.aggfnoid), Some(Aggregate::Float(_) | Aggregate::Pair(_)));
     let depends = is_float || operators::depends_on_row_order(aggref.aggfnoid);
