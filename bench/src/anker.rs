@@ -35,7 +35,7 @@ pub fn wait_live(client: &mut Client, table: &str, limit: Duration) -> Result<()
     Err(format!("{table} is not live after {seconds} s: {state}").into())
 }
 
-/// Differences between heap and mirror as text rows; there should be none.
+/// The rows in which heap and mirror differ, as text. There should be none.
 pub fn verify(client: &mut Client, table: &str) -> Result<Vec<String>> {
     text_rows(client, &format!("SELECT * FROM anker.verify('{table}')"))
 }
@@ -86,7 +86,7 @@ pub fn text_rows(client: &mut Client, sql: &str) -> Result<Vec<String>> {
     Ok(rows)
 }
 
-/// Counter of `anker.engine` for the current database.
+/// The value of a counter of `anker.engine` for the current database.
 pub fn counter(client: &mut Client, column: &str) -> Result<i64> {
     let sql =
         format!("SELECT coalesce({column}, 0)::bigint FROM anker.engine WHERE database::text = current_database()");

@@ -14,7 +14,7 @@ pub type Parsed<T> = std::result::Result<T, String>;
 
 pub struct Arguments<I> {
     given: I,
-    /// The one that was read last.
+    /// The option that was read last, for error messages.
     option: String,
 }
 
@@ -31,7 +31,7 @@ pub struct Output {
 pub const OUTPUT: &str = "OUTPUT: [--json FILE] [--html FILE] [--svg-dir DIRECTORY]";
 
 impl Output {
-    /// A path that cannot be written is reported before anything is measured.
+    /// Tests whether the files can be written, so that an error is reported before anything is measured.
     pub fn check(&self) -> Result<()> {
         for path in self.json.iter().chain(&self.html) {
             if let Some(directory) = path.parent() {
@@ -40,7 +40,7 @@ impl Output {
             let is_new = !path.exists();
             let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
             opened.map_err(|e| format!("{}: {e}", path.display()))?;
-            // If the run fails, it leaves no empty report.
+            // Removes the file that the test has created, so that a failed run leaves no empty report.
             if is_new {
                 fs::remove_file(path).map_err(|e| format!("{}: {e}", path.display()))?;
             }
@@ -94,7 +94,7 @@ impl<I: Iterator<Item = String>> Arguments<I> {
         number.ok_or(format!("{}: {value} is not a number above 0", self.option))
     }
 
-    /// Takes the options that every report's command has; `false` if the option is none of these.
+    /// Reads an option that the commands of all reports have; returns `false` if the option is another one.
     pub fn output(&mut self, output: &mut Output) -> Parsed<bool> {
         match self.option.as_str() {
             "--json" => output.json = Some(self.value()?.into()),

@@ -11,7 +11,7 @@ use postgres::{Client, NoTls};
 use crate::server::{Server, run};
 use crate::{Result, os};
 
-/// How a cluster is made. The default serves pg_anker.
+/// The settings with which a cluster is created. With the defaults, pg_anker is loaded.
 #[derive(Clone)]
 pub struct Options {
     locale: &'static str,
@@ -31,7 +31,8 @@ impl Default for Options {
             ("shared_buffers", "512MB"),
             ("max_wal_size", "8GB"),
             ("autovacuum_naptime", "10s"),
-            // A crash of the machine is not tested here, and with fsync a benchmark would measure the disk.
+            // Without fsync, benchmarks do not measure the disk. It would only be needed for a crash of the machine,
+            // which is not tested here.
             ("fsync", "off"),
             ("log_line_prefix", "%m [%p] %q%u@%d "),
             ("restart_after_crash", "on"),
@@ -66,13 +67,13 @@ impl Options {
     }
 }
 
-/// No server here listens on the network. The port is only part of the name of its socket, which lies in a directory of
-/// its own.
+/// The port of all servers here. It is only a part of the socket's name: no server listens on the network, and each has
+/// its socket in a directory of its own.
 const PORT: u16 = 5432;
 
 #[derive(Clone, Copy)]
 pub enum Stop {
-    /// Sessions are ended, and a checkpoint is written.
+    /// The server ends all sessions and writes a checkpoint.
     Fast,
     /// The server stops as after a power failure.
     Immediate,
@@ -97,7 +98,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A cluster with the data of this one, which must be stopped. It has the same settings, and these in addition.
+    /// Creates a cluster with a copy of this one's data. This one must be stopped. The copy has the same settings, and
+    /// `settings` in addition.
     pub fn copy(&self, settings: &[(&str, &str)]) -> Result<Cluster> {
         let directory = self.server.cluster_directory()?;
         let environment = self.environment.clone();
@@ -108,7 +110,7 @@ impl Cluster {
         Ok(copy)
     }
 
-    /// Does the same as a drop, but reports a server that does not stop.
+    /// Like dropping the cluster, but returns an error if the server does not stop.
     pub fn discard(self) -> Result<()> {
         self.stop(Stop::Immediate)
     }
@@ -139,7 +141,8 @@ impl Cluster {
         run(self.pg_ctl().args(["stop", "-w", "-t", "60", "-s", "-m", mode])).map(drop)
     }
 
-    /// A standby of this cluster, not started yet, and the complaints of pg_basebackup, which made it.
+    /// Creates a standby of this cluster with pg_basebackup, but does not start it. Returns it with the program's
+    /// warnings.
     pub fn standby(&self) -> Result<(Cluster, String)> {
         let directory = self.server.cluster_directory()?;
         let environment = self.environment.clone();
@@ -180,7 +183,7 @@ impl Cluster {
         self.resume()
     }
 
-    /// Lets the server outlive this value; returns the command that ends it.
+    /// Leaves the server running when this value is dropped. Returns a shell command that stops it.
     pub fn leave_running(self) -> String {
         let (pid, home) = (self.postmaster_pid().unwrap_or(0), self.server.home().display().to_string());
         std::mem::forget(self);
@@ -217,7 +220,8 @@ impl Cluster {
             client.batch_execute(&format!("ALTER SYSTEM SET {name} = '{}'", value.replace('\'', "''")))?;
         }
         client.batch_execute("SELECT pg_reload_conf()")?;
-        // The postmaster has passed the signal on when a new session sees the values; old sessions follow at once.
+        // After this time, the postmaster has signalled all processes, so that new and old sessions have the new
+        // values.
         std::thread::sleep(Duration::from_millis(200));
         Ok(())
     }
@@ -242,8 +246,8 @@ impl Cluster {
         fs::read(self.log_path()).map_or_else(|_| String::new(), |b| String::from_utf8_lossy(&b).into_owned())
     }
 
-    /// Lines of the log which say that a server process died or the server restarted. There must be none, whatever
-    /// happens to the engine. After a failed assertion PostgreSQL prints the stack.
+    /// Lines of the log that say that a server process crashed or the server restarted. There must be none, whatever
+    /// happens to the engine. The stack that PostgreSQL prints after a failed assertion is included.
     pub fn crashes(&self) -> Vec<String> {
         let signs = ["PANIC", "TRAP:", "was terminated by signal", "terminating any other active server processes"];
         let is_frame = |line: &str| line.ends_with(']') && line.contains("(") && line.contains("+0x");
@@ -272,7 +276,8 @@ impl Drop for Cluster {
         if self.data().join("postmaster.pid").exists() {
             let _ = self.stop(Stop::Immediate);
         }
-        // Hundreds of clusters would fill a disk. Files that remain here go with the server's copy.
+        // Deletes the files now, because hundreds of clusters would fill the disk. Files that cannot be deleted now are
+        // deleted with the copy of PostgreSQL.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
@@ -282,7 +287,7 @@ pub fn tail(text: &str, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
-/// Asks again and again until the answer is yes; `false` after `limit`.
+/// Calls `done` repeatedly until it returns true. Returns false if that takes longer than `limit`.
 pub fn wait_until(limit: Duration, mut done: impl FnMut() -> Result<bool>) -> Result<bool> {
     let deadline = Instant::now() + limit;
     loop {

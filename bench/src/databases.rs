@@ -1,5 +1,5 @@
-//! Databases in a running server, made for a benchmark and dropped after it. The server may be given by a connection
-//! string: then it is not restarted, and its settings stay.
+//! Databases in a running server, created for a benchmark and dropped after it. The server may be an existing one,
+//! given by a connection string. Then it is not restarted, and its settings are not changed.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,7 +12,7 @@ use postgres::{Client, Config, NoTls};
 use crate::cluster::wait_until;
 use crate::{Result, os};
 
-/// Objects made in servers that go on. They are dropped if this process is ended early.
+/// Objects that were created in existing servers. They are dropped if this process is ended early.
 static LEFT: Mutex<Vec<(Config, Made)>> = Mutex::new(Vec::new());
 
 #[derive(Clone, PartialEq, Eq)]
@@ -33,14 +33,14 @@ impl fmt::Display for Made {
 pub struct Databases {
     /// The configuration of a superuser, in a database that always exists.
     admin: Config,
-    /// Objects that were made and still exist.
+    /// Objects that were created here and still exist.
     made: RefCell<Vec<Made>>,
-    /// Whether the server goes on afterwards.
+    /// Whether the server is an existing one, so that everything created there must be dropped.
     stays: bool,
 }
 
 impl Databases {
-    /// Databases in a private server, which goes away with them.
+    /// Databases in a private server, which is removed after the benchmark.
     pub fn of(admin: Config) -> Databases {
         Databases { admin, made: RefCell::default(), stays: false }
     }
@@ -90,14 +90,14 @@ impl Databases {
         self.refuse_taken(name)?;
         let mut client = self.connect()?;
         let version: i32 = client.query_one("SELECT current_setting('server_version_num')::integer", &[])?.get(0);
-        // Files are copied, not written once more through the log.
+        // Copies files, instead of writing all pages to WAL.
         let strategy = if version >= 150_000 { " STRATEGY file_copy" } else { "" };
         let owner = owner.map_or(String::new(), |owner| format!(" OWNER {owner}"));
         self.make(&mut client, name, &format!("{owner} TEMPLATE {from}{strategy}"))
     }
 
-    /// Creates a database. It is noted before, in case of an interrupt in between. If it cannot be made, the note is
-    /// removed: the database may belong to someone else.
+    /// Creates a database. Its name is noted before, so that it is dropped even if an interrupt comes in between. If it
+    /// cannot be created, the note is removed, because the database may belong to someone else.
     fn make(&self, client: &mut Client, name: &str, how: &str) -> Result<Config> {
         self.adopt(name);
         client
@@ -113,12 +113,12 @@ impl Databases {
         }
     }
 
-    /// Notes a database that is being made now, here or by another process on our behalf.
+    /// Notes a database that this process, or another one for it, is about to create, so that it will be dropped.
     pub fn adopt(&self, name: &str) {
         self.note(Made::Database(name.to_owned()));
     }
 
-    /// The same for a role that will own databases which are made after it.
+    /// Notes a role in the same way. It is dropped after the databases that were created later, which it may own.
     pub fn adopt_role(&self, name: &str) {
         self.note(Made::Role(name.to_owned()));
     }
@@ -130,7 +130,8 @@ impl Databases {
         self.made.borrow_mut().push(made);
     }
 
-    /// Drops a database that was made here. The capture worker takes a moment to leave a database.
+    /// Drops a database that was created here. This may be tried several times, because the capture worker needs a
+    /// moment to disconnect.
     pub fn discard(&self, name: &str) -> Result<()> {
         let database = Made::Database(name.to_owned());
         if !self.made.borrow().contains(&database) {
@@ -149,12 +150,12 @@ impl Databases {
     /// Whether the processes of the server can be observed from here.
     pub fn is_on_this_machine(&self) -> bool {
         let hosts = self.admin.get_hosts();
-        // An address may stand without a host name.
+        // A connection string may have an address without a host name.
         let is_socket = |host: &Host| matches!(host, Host::Unix(_));
         !hosts.is_empty() && hosts.iter().all(is_socket) && self.admin.get_hostaddrs().is_empty()
     }
 
-    /// The server's first process, which has started all others; `None` for a server elsewhere.
+    /// The process id of the server's postmaster; `None` if the server is on another machine.
     pub fn postmaster(&self) -> Result<Option<u32>> {
         if !self.is_on_this_machine() {
             return Ok(None);
@@ -164,7 +165,7 @@ impl Databases {
     }
 }
 
-/// Drops everything that was made in servers that go on, since this process is being ended.
+/// Drops everything that was created in existing servers. Called when this process is ended early.
 pub fn remove_made() {
     let left = left().clone();
     for (admin, made) in left.iter().rev() {
@@ -178,7 +179,7 @@ fn left() -> std::sync::MutexGuard<'static, Vec<(Config, Made)>> {
     LEFT.lock().expect("no thread panics with the lock")
 }
 
-/// Cancels the copying of a database, which would exist afterwards otherwise.
+/// Cancels a CREATE DATABASE that is still running. Otherwise the database would exist after this process has ended.
 fn cancel_making(admin: &Config, made: &Made) -> Result<()> {
     let Made::Database(name) = made else { return Ok(()) };
     let making = format!("CREATE DATABASE {name} %");
@@ -206,7 +207,7 @@ fn remove(admin: &Config, made: &Made) -> Result<()> {
 }
 
 impl Drop for Databases {
-    /// Leaves nothing in a server that goes on.
+    /// Drops everything that was created in an existing server.
     fn drop(&mut self) {
         if !self.stays {
             return;

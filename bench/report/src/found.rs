@@ -1,4 +1,4 @@
-//! Searches in a report's rows, and pictures that several sections have.
+//! Finds rows of a report by their figure, subject or parameter, and makes tables and plots of them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -42,7 +42,8 @@ impl<'a> Found<'a> {
         values.filter(|value| !value.is_null() && seen.insert(value.to_string())).cloned().collect()
     }
 
-    /// Mechanisms in the order in which they are shown everywhere, all other subjects in the order of measuring.
+    /// The names of the rows' subjects: mechanisms in their fixed order, all others in the order in which they were
+    /// measured.
     pub fn subjects(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let names = self.rows.iter().map(|row| row.subject.name());
@@ -63,18 +64,18 @@ impl<'a> Found<'a> {
         self.rows.iter().filter_map(|row| row.number()).collect()
     }
 
-    /// The number of rows that have this value.
+    /// The number of rows with this value.
     pub fn with_value(&self, value: &Value) -> usize {
         self.rows.iter().filter(|row| row.value == *value).count()
     }
 
-    /// Values over a parameter.
+    /// Points of a plot: the parameter's value and the figure of each row.
     pub fn points(&self, param: &str) -> Vec<(f64, f64)> {
         self.rows.iter().filter_map(|row| Some((row.params[param].as_f64()?, row.number()?))).collect()
     }
 
-    /// The ratios to the values of `others`, round by round. A ratio to zero is left out: the clock may not have
-    /// ticked.
+    /// The ratios of these values to those of `others`, round by round. A ratio to zero is left out, because a short
+    /// time may be measured as zero.
     pub fn ratios(&self, others: &Found<'_>) -> Vec<f64> {
         let rounds = self.params("round").into_iter();
         let ratio = |round| Some(self.with("round", &round).value()? / others.with("round", &round).value()?);
@@ -89,7 +90,7 @@ impl<'a> Found<'a> {
         (!ratios.is_empty()).then(|| Ratio { median: median(&ratios), low, high, pairs: ratios.len() })
     }
 
-    /// A grid with a row for each subject and a column for each figure.
+    /// A table with a row for each subject and a column for each figure.
     pub fn by_figure(&self, title: &str, figures: &[(&str, &str)]) -> Grid {
         let mut grid = Grid::new(title);
         figures.iter().for_each(|(_, heading)| grid.column(heading));
@@ -100,20 +101,21 @@ impl<'a> Found<'a> {
         grid
     }
 
-    /// The values of all subjects in a line of text.
+    /// A text with the names of all subjects and their values.
     pub fn spoken(&self, unit: &str) -> String {
         let value = |name: String| Some(format!("{name} {}", rounded(self.subject(&name).value()?)));
         let values: Vec<_> = self.subjects().into_iter().filter_map(value).collect();
         format!("{} {unit}", values.join(", "))
     }
 
-    /// A bar for each subject, on a logarithmic scale.
+    /// A plot with a bar for each subject, on a logarithmic scale.
     pub fn bars(&self, title: &str) -> Plot {
         let value = |name: String| Some((name.clone(), self.subject(&name).value()?));
         Plot::bars(title, self.subjects().into_iter().filter_map(value).collect())
     }
 
-    /// A heat map of times over a parameter: counts per bucket, each of which is twice as wide as the one before.
+    /// A heat map: for each value of `param`, the number of times in each bucket. Each bucket is twice as wide as the
+    /// one before.
     pub fn heat(&self, title: &str, (param, label): (&str, &str), bucket: &str) -> Plot {
         let cells = self
             .rows
@@ -123,7 +125,7 @@ impl<'a> Found<'a> {
         Plot::heat(title, label, Heat { color_of, cells: cells.collect() })
     }
 
-    /// A line for each subject, over a parameter.
+    /// A plot with a line for each subject; `param` is on the x axis.
     pub fn lines(&self, title: &str, (param, label): (&str, &str), x: Scale, y: Scale) -> Plot {
         let mut plot = Plot::lines(title, label, x, y);
         for name in self.subjects() {
@@ -133,7 +135,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The median, and the bounds of the middle half.
+/// A text with the median of the ratios, and their first and third quartile.
 pub fn middle(ratios: &[f64]) -> String {
     let at = |share| percentile(ratios, share);
     format!("{:.3} ({:.3} to {:.3})", median(ratios), at(0.25), at(0.75))

@@ -1,11 +1,11 @@
-//! A histogram of measured times, in buckets that grow with the time. It is small enough to hold every transaction of
-//! a run, and an earlier state of it can be subtracted.
+//! A histogram of measured times. Buckets are wider for longer times, so that the histogram of all transactions of a
+//! run is small. An earlier state of it can be subtracted.
 
 use std::ops::{AddAssign, Sub};
 
-/// Buckets for each doubling: a value is known to 3 %.
+/// The number of buckets for each doubling of the value. With 32, a value is known to 3 %.
 const PER_DOUBLING: u64 = 32;
-/// Enough buckets for hours in microseconds.
+/// The number of buckets, which suffices for hours in microseconds.
 const BUCKETS: usize = (PER_DOUBLING * 36) as usize;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Values are whole numbers: microseconds, say.
+    /// Counts a value, which is a whole number, such as microseconds.
     pub fn add(&mut self, value: u64) {
         self.counts[bucket(value)] += 1;
     }
@@ -29,7 +29,7 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// The upper end of the bucket below which such a share of the values lies; 0 if there are none.
+    /// The upper end of the bucket that contains this percentile; 0 if the histogram is empty.
     pub fn percentile(&self, share: f64) -> f64 {
         let rank = (share * self.count() as f64).ceil().max(1.0) as u64;
         let mut below = 0;
@@ -60,8 +60,8 @@ impl Sub<&Histogram> for &Histogram {
     }
 }
 
-/// The bucket of a value. Small values have a bucket each, up to two rounds of buckets. Above, the width of a bucket
-/// follows from the value's leading digits.
+/// The bucket of a value. Each value below twice `PER_DOUBLING` has a bucket of its own. For larger values, the leading
+/// binary digits select the bucket.
 fn bucket(value: u64) -> usize {
     let doublings = (value / PER_DOUBLING).checked_ilog2().unwrap_or(0);
     let bucket = u64::from(doublings) * PER_DOUBLING + (value >> doublings);

@@ -32,7 +32,7 @@ impl Row {
     }
 }
 
-/// The kind of subject that a figure belongs to.
+/// The subject that a figure belongs to: a mechanism, a configuration or a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Subject {
@@ -82,7 +82,7 @@ impl Report {
         self.meta[key] = value.into();
     }
 
-    /// The machine, in a line.
+    /// A line of text about the machine.
     pub fn machine(&self) -> String {
         let words = |key: &str| self.meta[key].as_str().map_or(self.meta[key].to_string(), str::to_owned);
         let load = words("load_at_start");
@@ -103,7 +103,7 @@ impl Report {
         &self.rows
     }
 
-    /// One row a line.
+    /// Writes the report as JSON, with each row on a line of its own.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let meta = serde_json::to_string_pretty(&self.meta)?;
@@ -151,7 +151,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The value with two significant digits.
+/// The value as text, with two significant digits.
 pub fn rounded(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),

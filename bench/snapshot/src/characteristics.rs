@@ -7,7 +7,7 @@ use serde_json::json;
 use anker_report::found::Found;
 use anker_report::page::{Grid, order};
 
-/// Mechanism, granularity (units that are snapshotted; units that are copied), portability, usability.
+/// For each mechanism: its granularity (the unit that is snapshotted; the unit that is copied), portability, usability.
 const QUALITIES: [(&str, &str, &str, &str); 10] = [
     ("fork", "the process; pages", "any Unix", "another process: reads are handed over, threads are lost"),
     ("fork_columns", "columns; pages", "Linux", "another process: reads are handed over, threads are lost"),

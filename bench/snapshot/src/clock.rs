@@ -36,7 +36,7 @@ impl Tick {
     }
 }
 
-/// The difference between two readings in a row, in nanoseconds, to be subtracted from each single time.
+/// The time that reading the counter takes, in nanoseconds. It is subtracted from times of single actions.
 pub fn overhead() -> f64 {
     calibration().overhead
 }

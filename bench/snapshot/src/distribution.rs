@@ -11,7 +11,7 @@ const ITEMS_PER_PAGE: u64 = (PAGE / ITEM) as u64;
 /// Pages that the moving cluster covers at a time.
 const CLUSTER: u64 = 1024;
 const ZIPF_EXPONENT: f64 = 0.5;
-/// Self-similar distribution: the share of updates that go to the other pages.
+/// The skew of the self-similar distribution: with 0.2, a fifth of the pages gets four fifths of the updates.
 const SELF_SIMILAR: f64 = 0.2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +53,10 @@ impl Distribution {
     }
 }
 
-/// An endless stream of updates: the distribution chooses the page, chance the item in it.
+/// An endless stream of updates. The distribution chooses the page; the item in the page is random.
 ///
-/// Sorted and moving cluster take one update per item to pass through all pages. Then they begin again.
+/// The distributions "sorted" and "moving cluster" have passed through all pages after as many updates as there are
+/// items. Then they begin again.
 pub struct Updates {
     distribution: Distribution,
     pages: u64,
@@ -98,7 +99,7 @@ impl Updates {
     }
 }
 
-/// Ranks from 0 on, of which smaller ones come more often; Gray et al.'s approximation.
+/// A Zipf distribution of ranks from 0 on, in which smaller ranks are more frequent, by Gray et al.'s approximation.
 pub struct Zipf {
     ranks: f64,
     alpha: f64,

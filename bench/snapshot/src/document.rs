@@ -1,4 +1,4 @@
-//! The measured parts of a document: plots, as files beside it, and tables between marks.
+//! Fills the measured parts of a document: plots, which are files beside it, and tables between marks.
 //!
 //! The text between `<!-- measured: NAME -->` and `<!-- end -->` is replaced by the table of that name.
 
@@ -25,7 +25,7 @@ pub fn update(directory: &Path, report: &Report, page: &Page) -> Result<()> {
             fs::write(directory.join(&file), plot.standalone_svg()).map_err(|e| format!("{file}: {e}"))?;
         }
     }
-    // If only some experiments ran, the parts about all experiments stay as they are.
+    // If only some experiments ran, the parts of the document that are about all experiments stay as they are.
     let overview = if complete(report) { &page.overview[..] } else { &[] };
     let measured = |name: &str| match name {
         "about" => (!overview.is_empty()).then(|| page.about.join("\n\n") + "\n"),
@@ -38,7 +38,7 @@ pub fn update(directory: &Path, report: &Report, page: &Page) -> Result<()> {
     Ok(fs::write(&path, filled(&text, measured)?)?)
 }
 
-/// A table that this run has not measured stays as it is.
+/// The document with all tables replaced that this run has measured. Other tables stay as they are.
 fn filled(text: &str, measured: impl Fn(&str) -> Option<String>) -> Result<String> {
     let mut parts = text.split(OPEN);
     let mut filled = parts.next().unwrap_or_default().to_owned();

@@ -7,8 +7,8 @@ use crate::experiments::turns;
 use anker_report::found::Found;
 use anker_report::page::Grid;
 
-/// A row for each claim, with the wanted and the found value: the median of the rounds, and the range of the middle
-/// half. `None` if it was not measured, for example because the kernel has no vm_snapshot.
+/// A table with a row for each requirement: the required value, the median of the rounds, and the first and third
+/// quartile. `None` if nothing was measured, for example because the kernel has no vm_snapshot.
 pub fn grid(report: &Report) -> Option<Grid> {
     let found = Found::new(report, turns::NAME).figure(turns::RATIO);
     let sizes = &found.row()?.params;

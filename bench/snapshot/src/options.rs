@@ -17,7 +17,7 @@ Without --mechanism all are measured; fork and physical always are. Without --on
 ";
 
 const MIB: usize = 1 << 20;
-/// A terabyte in MB; no number here needs more.
+/// The greatest number that options accept: a terabyte in MB.
 const MOST: usize = MIB;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The subjects to measure. Fork and physical come first: every figure stands beside theirs.
+    /// The subjects to measure. Fork and physical come first, because all others are compared with them.
     pub fn subjects(&self) -> Vec<Subject> {
         let mut all = Subject::all();
         all.sort_by_key(|subject| !self.is_baseline(*subject));
@@ -134,8 +134,8 @@ impl Options {
         self.column_mb.unwrap_or(self.effort.choose(8, 200, 200)) * MIB
     }
 
-    /// The size of a column where several processes take turns, each with all columns. It is never small, whatever size
-    /// was given: on an emulator, the overhead is a large part of a short call.
+    /// The size of a column in experiments in which several processes take turns, each with all columns. It is at least
+    /// 16 MB, because on an emulator, overhead would be a large part of the time of a short call.
     pub fn column_bytes_by_turns(&self) -> usize {
         self.column_mb.unwrap_or(self.effort.choose(16, 64, 200)).max(16) * MIB
     }

@@ -11,7 +11,7 @@ pub trait Columns {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Query {
-    /// An empty query, for the time that asking takes.
+    /// An empty query, to measure the time that passing a query takes.
     Nothing,
     /// The sum of a column.
     Sum { column: u32 },
@@ -33,7 +33,7 @@ pub mod lineitem {
 /// Values of the columns by which the pricing summary groups.
 pub const RETURN_FLAGS: u64 = 3;
 pub const LINE_STATUSES: u64 = 2;
-/// Days; the pricing summary reads the items that were shipped up to `LAST_SHIP_DATE`.
+/// The number of ship dates, in days. The pricing summary reads the items that were shipped up to `LAST_SHIP_DATE`.
 pub const SHIP_DATES: u64 = 2526;
 const LAST_SHIP_DATE: i64 = 2436;
 
@@ -88,7 +88,7 @@ fn add(groups: &mut Groups, row: [i64; 7]) {
     if row[SHIP_DATE] > LAST_SHIP_DATE {
         return;
     }
-    // Values outside of their domain would give another group, but never a panic: a child must not panic.
+    // A value outside of its domain is put into some group, because a forked child must not panic.
     let (flag, status) = (row[RETURN_FLAG] as u64 % RETURN_FLAGS, row[LINE_STATUS] as u64 % LINE_STATUSES);
     let group = &mut groups[(flag * LINE_STATUSES + status) as usize];
     // Values are in hundredths, as decimals are; the charge is in millionths.

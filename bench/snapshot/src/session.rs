@@ -1,4 +1,4 @@
-//! One run of the benchmark: its options, its findings, and its messages to the person who waits.
+//! One run of the benchmark: its options, its results, and its messages about the progress.
 
 use std::time::{Duration, Instant};
 
@@ -120,12 +120,12 @@ impl Session {
         Ok(Job { subject, columns, run_bytes: self.options.run_bytes(), memory: room })
     }
 
-    /// Bytes that a worker may use now.
+    /// The number of bytes that a worker may allocate now.
     pub fn room(&self) -> u64 {
         proc::available_memory().saturating_sub(LEFT_FREE).min(self.options.memory_cap())
     }
 
-    /// How steady the machine is now, for the notes.
+    /// Measures how steady the machine's speed is, and adds the result to the report.
     pub fn note_noise(&mut self, experiment: &str) {
         self.noise.push(json!({ "experiment": experiment, "spread": noise::spread() }));
     }

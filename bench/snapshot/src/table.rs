@@ -38,7 +38,7 @@ impl Subject {
         !matches!(self, Subject::Region(_))
     }
 
-    /// Whether it works here; if not, the reason.
+    /// Tests whether the mechanism works on this machine. If not, the error says why.
     pub fn probe(self) -> Result<()> {
         match self {
             Subject::Region(mechanism) => Ok(mechanism.probe()?),
@@ -72,7 +72,7 @@ pub struct Table {
 
 enum Memory {
     Regions(Vec<Box<dyn Region>>),
-    /// `regions` has each column's region. Once a column has been made anew, its region has another number.
+    /// `regions` has the number of each column's region. It changes when a column is made anew.
     Fork {
         memory: ForkMemory,
         regions: Vec<usize>,
@@ -188,7 +188,7 @@ pub fn initial(offset: usize) -> i64 {
     (offset / 8) as i64 % 1009
 }
 
-/// A snapshot of neighbouring columns, which can be asked from any thread.
+/// A snapshot of neighbouring columns, on which any thread can run queries.
 pub struct Taken {
     view: View,
     first_column: usize,
@@ -213,7 +213,7 @@ pub struct Answer {
 }
 
 impl Taken {
-    /// Whether a query is asked by handing it over to another process.
+    /// Whether queries run in another process.
     pub fn is_fork(&self) -> bool {
         matches!(self.view, View::Fork { .. })
     }

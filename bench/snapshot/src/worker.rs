@@ -1,5 +1,5 @@
-//! Worker processes, one for each mechanism, which exchange lines of JSON with the main process. A mechanism's
-//! effects on its address space must not slow down the fork of another.
+//! Worker processes, one for each mechanism, which exchange lines of JSON with the main process. They are separate, so
+//! that the mappings that one mechanism creates do not slow down the fork of another.
 
 use std::io::{BufRead, BufReader, Write};
 use std::marker::PhantomData;
@@ -42,11 +42,11 @@ pub trait Work: Sized {
 /// The first argument of a worker's process.
 pub const ARGUMENT: &str = "worker";
 
-/// Serves requests until none comes any more.
+/// Answers requests until the main process closes the input.
 pub fn serve<W: Work>(job: &Job) -> Result<()> {
-    // If memory runs out after all, this process should be the one that is killed: then only one figure is lost.
+    // If memory runs out, the kernel should kill this process, because then only its figure is lost.
     std::fs::write("/proc/self/oom_score_adj", "1000")?;
-    // Finding out the length of a tick takes 20 ms, which must not fall into a measured time.
+    // Measures the length of a tick now, because that takes 20 ms, which must not be part of a measured time.
     clock::overhead();
     let mut work = W::begin(job);
     let reply = |result: std::result::Result<W::Answer, String>| -> Result<()> {
@@ -65,7 +65,7 @@ pub fn serve<W: Work>(job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// The other end.
+/// The main process's end of a worker.
 pub struct Worker<W> {
     process: Child,
     requests: Option<ChildStdin>,
@@ -106,7 +106,7 @@ impl<W: Work> Worker<W> {
 
 impl<W> Drop for Worker<W> {
     fn drop(&mut self) {
-        // At the end of its input the worker ends. Its memory must be free before the next one measures.
+        // A worker ends at the end of its input. Its memory must be free before the next worker measures.
         drop(self.requests.take());
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! The benchmark as a whole, at sizes that say nothing about speed: the form of its output is tested.
+//! Runs the whole benchmark with sizes too small for meaningful times, and tests the form of its output.
 
 use std::path::PathBuf;
 use std::process::Command;

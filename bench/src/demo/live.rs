@@ -1,4 +1,5 @@
-//! The view in the terminal: a block that is redrawn every second. Without a terminal, a line for each phase.
+//! The live view of the demonstration: a block of lines in the terminal, which is redrawn every second. If the output
+//! is not a terminal, a line for each phase is printed instead.
 
 use std::io::{IsTerminal, Write};
 
@@ -13,7 +14,7 @@ pub struct View {
     phases: Vec<Phase>,
     /// The mirror's last known state.
     mirror: String,
-    /// Lines of the block that stands in the terminal.
+    /// The number of lines of the block that is shown now.
     lines: usize,
 }
 
@@ -26,7 +27,7 @@ struct Phase {
     latencies: Vec<f64>,
 }
 
-/// Lines are never longer than this, and always shorter than the terminal is wide, or they would break.
+/// The greatest length of a line. Lines are also kept shorter than the terminal is wide, so that they do not wrap.
 const WIDTH: usize = 79;
 /// Width of a series, in columns.
 const SERIES: usize = 45;
@@ -110,7 +111,8 @@ fn told(phase: &str) -> &'static str {
     }
 }
 
-/// Several series on one scale, with a stroke between them, in at most the given number of columns.
+/// Draws several series on a common scale, one after the other with a stroke in between, in at most as many columns as
+/// the view has for them.
 fn sparklines(series: &[&Vec<f64>]) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = series.iter().flat_map(|values| values.iter()).copied().fold(0.0, f64::max);

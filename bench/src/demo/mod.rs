@@ -1,4 +1,5 @@
-//! The demonstration: TPC-C clients alone, then with the eight queries on the heap beside them, then on the mirror.
+//! The demonstration runs TPC-C clients in three phases: alone, while the eight queries run on the heap, and while they
+//! run on the mirror.
 
 mod live;
 mod page;
@@ -29,7 +30,7 @@ use crate::{Output, Result, anker};
 use live::View;
 
 pub const NAME: &str = "demo";
-/// Transactions alone, with queries on the heap beside them, with queries on the mirror.
+/// The phases: transactions alone, with queries on the heap, and with queries on the mirror.
 const PHASES: [&str; 3] = ["no queries", "heap", "mirror"];
 const LOADING: Duration = Duration::from_secs(600);
 
@@ -41,7 +42,7 @@ pub struct Options {
     pub keep: bool,
     /// Whether the tables have few rows.
     pub quick: bool,
-    /// The picture of throughput and latencies.
+    /// The file for a plot of throughput and latencies.
     pub svg: Option<PathBuf>,
     pub output: Output,
 }
@@ -76,7 +77,7 @@ impl Options {
     }
 }
 
-/// Runs the show, and then the files and the server that its spectator wants.
+/// Runs the demonstration. Then writes the files, and leaves the server running, if the options say so.
 pub fn run(server: &Arc<Server>, options: &Options) -> Result<()> {
     let (cluster, same) = show(server, options)?;
     if options.keep {
@@ -88,7 +89,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<()> {
     if same { Ok(()) } else { Err("heap and mirror gave different answers".into()) }
 }
 
-/// The server that ran it, and whether heap and mirror gave the same answers.
+/// Runs the demonstration. Returns its server, and whether heap and mirror gave the same answers.
 pub fn show(server: &Arc<Server>, options: &Options) -> Result<(Cluster, bool)> {
     let settings = cluster::Options::default().set("anker.memory", "4GB");
     let cluster = Cluster::start(server, &settings)?;
@@ -150,7 +151,7 @@ fn sizes(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// The transactions, which go on through all phases.
+/// State of the demonstration while its clients run transactions in all phases.
 struct Phases<'a> {
     cluster: &'a Cluster,
     client: Client,
@@ -210,14 +211,15 @@ impl Phases<'_> {
         self.typical(name, &asked)
     }
 
-    /// Adds the typical latency of each query to the view.
+    /// Adds the median latency of each query to the view.
     fn typical(&mut self, side: &str, asked: &[Asked]) -> Result<()> {
         let times = |query: usize| asked.iter().filter(|one| one.query == query).map(Asked::ms).collect::<Vec<_>>();
         let medians = (0..ANKER.len()).map(times).filter(|times| !times.is_empty()).map(|times| median(&times));
         self.view.answered(side, medians.collect())
     }
 
-    /// Asks the eight queries in turn. Each returns the numbers of the last transactions, by which its age is known.
+    /// Starts sessions that run the eight queries in turn. Each answer also contains the number of each client's last
+    /// transaction, from which the age of the answer is computed.
     fn ask(&self, side: Side) -> Result<Streams> {
         let route = if side == Side::Mirror { Route::Prefer } else { Route::Off };
         let plan = Plan {

@@ -32,7 +32,7 @@ const NAME: &str = "capture";
 const NOT_MIRRORED: &str = "not mirrored";
 const MIRRORED: &str = "mirrored";
 const WITH_QUERIES: &str = "mirrored, with queries";
-/// Appended to figures from before the transactions.
+/// A suffix of the names of figures that were measured after loading, before the transactions.
 const LOADED: &str = ", loaded";
 
 pub struct Options {
@@ -41,7 +41,7 @@ pub struct Options {
     seconds: u32,
     rounds: u32,
     clients: u32,
-    /// Whether commits wait until the log is flushed, as they usually do.
+    /// Whether commits wait until WAL is flushed, as they usually do (`synchronous_commit`).
     durable: bool,
     /// The connection string of a given server, instead of a private one.
     dsn: Option<String>,
@@ -173,7 +173,7 @@ fn one(
     outcome.checked.refuse()
 }
 
-/// One query after the other, every 20 ms or when the last one is answered.
+/// The plan of queries: one is started every 20 ms, but not before the previous one is answered.
 fn plan() -> Plan {
     Plan {
         queries: ANKER.map(|query| query.flagged()).into(),

@@ -1,8 +1,10 @@
-//! HATtrick: how old the rows are that a query sees, and the throughput of transactions and queries together.
+//! The benchmark HATtrick: freshness of answers, and the throughputs of transactions and queries that can be had
+//! together.
 //!
-//! Each transaction that writes leaves its number in the database. Each query also reads these numbers, under the same
-//! snapshot. The first transaction that a query has not seen may have committed before the query began. Then the answer
-//! is too old by the time between. If there is no such transaction, its score is 0.
+//! Each transaction that writes also writes its client's next number to the database. Each query also reads these
+//! numbers, under the same snapshot. If a transaction that the query did not see had committed before the query began,
+//! the answer was too old. Its score is the time from the first such commit to the query's begin. If there was none,
+//! the score is 0.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +42,7 @@ pub struct Options {
     /// Duration of each point.
     seconds: u32,
     rounds: u32,
-    /// Numbers of clients and of streams of queries; zero is measured in addition.
+    /// The numbers of clients and of streams of queries that are measured. Zero is measured in addition.
     clients: Vec<u32>,
     streams: Vec<u32>,
     /// The connection string of a given server, instead of a private one.
@@ -111,7 +113,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     Ok(findings.report)
 }
 
-/// Each number of clients, or none, combined with each number of streams, or none.
+/// All combinations of a number of clients and a number of streams, including zero.
 fn points(options: &Options) -> Vec<(u32, u32)> {
     let with_none = |counts: &[u32]| [&[0], counts].concat();
     let streams = with_none(&options.streams);
@@ -148,7 +150,8 @@ fn one(database: &Database, workload: Workload, streams: u32, mirrored: bool, op
     })
 }
 
-/// The query with the last number of each client in front of its rows, even if it has no rows.
+/// The query, changed so that each row begins with the last number of each client. If the query has no rows, one row
+/// with the numbers is returned.
 pub(crate) fn numbered(query: &str, clients: u32) -> String {
     if clients == 0 {
         return query.to_owned();
@@ -325,7 +328,7 @@ fn frontier(found: &Found) -> Section {
     }
 }
 
-/// Points to which no other is at least equal in both throughputs, from few transactions to many.
+/// Points for which no other point is at least equal in both throughputs, by increasing throughput of transactions.
 fn not_exceeded(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let exceeded = |(x, y): (f64, f64)| points.iter().any(|&(a, b)| a >= x && b >= y && (a > x || b > y));
     let mut edge: Vec<_> = points.iter().copied().filter(|point| !exceeded(*point)).collect();
@@ -334,7 +337,7 @@ fn not_exceeded(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     edge
 }
 
-/// The area below the line through the points and, left of the first point, below its height.
+/// The area below the line through the points. Left of the first point, the line is continued horizontally.
 fn under(edge: &[(f64, f64)]) -> f64 {
     let first = edge.first().map_or(0.0, |(x, y)| x * y);
     first + edge.windows(2).map(|pair| (pair[1].0 - pair[0].0) * (pair[0].1 + pair[1].1) / 2.0).sum::<f64>()

@@ -1,4 +1,5 @@
-//! The speed at which a table comes into the mirror: TPC-H's lineitem, from `anker.mirror` until it serves queries.
+//! Measures how fast a table is loaded into the mirror: TPC-H's lineitem, from the call of `anker.mirror` until queries
+//! can use the mirror.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The cost of pg_anker for a transaction of pgbench's `-S`, one row by its key: without the library, with it, and with
-//! `anker.route = auto`, which has to find out that the heap is cheaper.
+//! The cost of pg_anker for the query of `pgbench -S`, which finds one row by its key. It is measured without the
+//! library, with it, and with `anker.route = auto`, for which pg_anker has to find out that the heap costs less.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,8 +26,8 @@ const AUTO: &str = "auto";
 
 pub struct Options {
     rounds: u32,
-    /// The duration of each kind in a round. It is long enough for a process clock that ticks a hundred times a second,
-    /// in case there is no better one.
+    /// The duration of each configuration in a round. It is so long that CPU time can be measured in hundredths of a
+    /// second, if the kernel counts nothing finer.
     seconds: f64,
     pub output: Output,
 }
@@ -83,7 +83,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         ];
         for round in 0..options.rounds as usize {
             let params = json!({ "round": round + 1, "protocol": protocol.name() });
-            // The sessions take turns in coming first.
+            // Each round begins with another session.
             for at in 0..sessions.len() {
                 let turn = (at + round) % sessions.len();
                 let session = &mut sessions[turn];
@@ -115,7 +115,7 @@ pub fn page(report: &Report) -> Page {
     }
 }
 
-/// The base of each comparison: the library's own cost, and the additional cost of `auto`.
+/// Pairs of configurations that are compared: each shows the cost of the first one relative to the second one.
 const BASES: [(&str, &str); 2] = [(HINT, BARE), (AUTO, HINT)];
 
 fn section(found: &Found, protocol: &str) -> Section {
@@ -171,7 +171,7 @@ struct Session {
     name: &'static str,
     client: Client,
     pid: u32,
-    /// `None`: each query is sent as a text of its own.
+    /// The prepared statement; `None` if each query is sent as text.
     statement: Option<Statement>,
     /// The next row.
     aid: i32,
@@ -194,7 +194,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Microseconds for a row: CPU time of the backend, and time at the client.
+    /// The microseconds for a query: CPU time of the backend, and elapsed time at the client.
     fn ask(&mut self, seconds: f64) -> Result<(f64, f64)> {
         let before = os::cpu_time_of_thread(self.pid).ok_or("the backend is gone")?;
         let (start, mut asked) = (Instant::now(), 0.0);
@@ -208,7 +208,7 @@ impl Session {
     }
 
     fn look_up(&mut self) -> Result<()> {
-        // The next row is far from the last one.
+        // The next key is far from the last one, so that the row is on another page.
         self.aid = (self.aid + 7919) % ROWS;
         let aid = self.aid + 1;
         match &self.statement {

@@ -17,14 +17,14 @@ pub enum Wanted {
 
 /// The mechanism that works on every kernel and need not be tried.
 const USUAL: &str = "epochs";
-/// The engine's words about a mechanism that the kernel lacks.
+/// The part of the engine's message by which a mechanism that the kernel lacks is recognized.
 const MISSING: &str = "does not work here";
 
-/// Why a given server has only one mechanism.
+/// The error if `--mechanisms` is combined with `--dsn`.
 pub const NOT_GIVEN: &str =
     "--mechanisms needs servers of its own: that of --dsn has the mechanism that it was started with";
 
-/// The mechanisms that are available, and for each of the others the reason.
+/// The mechanisms that work here, and the others, each with the reason why it does not.
 pub struct Mechanisms {
     pub there: Vec<String>,
     pub missing: Vec<(String, String)>,
@@ -78,7 +78,7 @@ impl Wanted {
 }
 
 impl Mechanisms {
-    /// On a given server there is no choice: it uses the mechanism that it was started with.
+    /// The only mechanism of an existing server: the one that its engine was started with.
     pub fn given() -> Mechanisms {
         Mechanisms { there: vec!["mirror".into()], missing: Vec::new() }
     }
@@ -89,7 +89,7 @@ impl Mechanisms {
     }
 }
 
-/// The values that the setting allows.
+/// The values that `anker.mechanism` allows.
 fn known(server: &Arc<Server>) -> Result<Vec<String>> {
     let cluster = Cluster::start(server, &Options::default())?;
     let names = "SELECT unnest(enumvals) FROM pg_settings WHERE name = 'anker.mechanism'";

@@ -9,11 +9,11 @@ use serde_json::Value;
 use crate::report::Findings;
 use crate::{Result, os};
 
-/// After this time the engine has freed memory that it no longer needs, such as that of loads and queries.
+/// After this time the engine has returned memory that it no longer needs, such as that of loads and queries.
 const SETTLED: Duration = Duration::from_secs(7);
 
-/// Memory relative to the heap without indexes: that of the mirror's tables with key index, statistics and undo, and
-/// that of the engine's whole process. `when` is appended to the figures' names.
+/// Adds two figures of memory, relative to the size of the heap without indexes: that of the mirrored tables with key
+/// index, statistics and undo, and that of the engine's whole process. `when` is appended to the figures' names.
 pub fn rows(client: &mut Client, subject: &str, when: &str, params: &Value, findings: &mut Findings) -> Result<()> {
     thread::sleep(SETTLED);
     let row = client.query_one(

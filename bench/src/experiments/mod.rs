@@ -1,5 +1,5 @@
-//! The benchmarks. Each starts a cluster, or is given one, measures, and returns its figures; another function makes a
-//! page of them.
+//! The benchmarks. Each starts a cluster or uses an existing server, measures, and returns its figures. Another
+//! function makes a page of them.
 
 pub mod capture;
 pub mod ch;
@@ -27,7 +27,7 @@ use crate::arguments::Parsed;
 use crate::server::Server;
 use crate::{Output, Result};
 
-/// One of the benchmarks, as commands know it.
+/// One of the benchmarks, with everything that the command line needs.
 pub struct Experiment {
     pub name: &'static str,
     pub usage: &'static str,
@@ -35,7 +35,7 @@ pub struct Experiment {
     pub plan: fn(std::vec::IntoIter<String>) -> Parsed<Planned>,
 }
 
-/// A planned run of an experiment.
+/// A run of an experiment whose options were read.
 pub struct Planned {
     pub output: Output,
     pub run: Box<Run>,

@@ -1,4 +1,4 @@
-//! Required results of an experiment, beside the actual ones.
+//! Required results of an experiment, compared with the measured ones.
 
 use anker_report::found::{Found, Ratio};
 use anker_report::page::Grid;
@@ -41,7 +41,7 @@ impl Must {
     }
 }
 
-/// The table; medians are judged.
+/// The table of required results. A requirement is met if the median meets it.
 pub fn grid(musts: Vec<Must>) -> Grid {
     let mut grid = Grid::new("Medians of pairs of runs of the same round, with the least and the largest");
     ["must be", "is", "pairs", ""].iter().for_each(|heading| grid.column(heading));
@@ -53,14 +53,14 @@ pub fn grid(musts: Vec<Must>) -> Grid {
     grid
 }
 
-/// Figures that are compared with nothing: a share of several runs' values, the least for example.
+/// A result that is not a ratio: a percentile of the values of several runs, such as the least one.
 pub fn alone(values: &[f64], share: f64) -> Option<Ratio> {
     let at = |share| percentile(values, share);
     (!values.is_empty()).then(|| Ratio { median: at(share), low: at(0.0), high: at(1.0), pairs: values.len() })
 }
 
-/// The slowdown of one configuration from the first to the last value of a parameter, divided by another's, round by
-/// round. The figure must be one of which larger values are better.
+/// The slowdown of one configuration from the first to the last value of a parameter, divided by the slowdown of
+/// another configuration, round by round. For the figure, larger values must be better.
 pub fn relative_slowdown(found: &Found, param: &str, values: &[Value], this: &str, that: &str) -> Option<Ratio> {
     let (first, last) = (found.with(param, values.first()?), found.with(param, values.last()?));
     let at = |found: &Found, config: &str, round: &Value| {

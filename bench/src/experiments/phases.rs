@@ -1,5 +1,5 @@
-//! The cost of a query's snapshot by each mechanism, inside the engine and while transactions run. It is the snapshot
-//! phase of EXPLAIN ANALYZE for one column of a wide table, compared with a fork of the whole engine.
+//! The time of a query's snapshot by each mechanism, inside the engine and while transactions run. It is taken from
+//! EXPLAIN ANALYZE for a query of one column of a wide table, and compared with the time of a fork of the whole engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ const NAME: &str = "phases";
 const FORK: &str = mechanism::FORK.text();
 const TABLE: &str = "wide";
 const QUESTION: &str = "SELECT count(*), sum(c1), max(c1) FROM wide WHERE anker.olap()";
-/// Mechanisms by kernel calls of kernel-patch/, which other kernels lack.
+/// Mechanisms that need system calls of kernel-patch/, which other kernels lack.
 const PATCHED: [Name; 2] = [mechanism::VM_SNAPSHOT, mechanism::MREMAP_COW];
 /// The pause between two transactions.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -65,7 +65,7 @@ impl Options {
         let usual = |quick_one: u32, full: u32| if quick { quick_one } else { full };
         Ok(Options {
             rows: rows.unwrap_or(usual(20_000, 1_000_000)),
-            // One column that the query reads, and others.
+            // At least two: one column that the query reads, and others.
             columns: columns.unwrap_or(usual(20, 50)).max(2),
             queries: queries.unwrap_or(usual(10, 50)),
             rounds: rounds.unwrap_or(usual(1, 3)),
@@ -173,7 +173,7 @@ fn create(client: &mut Client, Options { rows, columns, .. }: &Options) -> Resul
     Ok(client.batch_execute(&format!("VACUUM ANALYZE {TABLE}"))?)
 }
 
-/// Queries by one mechanism, beside a session that writes.
+/// Runs queries with one mechanism while a session writes. Returns their snapshots.
 fn one(database: &Database, mechanism: &str, options: &Options) -> Result<Vec<Snapshot>> {
     let mut client = database.connect()?;
     client.batch_execute("SET anker.fallback = off; SET anker.max_wait = '60s'")?;
@@ -242,7 +242,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // If this is dropped without being stopped, another error is being reported already.
+        // If this is dropped without `stop`, another error is being reported already.
         let _ = self.end();
     }
 }

@@ -1,4 +1,5 @@
-//! Planning times: of queries that do not ask for the engine, with the library and without it, and of queries that do.
+//! Planning times of queries that do not ask for the engine, with the library and without it, and of queries that ask
+//! for it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -115,7 +116,7 @@ impl Session {
         Ok(Session { name, client, pid: pid as u32 })
     }
 
-    /// Microseconds for a plan, with its EXPLAIN: CPU time of the backend, and time at the client.
+    /// The microseconds for planning a query by EXPLAIN: CPU time of the backend, and elapsed time at the client.
     fn plan(&mut self, query: &Query, times: u32) -> Result<(f64, f64)> {
         let explain = format!("EXPLAIN (COSTS off) {}", query.sql);
         let before = os::cpu_time_of_thread(self.pid).ok_or("the backend is gone")?;
@@ -132,7 +133,7 @@ impl Session {
 /// A session whose queries the engine answers.
 struct Asking {
     client: Client,
-    /// Milliseconds that the server has reported since this was last read.
+    /// The planning time that the server has reported since this was last read, in milliseconds.
     told: Arc<Mutex<f64>>,
 }
 
@@ -148,7 +149,7 @@ impl Asking {
         Ok(Asking { client, told })
     }
 
-    /// The milliseconds that planning takes, by PostgreSQL's own count, while the query is answered.
+    /// Runs the query. Returns the time that PostgreSQL reports for planning it (`log_planner_stats`), in milliseconds.
     fn planning_time(&mut self, query: &Query) -> Result<f64> {
         self.client.simple_query(&query.sql)?;
         let told = std::mem::take(&mut *self.told.lock().expect("no thread panics"));
@@ -156,7 +157,7 @@ impl Asking {
     }
 }
 
-/// The milliseconds of a message, if it reports a duration.
+/// The milliseconds of a message, if it reports the duration of planning.
 fn elapsed(notice: &DbError) -> f64 {
     let seconds = |detail: &str| detail.split(" s elapsed").next()?.rsplit(' ').next()?.parse::<f64>().ok();
     let of_planner = notice.message() == "PLANNER STATISTICS";

@@ -1,4 +1,4 @@
-//! Common results of all runs of transactions beside queries, as rows and as tables.
+//! Results that are common to all experiments with transactions and queries at the same time, as rows and as tables.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Groups, Plot, Scale, Section};
@@ -12,7 +12,7 @@ use crate::trial::Outcome;
 /// The configuration that others are compared with.
 pub const ALONE: &str = "no queries";
 
-/// `names` are the names of the queries.
+/// Adds the results of a run to the report. `names` are the names of the queries.
 pub fn rows(outcome: &Outcome, config: &str, names: &[&str], params: &Value, findings: &mut Findings) {
     let mut row = |figure: &str, value: Value, unit: &str| {
         findings.row(figure, config, params, value, unit);
@@ -45,7 +45,7 @@ pub fn rows(outcome: &Outcome, config: &str, names: &[&str], params: &Value, fin
     if let Some(share) = outcome.engine_share {
         row("answered by the engine", json!(share), "of the queries");
     }
-    // These rows are also written if only the check asks the mirror.
+    // These rows are also written if queries ran on the mirror only in the check at the end.
     if outcome.engine_share.is_some() || outcome.checked.compared > 0 {
         row("compared", json!(outcome.checked.compared), "answers on both routes");
         row("differing", json!(outcome.checked.differences.len()), "answers");

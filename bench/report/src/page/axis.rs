@@ -1,4 +1,4 @@
-//! From values to positions, and the values that get a label.
+//! Axes of plots: convert values to positions, and choose the values that get a label.
 
 use crate::rounded;
 
@@ -12,7 +12,7 @@ pub struct Axis {
     scale: Scale,
     from: f64,
     to: f64,
-    /// The positions of both ends.
+    /// The positions of the least and the greatest value.
     places: (f64, f64),
 }
 
@@ -44,7 +44,7 @@ impl Axis {
         self.places.0 + share * (self.places.1 - self.places.0)
     }
 
-    /// Positions and labels.
+    /// The positions of ticks on the axis, with their labels.
     pub fn ticks(&self) -> Vec<(f64, String)> {
         let values: Vec<f64> = match self.scale {
             Scale::Linear => {
@@ -62,7 +62,7 @@ impl Axis {
     }
 }
 
-/// The next number of 1, 2, 5, 10, ...
+/// The least number of the sequence 1, 2, 5, 10, 20, 50, … that is not less than `step`.
 fn nice(step: f64) -> f64 {
     let decade = 10f64.powf(step.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|digit| digit * decade).find(|nice| *nice >= step).unwrap_or(10.0 * decade)

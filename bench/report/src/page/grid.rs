@@ -1,4 +1,4 @@
-//! A table: for the terminal, for the page, for documents.
+//! A table, which can be written as text for the terminal, as HTML for the page, and as Markdown for documents.
 
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ impl Grid {
         self.rows.push((name.to_owned(), cells));
     }
 
-    /// A cell more in each row.
+    /// Adds a cell to each row.
     pub fn extend(&mut self, cell: impl Fn(&str) -> Option<String>) {
         self.rows.iter_mut().for_each(|(name, cells)| cells.push(cell(name)));
     }
@@ -55,7 +55,7 @@ impl Grid {
         text
     }
 
-    /// The same below its title.
+    /// Like `text`, with the title in the line above.
     pub fn titled(&self) -> String {
         if self.title.is_empty() { self.text() } else { format!("{}\n{}", self.title, self.text()) }
     }

@@ -1,4 +1,4 @@
-//! Groups of bars: for every name one horizontal bar of each series, so that names have room.
+//! Groups of bars: for every name, one bar for each series. Bars are horizontal, so that there is room for long names.
 
 use super::axis::{Axis, Scale};
 use super::plot::Drawing;

@@ -1,4 +1,4 @@
-//! The page: one HTML file with everything in it.
+//! The page of a report: one HTML file with all tables and plots in it.
 
 mod axis;
 mod grid;
@@ -23,10 +23,10 @@ pub use self::style::order;
 pub struct Section {
     pub id: &'static str,
     pub title: String,
-    /// The paper's claim; `here` is the finding of this run.
+    /// The paper's result; `here` is the result of this run.
     pub claim: String,
     pub here: String,
-    /// How it was measured.
+    /// Sentences that say how it was measured.
     pub notes: Vec<String>,
     pub grids: Vec<Grid>,
     pub plots: Vec<Plot>,
@@ -95,7 +95,7 @@ impl Page {
         Ok(())
     }
 
-    /// The words and tables, for a terminal.
+    /// Texts and tables of the page, for a terminal.
     pub fn text(&self) -> String {
         let mut text = self.about.join("\n") + "\n";
         for (heading, grid) in &self.overview {
@@ -117,7 +117,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(path, text).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// The beginning of every page; `title` is markup.
+/// The beginning of every page. `title` is HTML, so it must be escaped already.
 fn head(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" \

@@ -51,7 +51,7 @@ impl Series {
         Series { name: name.to_owned(), points, joined: true }
     }
 
-    /// Points without a line between them.
+    /// A series of points that are not connected by a line.
     pub fn dots(name: &str, points: Vec<(f64, f64)>) -> Series {
         Series { joined: false, ..Series::new(name, points) }
     }
@@ -81,7 +81,7 @@ impl Plot {
         Plot::new(title, x_label, Kind::Heat(heat))
     }
 
-    /// A small plot: three of them stand beside each other.
+    /// Makes the plot so small that three of them fit beside each other.
     pub fn small(mut self) -> Plot {
         (self.width, self.height) = (370.0, 280.0);
         self
@@ -92,7 +92,7 @@ impl Plot {
         self
     }
 
-    /// Series without points are left out.
+    /// Adds a series, unless it has no points.
     pub fn add(&mut self, series: Series) {
         if let Kind::Lines { series: all, .. } = &mut self.kind
             && !series.points.is_empty()
@@ -110,7 +110,7 @@ impl Plot {
         }
     }
 
-    /// The plot as SVG, for a page that has the style.
+    /// The plot as SVG, for a page that contains the style sheet.
     pub fn svg(&self) -> String {
         let (drawing, height) = self.drawn();
         framed(self.width, height, &drawing)
@@ -236,7 +236,7 @@ impl Plot {
     }
 }
 
-/// A file of its own with several plots, one below the other.
+/// An SVG file with its own style sheet, and with several plots, one below the other.
 pub fn stacked(plots: &[&Plot]) -> String {
     let style = style::COLORS.to_owned() + style::PLOT;
     let mut all = format!("<style>{style}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n");

@@ -1,4 +1,4 @@
-//! Colours and lines, in light and in dark.
+//! Colours and line styles of plots, for light and dark pages.
 
 /// Mechanisms in the order in which they are shown, and their colours, which can be told apart on light and on dark.
 const MECHANISMS: [(&str, &str); 10] = [
@@ -14,12 +14,12 @@ const MECHANISMS: [(&str, &str); 10] = [
     ("auto", "#e255a1"),
 ];
 
-/// A mechanism's place among all; others come last.
+/// A mechanism's index in [`MECHANISMS`]. Other names come last.
 pub fn order(mechanism: &str) -> usize {
     MECHANISMS.iter().position(|(name, _)| *name == mechanism).unwrap_or(MECHANISMS.len())
 }
 
-/// Subjects beside the mechanisms that several plots show.
+/// Subjects other than mechanisms that several plots show, with their colours.
 const SIDES: [(&str, &str); 9] = [
     ("no queries", "#00a5c8"),
     ("heap", "#f2994a"),
@@ -32,8 +32,8 @@ const SIDES: [(&str, &str); 9] = [
     ("Hyper", "#73b839"),
 ];
 
-/// The colour of a mechanism or a side, or of the part of the name before a comma. Other names are coloured by their
-/// place among others.
+/// The colour of a mechanism or side with this name, or with the part of the name before a comma. Other names get a
+/// colour by their place in the plot.
 pub fn color(name: &str, place: usize) -> &'static str {
     let known = |name: &str| MECHANISMS.iter().chain(&SIDES).find(|(known, _)| *known == name);
     let first = name.split_once(',').and_then(|(first, _)| known(first));
@@ -49,13 +49,13 @@ pub fn dash(name: &str) -> &'static str {
     }
 }
 
-/// The same of bars.
+/// The opacity of a bar: variants that share a colour are paler.
 pub fn shade(name: &str) -> &'static str {
     if is_variant(name) { " opacity=\"0.55\"" } else { "" }
 }
 
-/// Whether this is a run beside the engine with SERIALIZABLE transactions, which stands next to the same run at another
-/// level.
+/// Whether the name is of a configuration with SERIALIZABLE transactions and queries in the engine. It is shown beside
+/// the same configuration at another isolation level, in the same colour.
 fn is_variant(name: &str) -> bool {
     name.split_once(", ").is_some_and(|(of, level)| level == "serializable" && of != "heap")
 }

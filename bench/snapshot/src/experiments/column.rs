@@ -1,5 +1,5 @@
-//! DaMoN'12 on a single column: the first write to a shared page (Figure 4), reading a snapshot and handing a read over
-//! (section 3.3), memory (section 3.4).
+//! Experiments of DaMoN'12 on a single column: the first write to a shared page (Figure 4), reading a snapshot, passing
+//! a read to another thread or process (section 3.3), and memory (section 3.4).
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -40,8 +40,8 @@ pub enum Request {
     FirstWrite {
         repeats: usize,
     },
-    /// Reads a snapshot and a plain array in turn. Before that `writes` random writes are made under another
-    /// snapshot.
+    /// Reads a snapshot and a plain array in turns. Before, `writes` random writes are made while an older snapshot is
+    /// alive.
     Read {
         writes: usize,
         repeats: usize,
@@ -49,7 +49,7 @@ pub enum Request {
     HandOver {
         repeats: usize,
     },
-    /// A snapshot, and while it lives `writes` random writes, or one to every page.
+    /// Takes a snapshot, and makes `writes` random writes while it is alive; `None`: one write to every page.
     Memory {
         writes: Option<usize>,
     },
@@ -63,7 +63,7 @@ pub enum Answer {
     Reads { first: f64, snapshot: Vec<f64>, plain: Vec<f64> },
     /// Nanoseconds until the reader begins, and until its answer is back.
     HandOver { began: Vec<f64>, back: Vec<f64> },
-    /// Bytes according to the pool's counters and according to the kernel.
+    /// Bytes that were added, as the pool counts them and as the kernel reports them.
     Memory { booked: i64, resident: i64 },
 }
 
@@ -141,7 +141,8 @@ impl Column {
         let (mut began, mut back) = (Vec::new(), Vec::new());
         for _ in 0..repeats {
             let start = Tick::now();
-            // A forked child waits for work by itself; within one process a thread does.
+            // A forked child waits for work itself. Other mechanisms have the snapshot read by a waiting thread of this
+            // process.
             let read = if taken.is_fork() { taken.ask(Query::Nothing)? } else { reader.ask(&taken, Query::Nothing)? };
             back.push(start.elapsed());
             began.push(read.began.since(start));
@@ -186,7 +187,7 @@ impl Reader {
         let (send, answers) = mpsc::channel();
         thread::spawn(move || {
             for (taken, query) in receive {
-                // If nobody waits any more, the failed send does not matter.
+                // If nobody waits for the answer any more, sending fails, which does not matter.
                 let _ = send.send(taken.ask(query).map_err(|error| error.to_string()));
             }
         });
@@ -269,7 +270,7 @@ pub fn run_memory(session: &mut Session) {
     }
 }
 
-/// For every mechanism, with a worker that has one column.
+/// Calls `measure` for every mechanism, with a worker process that has one column.
 fn each(
     session: &mut Session,
     experiment: &str,

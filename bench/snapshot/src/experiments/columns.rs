@@ -46,7 +46,7 @@ pub enum Request {
     Modify { columns: usize, from: usize, to: usize },
     /// Takes `repeats` snapshots of the first columns. Before each, every page is written to.
     Create { columns: usize, repeats: usize },
-    /// Takes a snapshot of the first column and writes to it at random, `repeats` times.
+    /// Takes a snapshot of the first column and makes random writes to the column, all this `repeats` times.
     Write { repeats: usize },
     /// The first columns are made anew.
     Renew { columns: usize },
@@ -147,7 +147,8 @@ impl Columns {
         Ok(Answer::Written { total, singles: Singles { half: share(0.5), most: share(0.99), worst: share(1.0) } })
     }
 
-    /// Makes the column anew if the measurement fails: rewired runs out of mappings, the sooner the more was written.
+    /// Runs a measurement. If it fails, makes the column anew, because rewired runs out of mappings when much was
+    /// written.
     fn go_on<T>(&mut self, measure: fn(&mut Columns) -> Result<T>) -> Result<T> {
         measure(self).or_else(|_| {
             self.table.renew(0)?;
@@ -166,7 +167,7 @@ impl Columns {
         Ok(start.elapsed())
     }
 
-    /// The time of each write. It is a measurement of its own, since reading the clock takes time, too.
+    /// The time of each write. This is measured separately from the total, because reading the clock takes time, too.
     fn write_singly(&mut self) -> Result<Vec<f64>> {
         let offsets = self.prepare_writes()?;
         let _snapshot = self.table.snapshot(0..1)?;
@@ -198,7 +199,8 @@ pub fn run(session: &mut Session) {
     }
 }
 
-/// If something cannot be done, goes on with the next number of columns; ends when the worker is gone.
+/// Measures each number of columns. If a step fails, goes on with the next number; returns `None` if the worker has
+/// ended.
 fn table1(session: &mut Session, subject: Subject, worker: &mut Worker<Columns>) -> Option<()> {
     let pages = session.options.column_bytes() / PAGE;
     let (one, many) = session.options.effort.choose((5, 2), (7, 3), (9, 5));

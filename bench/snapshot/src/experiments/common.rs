@@ -1,4 +1,4 @@
-//! Words and parameters that several experiments have.
+//! Texts and parameters that several experiments use.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! DaMoN'12, Figures 3 and 5: the time of a cycle, which is a snapshot and a number of updates of an array of 128 MB.
 //!
-//! The processes of all mechanisms exist at the same time and take turns, so a disturbance affects neighbouring turns
-//! alike.
+//! The processes of all mechanisms exist at the same time and take turns. So a disturbance of the machine affects all
+//! of them.
 
 use anker_report::{Report, median};
 use rand::SeedableRng;
@@ -21,7 +21,7 @@ use anker_report::page::{Grid, Scale, Section};
 pub const NAME: &str = "cycle";
 
 const BYTES: usize = 128 << 20;
-/// The number of comparisons between `auto` and the better one of physical and fork.
+/// The number of rounds, in each of which `auto` is compared with the better one of physical and fork.
 const ROUNDS: usize = 20;
 const WARM_UP: usize = 3;
 
@@ -81,7 +81,7 @@ struct Runner {
 }
 
 impl Runner {
-    /// Whether it is `auto` or one of the two that `auto` is compared with.
+    /// Whether the mechanism is `auto`, or one of the two that `auto` is compared with.
     fn is_of_a_pair(&self) -> bool {
         ["physical", "fork", "auto"].contains(&self.subject.name())
     }
@@ -120,7 +120,7 @@ pub fn run(session: &mut Session) {
 }
 
 fn rounds(session: &mut Session, runners: &mut [Runner], distribution: Distribution, updates: usize) {
-    // The other mechanisms need not be measured so exactly.
+    // The other mechanisms are measured in fewer rounds, because their times need not be so exact.
     let others_every = session.options.effort.choose(7, 4, 1);
     runners.iter_mut().for_each(|runner| runner.times.clear());
     for round in 0..ROUNDS + WARM_UP {
@@ -146,7 +146,7 @@ fn rounds(session: &mut Session, runners: &mut [Runner], distribution: Distribut
     runners.iter_mut().for_each(|runner| drop(runner.times.drain(..WARM_UP)));
 }
 
-/// Whether the mechanisms outside of the comparison take part in this round. They warm up once.
+/// Whether mechanisms other than `auto`, physical and fork are measured in this round. They have one warm-up round.
 fn others_take_part(round: usize, every: usize) -> bool {
     round + 1 == WARM_UP || round.checked_sub(WARM_UP).is_some_and(|round| round.is_multiple_of(every))
 }
@@ -221,7 +221,7 @@ pub fn section(report: &Report) -> Section {
     }
 }
 
-/// The winner for each number of updates.
+/// Sentences that say which mechanism is fastest, for each number of updates.
 fn here(ratios: &Found) -> String {
     let forks = |updates: &Value| {
         let of = ratios.with("updates", updates);

@@ -1,4 +1,5 @@
-//! The experiments: each runs in workers and gives the report's rows, and each draws a section of the page from them.
+//! The experiments. Each measures in worker processes, adds rows to the report, and makes a section of the page from
+//! these rows.
 
 mod column;
 mod columns;
@@ -77,7 +78,7 @@ pub fn complete(report: &Report) -> bool {
     sections(report).len() == SECTIONS.len()
 }
 
-/// A worker's life.
+/// Runs this process as a worker of an experiment, until there are no more requests.
 pub fn serve(name: &str, job: &Job) -> Result<()> {
     match name {
         columns::Columns::NAME => worker::serve::<columns::Columns>(job),

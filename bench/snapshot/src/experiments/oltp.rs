@@ -31,7 +31,7 @@ pub struct Course {
     pub query_began: f64,
     /// The time until the query's answer is there.
     pub query: f64,
-    /// Transactions a second, from the snapshot on, whose time is included.
+    /// Transactions a second after the snapshot was requested. The time of taking the snapshot is included.
     pub throughput: f64,
     /// Mean times of a transaction: before the snapshot, and in the tenth of the stream that follows it.
     pub mean_before: f64,
@@ -69,7 +69,7 @@ pub fn course(
 ) -> Result<Course> {
     let reader = Reader::start();
     let before = (transactions as f64 * BEFORE) as usize;
-    // The memory was written to beforehand, so that none of its pages is first touched while we measure.
+    // The vector is filled in advance, so that none of its pages is touched for the first time while we measure.
     let mut times = vec![(Tick::now(), Tick::now()); transactions];
     let mut timed = |table: &mut Table, i: usize| -> Result<()> {
         let start = Tick::now();

@@ -29,7 +29,8 @@ pub struct Sequence {
 
 #[derive(Serialize, Deserialize)]
 pub struct Request {
-    /// Nanoseconds that the snapshots may take. With a small budget only some writes are followed by a snapshot.
+    /// The total time that the snapshots may take, in nanoseconds. If that is not enough, only some writes are followed
+    /// by a snapshot.
     budget: f64,
 }
 
@@ -80,7 +81,8 @@ impl Work for Sequence {
                 let taken = self.table.snapshot(0..1);
                 creates.push(start.elapsed());
                 answer.snapshots += 1;
-                // The snapshot before lives until the next one exists: no page may be written in place meanwhile.
+                // The previous snapshot lives until the next one exists. Otherwise pages could be written in place in
+                // between.
                 match taken {
                     Ok(next) => snapshot = Some(next),
                     Err(error) => failed = Some(error),

@@ -1,4 +1,4 @@
-//! Rows and pictures that the thesis' two workloads share.
+//! Rows, tables and plots for both workloads of the thesis.
 
 use anker_report::{Report, rounded};
 use serde_json::{Value, json};
@@ -120,7 +120,8 @@ fn named_if(wanted: bool, plot: Plot, name: &str) -> Plot {
 const AT: (&str, &str) = ("at_ms", "ms since the snapshot");
 
 fn summary(of_size: &Found, size: &Value, param: &str) -> Grid {
-    // If the mix varies, the plot shows the mixed workload, whose distribution is shown, too.
+    // If the share of reads varies, the plot shows the mixed workload, for which the distribution of latencies is also
+    // shown.
     let of = if param == "reads" { of_size.with(param, &json!(MIXED)) } else { of_size.clone() };
     let title = if param == "reads" { format!("{size} MB, {MIXED} reads") } else { format!("{size} MB") };
     let mut grid = of.by_figure(

@@ -30,7 +30,7 @@ const BRAND: usize = 10;
 const RETAIL_PRICE: usize = 11;
 const COLUMNS: usize = 12;
 
-/// For each column, the bound that its values are below.
+/// For each column, the number of its possible values, which begin with 0.
 const DOMAINS: [u64; COLUMNS] =
     [50, 10_000_000, 11, 9, RETURN_FLAGS, LINE_STATUSES, SHIP_DATES, 5, 3, 50_000_000, 25, 200_000];
 
@@ -75,7 +75,7 @@ pub struct Request {
     transactions: usize,
 }
 
-/// A row of each table, as one chosen order, one of its items, and a part.
+/// The rows that a transaction uses: an order, one of its line items, and a part.
 #[derive(Clone, Copy)]
 struct Rows {
     order: usize,

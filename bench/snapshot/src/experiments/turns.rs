@@ -1,6 +1,6 @@
-//! Times of kernel-patch's calls against other mechanisms, as ratios. The speed of a machine may vary, above all that
-//! of an emulated one, and would then decide the result. So the mechanisms take turns, in reverse order every other
-//! time, and each round gives a ratio of its own.
+//! Compares the system calls of kernel-patch with other mechanisms, as ratios of times. The speed of a machine may
+//! vary, especially if it is emulated. So that this does not decide the result, the mechanisms take turns, in reverse
+//! order every second time, and each round gives a ratio of its own.
 
 use anker_report::{median, percentile};
 use serde_json::json;
@@ -30,13 +30,15 @@ impl Player {
     fn start(session: &Session, subject: Subject, bytes: usize) -> Result<Player> {
         let job = session.job(subject, vec![bytes; session.options.columns], bytes)?;
         let mut player = Player { subject, worker: Worker::start(&job)?, times: Vec::new() };
-        // The player answers when its columns exist. Only then the room that is left for the next player is known.
+        // This request waits until the player's columns exist. Only then is it known how much memory is left for the
+        // next player.
         player.modify(0)?;
         Ok(player)
     }
 
-    /// The first snapshot only brings back memory that other players have driven out of the caches. A fork touches all
-    /// columns before each snapshot. That takes a while, and a fork is long enough to be measured once.
+    /// The first snapshot is not counted: it only brings memory back into the caches, from which other players have
+    /// displaced it. A fork is measured only once, because all columns are written to before each fork, which takes
+    /// long, and because a fork itself takes long enough to be measured exactly.
     fn take_turn(&mut self) -> Result<()> {
         let repeats = if self.subject.is_fork() { 2 } else { 6 };
         if let Answer::Created { create, .. } = self.worker.ask(Request::Create { columns: 1, repeats })? {

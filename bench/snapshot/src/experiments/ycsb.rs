@@ -48,7 +48,7 @@ impl Work for Ycsb {
 
     fn answer(&mut self, Request { reads, transactions }: Request) -> Result<Course> {
         let mut random = StdRng::seed_from_u64(5);
-        // The plan is drawn beforehand: drawing takes longer than many a transaction.
+        // The transactions are drawn in advance, because drawing one takes longer than running it.
         let plan: Vec<_> = (0..transactions)
             .map(|_| {
                 let record = self.keys.next(&mut random) as usize * RECORD;

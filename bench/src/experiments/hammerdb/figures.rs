@@ -1,4 +1,4 @@
-//! The findings of a run, as rows.
+//! Adds the results of a run to the report, as rows.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! An installation of HammerDB and its tasks, each of which is a process of its own.
+//! An installation of HammerDB. Each task, such as building the schema or a run, is a process of its own.
 
 use std::fs;
 use std::io::{BufRead, BufReader, PipeReader, Write};
@@ -69,7 +69,7 @@ impl Installation {
         settings.push(("count_ware", warehouses.to_string()));
         settings.push(("num_vu", builders.to_string()));
         let task = Task::start(self, "build", &settings, Duration::from_secs(300 + 60 * u64::from(warehouses)))?;
-        // One user does it alone; several need another one that watches them.
+        // A single virtual user builds the schema alone. If there are several, HammerDB adds one that monitors them.
         let users = if builders > 1 { builders + 1 } else { 1 };
         task.finish(|outcome| outcome.built(users))
     }
@@ -82,7 +82,8 @@ impl Installation {
     }
 }
 
-/// The Tcl that the first lines of the command line ask for: HammerDB's own, or the one of that name in PATH.
+/// The Tcl interpreter that the first lines of HammerDB's command line program name: the one in its `bin`, or the one
+/// with this name in PATH.
 fn tclsh(home: &Path, source: &str) -> PathBuf {
     let asked = source.split_once("exec ./bin/").and_then(|(_, rest)| rest.split_whitespace().next());
     let asked = asked.unwrap_or("tclsh");
@@ -90,7 +91,7 @@ fn tclsh(home: &Path, source: &str) -> PathBuf {
     if own.exists() { own } else { asked.into() }
 }
 
-/// A process of HammerDB. It is ended when this value goes away.
+/// A process of HammerDB. It is killed when this value is dropped.
 pub struct Task {
     child: Child,
     said: Receiver<Said>,
@@ -106,7 +107,7 @@ impl Task {
         let mut command = installation.command(name);
         command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
         let mut child = command.spawn().map_err(|e| format!("{}: {e}: {HINT}", installation.tclsh.display()))?;
-        // The task's ends of the pipe must be the only ones.
+        // Closes our copies of the task's pipe ends. Otherwise the end of its output would not be noticed.
         drop(command);
         let (sender, said) = mpsc::channel();
         let copy = fs::File::create(&log)?;
@@ -114,7 +115,7 @@ impl Task {
         let given: String = settings.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
         let mut stdin = child.stdin.take().ok_or("a process without the input that it was given")?;
         let task = Task { child, said, outcome: Outcome::default(), log, deadline: Instant::now() + limit };
-        // A process that has ended already has said why.
+        // If the process has ended already, writing fails. Its output then contains the reason.
         let _ = stdin.write_all(given.as_bytes());
         Ok(task)
     }
@@ -123,7 +124,7 @@ impl Task {
         self.child.id()
     }
 
-    /// Waits until the process says this. Any failure until then is an error.
+    /// Waits until the process prints this. If it reports a failure before, returns an error.
     pub fn wait_for(&mut self, wanted: &Said) -> Result<()> {
         loop {
             match self.next()? {
@@ -134,7 +135,7 @@ impl Task {
         }
     }
 
-    /// Waits for the end, and returns the conclusion from the whole output.
+    /// Waits for the end of the process. Returns what `conclude` makes of its whole output.
     pub fn finish<T>(mut self, conclude: impl FnOnce(&Outcome) -> Result<T>) -> Result<T> {
         while self.next()?.is_some() {}
         let status = self.child.wait()?;
@@ -173,7 +174,7 @@ fn listen(reader: PipeReader, mut copy: fs::File, said: &Sender<Said>) {
     for line in BufReader::new(reader).split(b'\n') {
         let Ok(line) = line else { return };
         let line = String::from_utf8_lossy(&line);
-        // The copy is only for people who want to read it, so a failure does not matter.
+        // The copy of the output is only for people who want to read it, so a failure to write it does not matter.
         let _ = writeln!(copy, "{}", line.trim());
         if let Some(what) = Said::of(&line)
             && said.send(what).is_err()

@@ -1,8 +1,9 @@
 //! The parts of HammerDB's output that matter here.
 //!
-//! Its virtual users are threads. One that fails prints a line and ends, while the run goes on without it and still
-//! prints a figure. So everything that looks like a failure counts as one. A run counts only if each of its users,
-//! the monitor included, reports its end: HammerDB does not print errors with the word "index" in them.
+//! HammerDB's virtual users are threads. If one fails, it prints a line and ends, but the run goes on without it and
+//! still prints a throughput. So each line that looks like a failure is treated as one. Some failures print nothing,
+//! because HammerDB does not print errors that contain the word "index". So a run counts only if each of its users,
+//! including the monitor, reports that it has finished.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +14,15 @@ use crate::Result;
 pub struct Achieved {
     /// New orders a minute.
     pub nopm: f64,
-    /// Transactions a minute of the whole server, of all its clients. Not to be compared when an analytic stream runs,
-    /// too.
+    /// Transactions a minute of all clients of the server. This includes an analytic stream, so it cannot be compared
+    /// between runs with a stream and without.
     pub tpm: f64,
 }
 
-/// A line that says something.
+/// The meaning of a line of the output.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// The users are at work, and HammerDB counts from now on.
+    /// The users run transactions, and HammerDB counts them from now on.
     CountingBegins,
     CountingEnds,
     Achieved(Achieved),
@@ -41,7 +42,7 @@ impl Said {
             "Background Error",
             "a running Virtual User was terminated",
         ];
-        // Where a terminal would have a prompt, output of threads begins with a carriage return.
+        // Output of threads may begin with a carriage return, which would overwrite a prompt in a terminal.
         let line = line.trim();
         if FAILURES.iter().any(|failure| line.contains(failure)) || line.starts_with("Failed to ") {
             return Some(Said::Failed(line.to_owned()));

@@ -1,4 +1,4 @@
-//! One run of HammerDB: its throughput, the CPU time of all processes, and the stream beside it.
+//! One run of HammerDB: its throughput, the CPU time of all processes, and the stream of queries at the same time.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::tpcc::{self, Isolation};
 use crate::{Result, anker, os, queries};
 
 const LIVE: Duration = Duration::from_secs(600);
-/// The number of queries, of the eight, that a run compares on both routes; each run takes others.
+/// The number of queries, of AnKer's eight, whose answers a run compares on heap and mirror. Each run compares others.
 const COMPARED: usize = 3;
 
 pub struct Run {
@@ -36,8 +36,8 @@ pub struct Streamed {
     pub answered: Option<Answered>,
 }
 
-/// The queries that the engine has answered, and those that were meant for it but ran on the heap, by the server's
-/// counters.
+/// The server's counters of queries that the engine has answered, and of those that were meant for it but ran on the
+/// heap.
 #[derive(Clone, Copy)]
 pub struct Answered {
     pub served: i64,
@@ -75,7 +75,7 @@ pub fn run(
     let mut settings = place.settings_of_a_run()?;
     settings.extend([
         ("driver", "timed".into()),
-        // An error ends its user, so that it is noticed.
+        // An error ends the virtual user, so that it is noticed.
         ("raiseerror", "true".into()),
         // Each user has warehouses of its own. With a random warehouse, both users could choose the same one.
         ("allwarehouse", "true".into()),
@@ -128,7 +128,7 @@ fn await_users(client: &mut Client, users: u32) -> Result<()> {
     if at_work { Ok(()) } else { Err("HammerDB's users have not begun within a minute".into()) }
 }
 
-/// Some of the queries on both routes under one snapshot, while the users are at work.
+/// Compares the answers of heap and mirror to some of the queries under one snapshot, while the users run transactions.
 fn compare(client: &mut Client, round: u32) -> Result<()> {
     for i in 0..COMPARED {
         let query = &queries::ANKER[(round as usize * COMPARED + i) % queries::ANKER.len()];
@@ -150,7 +150,7 @@ fn verify(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// The same queries on both sides of a round.
+/// The plan of queries of a round. It has the same queries for heap and mirror.
 fn plan(side: Side, options: &Options, round: u32) -> Plan {
     Plan {
         queries: queries::ANKER.iter().map(|query| side.sql(query)).collect(),

@@ -1,5 +1,5 @@
-//! HammerDB's TPROC-C, a driver that others wrote, beside the mirror. It measures its users' throughput without
-//! pg_anker, with it, and with an analytic stream on the mirror or on the heap.
+//! Runs HammerDB's TPROC-C, a driver that others wrote. Measures the throughput of its users without pg_anker, with it,
+//! and with an analytic stream on the mirror or on the heap.
 //!
 //! | file | holds |
 //! |---|---|
@@ -47,7 +47,7 @@ const MIRROR_OFF: &str = "mirror off";
 const MIRROR_STREAM: &str = "mirror stream";
 const HEAP_STREAM: &str = "heap stream";
 
-/// The stream on the heap is asked of a server that does nothing for pg_anker, as if it were not installed.
+/// The configurations. With the stream on the heap, pg_anker is not loaded, as if it were not installed.
 const CONFIGURATIONS: [Configuration; 5] = [
     Configuration { name: PLAIN, library: false, mirrored: false, stream: None },
     Configuration { name: MIRROR_OFF, library: true, mirrored: false, stream: None },
@@ -60,7 +60,7 @@ pub struct Options {
     pub warehouses: u32,
     /// The number of users that work at once.
     pub users: u32,
-    /// Minutes that are counted in each run, and minutes before them.
+    /// The minutes of each run that are counted, and the minutes before them.
     pub minutes: f64,
     pub ramp_up: f64,
     pub rounds: u32,
@@ -83,12 +83,12 @@ impl Options {
         Options { warehouses: 5, users: 2, minutes: 1.0, ramp_up: 0.5, rounds: 5, pace, dsn: None, output }
     }
 
-    /// Options for a run of two minutes, whose figures say nothing. HammerDB counts time in steps of six seconds.
+    /// Options for a run of two minutes, whose figures mean nothing. HammerDB can count no less than six seconds.
     pub fn quick() -> Options {
         Options { warehouses: 1, minutes: 0.1, ramp_up: 0.0, rounds: 1, ..Options::full() }
     }
 
-    /// Options that are not given have the values of a full run, or of a quick one.
+    /// Reads the options. Those that are not given have the values of a full run or, with `--quick`, of a quick one.
     pub fn parse(given: impl Iterator<Item = String>) -> Parsed<Options> {
         let given: Vec<String> = given.collect();
         let is_quick = |argument: &String| argument == "--quick";
@@ -115,7 +115,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
         Some(dsn) => Place::given(dsn)?,
         None => Place::private(server)?,
     };
-    // A given server is not restarted, so it never runs without pg_anker.
+    // An existing server is not restarted, so pg_anker is always loaded there.
     let configurations: Vec<&Configuration> =
         CONFIGURATIONS.iter().filter(|configuration| place.is_private() || configuration.name != PLAIN).collect();
     let mut findings = Findings::new(NAME);
@@ -124,7 +124,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     place.build(&hammerdb, options.warehouses)?;
 
     for round in 0..options.rounds {
-        // The configurations take turns in coming first.
+        // Each round begins with another configuration.
         for i in 0..configurations.len() {
             let configuration = configurations[(i + round as usize) % configurations.len()];
             let name = configuration.name;

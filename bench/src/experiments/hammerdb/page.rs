@@ -1,4 +1,4 @@
-//! The figures as a page.
+//! The page of the report.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Groups, Page, Plot, Scale, Section, Series};
@@ -12,7 +12,7 @@ use crate::queries;
 
 pub fn page(report: &Report) -> Page {
     let found = Found::new(report, NAME);
-    // A given server never runs without pg_anker.
+    // On an existing server there are no runs without pg_anker.
     let base = if found.subject(PLAIN).row().is_some() { PLAIN } else { MIRROR_OFF };
     Page {
         title: format!("HammerDB beside the mirror, {} warehouse(s)", report.meta()["warehouses"]),
@@ -45,8 +45,8 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// The share of the stream's queries that the engine answered, over all rounds. The last query of a round may have been
-/// answered when nobody waited for it any more.
+/// The share of the stream's queries that the engine answered, over all rounds. At the end of a round, a query may be
+/// answered that is not counted as asked, so the share is limited to 1.
 fn engine_share(found: &Found, config: &str) -> Option<f64> {
     let sum = |figure: &str| found.figure(figure).subject(config).values().iter().sum::<f64>();
     found.figure("served").subject(config).row().map(|_| (sum("served") / sum("asked")).min(1.0))

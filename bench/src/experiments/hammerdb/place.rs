@@ -1,5 +1,5 @@
-//! The place of HammerDB's database: a private cluster, started anew for each run with that run's settings, or a
-//! given server, whose settings stay.
+//! The server of HammerDB's database. It is a private cluster, which is restarted for each run with that run's
+//! settings, or an existing server, whose settings are not changed.
 //!
 //! A minute of TPC-C adds half as many orders as five warehouses begin with. So no run uses the database that was
 //! built: every run has a fresh copy, with the same rows, indexes without gaps and no dead rows.
@@ -17,25 +17,27 @@ use crate::databases::Databases;
 use crate::server::Server;
 use crate::{Result, anker};
 
-/// The user that HammerDB makes, and the database that it builds.
+/// The user that HammerDB creates, and the database that it builds.
 pub const USER: &str = "anker_hammerdb";
 const BUILT: &str = "anker_hammerdb";
-/// The copy for one run.
+/// The database of one run, a copy of the one that was built.
 const COPY: &str = "anker_hammerdb_run";
 
 pub struct Place {
     databases: Databases,
-    /// The private one.
+    /// The private cluster; `None` for an existing server.
     cluster: Option<Cluster>,
     password: String,
 }
 
 impl Place {
     pub fn private(server: &Arc<Server>) -> Result<Place> {
-        // The server starts without pg_anker; the extension's own settings count once it is loaded. By default nothing
-        // is vacuumed in a server's first minute, and until then `district` grows by its dead rows. PostgreSQL then
-        // expects several rows by its primary key, and STOCK LEVEL reads all order lines of a district. Chance decides
-        // whether a run begins like that, and such a run stays slow.
+        // The server starts without pg_anker. Settings of the extension take effect when it is loaded.
+        //
+        // With the default of `autovacuum_naptime`, nothing is vacuumed in a server's first minute. Until then
+        // `district` grows by dead rows, and PostgreSQL may estimate that its primary key matches several rows. STOCK
+        // LEVEL then reads all order lines of a district. Chance decides whether a run begins with this plan, and such
+        // a run stays slow.
         let options = Options::default()
             .unset("shared_preload_libraries")
             .set("autovacuum_naptime", "5s")
@@ -48,7 +50,7 @@ impl Place {
         Ok(Place { databases, cluster: Some(cluster), password: password() })
     }
 
-    /// The server of a connection string, which must be a superuser's; pg_anker must be loaded.
+    /// The existing server with this connection string. The user must be a superuser, and pg_anker must be loaded.
     pub fn given(dsn: &str) -> Result<Place> {
         let databases = Databases::given(dsn)?;
         Ok(Place { databases, cluster: None, password: password() })
@@ -58,7 +60,7 @@ impl Place {
         self.cluster.is_some()
     }
 
-    /// The relevant settings.
+    /// A description of the server's relevant settings.
     pub fn described(&self) -> &'static str {
         if self.is_private() {
             "synchronous_commit off, fsync off, shared_buffers 2GB, autovacuum_naptime 5s"
@@ -76,7 +78,7 @@ impl Place {
         self.databases.adopt_role(USER);
         self.databases.adopt(BUILT);
         hammerdb.build(&self.settings(BUILT)?, warehouses)?;
-        // After this VACUUM the copies have nothing left to tidy up.
+        // After this VACUUM, vacuum has nothing to do in the copies.
         Ok(self.config(BUILT).connect(NoTls)?.batch_execute("VACUUM (FREEZE, ANALYZE)")?)
     }
 
@@ -132,7 +134,7 @@ impl Place {
         self.settings(COPY)
     }
 
-    /// The server's first process, if it can be observed.
+    /// The process id of the postmaster, if it is on this machine.
     pub fn postmaster(&self) -> Result<Option<u32>> {
         self.databases.postmaster()
     }
@@ -146,7 +148,7 @@ impl Place {
     }
 }
 
-/// Restarts the server with or without pg_anker for each run, so that all runs begin alike.
+/// Restarts the server with or without pg_anker. This is done for each run, so that all runs begin in the same state.
 fn load_library(cluster: &Cluster, yes: bool) -> Result<()> {
     let mut client = cluster.connect()?;
     for (name, value) in [("shared_preload_libraries", "pg_anker"), ("wal_level", "logical")] {
@@ -157,7 +159,7 @@ fn load_library(cluster: &Cluster, yes: bool) -> Result<()> {
     cluster.restart()
 }
 
-/// Nobody has to know the password: the user is dropped with the database.
+/// A random password. Nobody needs to know it, because the user is dropped with the database.
 fn password() -> String {
     format!("{:032x}", rand::rng().random::<u128>())
 }

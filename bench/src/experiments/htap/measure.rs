@@ -35,7 +35,7 @@ impl Part {
     }
 }
 
-/// Conditions that all configurations share.
+/// Conditions of a run that are the same for all configurations.
 pub struct Conditions {
     part: Part,
     workload: Workload,
@@ -47,7 +47,7 @@ pub struct Conditions {
     measured: Duration,
 }
 
-/// Whether the engine was meant to answer a query: 1, or 0 if its mechanism cannot answer it.
+/// The figure that says whether the engine was meant to answer a query: 1, or 0 if its mechanism cannot answer it.
 pub const BY_ENGINE: &str = "query of the engine";
 /// The number of sessions that answer queries, in the paper.
 const SESSIONS: u32 = 2;
@@ -67,9 +67,9 @@ impl Conditions {
         Conditions { part: Part::Mixed, workload, queries, sessions: SESSIONS, every, quiet, measured }
     }
 
-    /// Conditions of Figure 8. Each run takes a third of the time, since there are many. Each stream of queries asks as
-    /// often as two streams together do elsewhere. Beside a varying number of clients, only the two queries of the
-    /// figure are asked.
+    /// Conditions of Figure 8. Each run takes a third of the usual time, because there are many. Each stream runs as
+    /// many queries as otherwise two streams together. While the number of clients varies, only the two queries of the
+    /// figure are run.
     pub fn scaling(options: &Options, scale: Scale, part: Part, streams: u32) -> Conditions {
         let usual = Conditions::usual(options, scale, Access::Uniform);
         let (clients, sessions) =
@@ -82,7 +82,7 @@ impl Conditions {
         Conditions { part, workload, queries, sessions, every, measured, ..usual }
     }
 
-    /// A description for the person who waits.
+    /// A description of the run, which is printed when it begins.
     pub fn told(&self) -> String {
         let Workload { clients, access, scale, .. } = self.workload;
         let (warehouses, access, sessions) = (scale.warehouses, access.name(), self.sessions);
@@ -121,7 +121,7 @@ pub fn one(
         let mut checked = Checked::default();
         for query in conditions.queries.iter().filter(|_| mirrored) {
             let is_by_engine = anker::analyzed(client, &query.flagged())?.as_deref() == Some("engine");
-            // A query that the mechanism leaves to the heap would be compared with itself.
+            // If the mechanism leaves the query to the heap, the heap's answer would be compared with itself.
             if is_by_engine {
                 checked.note(query.name, &queries::compare(client, query)?);
             }
@@ -142,7 +142,8 @@ pub fn one(
 }
 
 /// The plan of queries, which is the same for each configuration of a round. Queries on the mirror run at READ
-/// COMMITTED, whatever the clients' level: SERIALIZABLE transactions that may write run on the heap.
+/// COMMITTED, even if the clients are SERIALIZABLE, because the engine does not answer in SERIALIZABLE transactions
+/// that may write.
 fn plan(configuration: &Configuration, conditions: &Conditions, round: usize) -> Option<Plan> {
     let (sql, isolation, explain): (fn(&Query) -> String, _, _) = match configuration.side {
         Side::Nowhere | Side::Idle(_) => return None,
@@ -152,7 +153,7 @@ fn plan(configuration: &Configuration, conditions: &Conditions, round: usize) ->
     Some(Plan {
         queries: conditions.queries.iter().map(|query| sql(query)).collect(),
         order: Order::Random,
-        // This lies above the numbers of the queries.
+        // Queries add their number to the seed, so rounds differ only in higher bits.
         seed: (round as u64) << 40,
         sessions: conditions.sessions,
         every: conditions.every,

@@ -1,8 +1,7 @@
-//! AnKer's section 6: transactions and the eight queries side by side, on the heap at each isolation level and in the
-//! engine by each of its mechanisms.
+//! Section 6 of the AnKer paper: transactions and the eight queries at the same time, with the queries on the heap at
+//! each isolation level, and in the engine with each of its mechanisms.
 //!
-//! Each run has a copy of the loaded database to itself. Configurations take turns, and each round begins with another
-//! one.
+//! Each run has its own copy of the loaded database. Configurations take turns, and each round begins with another one.
 
 mod measure;
 mod show;
@@ -34,15 +33,15 @@ pub const USAGE: &str =
 const NAME: &str = "htap";
 
 const SETTINGS: &str = "synchronous_commit off, fsync off";
-/// A mirror that follows but that no query reads.
+/// The configuration with a mirror that no query reads.
 const MIRRORED: &str = "mirror, no queries";
-/// Room for predicate locks: beside a query of seconds on the heap, SERIALIZABLE transactions need more than the
-/// usual 64, and would fail.
+/// The value of `max_pred_locks_per_transaction`. With the default of 64, SERIALIZABLE transactions would fail while a
+/// query on the heap takes seconds.
 const PREDICATE_LOCKS: &str = "10000";
 
 pub struct Options {
     pub quick: bool,
-    /// Numbers of warehouses. Figures 6 to 8 are of the last one.
+    /// Numbers of warehouses. Figures 6 to 8 are measured with the last one.
     pub warehouses: Vec<u32>,
     pub seconds: u32,
     pub rounds: u32,
@@ -55,7 +54,7 @@ pub struct Options {
     pub mechanisms: Wanted,
     /// Isolation levels of transactions beside the engine.
     pub levels: Vec<Isolation>,
-    /// Numbers of streams of Figure 8; if there are none, the figure is left out.
+    /// Numbers of streams for Figure 8. If the list is empty, the figure is left out.
     pub streams: Vec<u32>,
     /// The connection string of a given server, instead of a private one.
     pub dsn: Option<String>,
@@ -65,12 +64,12 @@ pub struct Options {
 /// The side that answers the queries.
 #[derive(Clone, PartialEq)]
 enum Side {
-    /// No queries are asked.
+    /// No queries run, and nothing is mirrored.
     Nowhere,
     Heap,
-    /// The engine answers by this mechanism.
+    /// The engine answers, with this mechanism for its snapshots.
     Engine(String),
-    /// No queries are asked, but the tables are mirrored.
+    /// No queries run, but the tables are mirrored, with this mechanism.
     Idle(String),
 }
 
@@ -80,7 +79,7 @@ struct Configuration {
     isolation: Isolation,
 }
 
-/// `apart`: also measures the cost of a mirror without queries.
+/// The configurations to measure. `apart`: with one in which the tables are mirrored, but no queries run.
 fn configurations(mechanisms: &[String], levels: &[Isolation], apart: bool) -> Vec<Configuration> {
     use Isolation::{ReadCommitted, RepeatableRead, Serializable};
     let one = |of: &str, side: Side, isolation: Isolation| {
@@ -88,7 +87,7 @@ fn configurations(mechanisms: &[String], levels: &[Isolation], apart: bool) -> V
         Configuration { name, side, isolation }
     };
     let mut all = vec![Configuration { name: ALONE.into(), side: Side::Nowhere, isolation: ReadCommitted }];
-    // The cost of the level itself is not a cost of the queries.
+    // SERIALIZABLE costs something by itself, which must not be counted as a cost of the queries.
     if levels.contains(&Serializable) {
         all.push(one(ALONE, Side::Nowhere, Serializable));
     }
@@ -171,7 +170,7 @@ impl Options {
         Ok(options.filled())
     }
 
-    /// The options with the unstated ones filled in.
+    /// The options, with usual values for those that were not given.
     fn filled(mut self) -> Options {
         let usual = |quick, full| if self.quick { quick } else { full };
         let (warehouses, seconds, rounds) = (usual(1, 5), usual(3, 180), usual(1, 3));
@@ -202,8 +201,8 @@ impl Options {
         if self.quick { Duration::from_secs(1) } else { Duration::from_secs(5) }
     }
 
-    /// Settings of the server, beside those of all experiments. At a fixed rate nothing but transactions and queries
-    /// runs: an ANALYZE would take a processor for a second, and would decide the p99 of the part it falls into.
+    /// Settings of the server, in addition to those of all experiments. At a fixed rate autovacuum is off: its ANALYZE
+    /// would use a processor for a second, which would determine the p99 of that run.
     fn settings(&self) -> Vec<(&'static str, &'static str)> {
         let mut settings = vec![("shared_buffers", "1GB"), ("max_pred_locks_per_transaction", PREDICATE_LOCKS)];
         settings.extend(self.rate.map(|_| ("autovacuum", "off")));
@@ -265,7 +264,7 @@ fn told(settings: &[(&str, &str)]) -> String {
     settings.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs the configurations in turns, and lets each one come first in its turn.
+/// Runs the configurations in turns. Each round begins with another configuration.
 fn rounds(
     stage: &Stage,
     configurations: &[Configuration],

@@ -1,4 +1,4 @@
-//! Results as the paper's figures and table.
+//! The page of the report: results in the form of the paper's figures and table.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Groups, Page, Plot, Scale, Section, Series};
@@ -39,7 +39,7 @@ pub fn page(report: &Report) -> Page {
     }
 }
 
-/// The title, with the conditions in which one report differs from another.
+/// The title of the page, with the conditions that differ between reports.
 fn title(report: &Report, warehouses: &[Value]) -> String {
     let sizes = match warehouses {
         [one] => format!("{one} warehouse(s)"),
@@ -54,19 +54,20 @@ fn words(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(words).collect()
 }
 
-/// The access at which numbers of warehouses are compared: the first one, which is uniform unless another was wanted.
+/// The access with which numbers of warehouses are compared: the first one of the run, which is uniform by default.
 fn usual_access(found: &Found) -> Value {
     found.params("access").first().cloned().unwrap_or_default()
 }
 
-/// Required results of each configuration of the engine, beside transactions of the same isolation level.
+/// The table of required results, for each configuration with queries in the engine. Each is compared with
+/// configurations whose transactions have the same isolation level.
 fn musts(report: &Report, mixed: &Found, at_last: &Found, warehouses: &[Value]) -> Grid {
     let access = usual_access(at_last);
     let (mixed, found) = (mixed.with("access", &access), at_last.with("access", &access));
     let throughput = found.figure("throughput");
     let is_fixed = !report.meta()["rate"].is_null();
     let mut musts = Vec::new();
-    // Fork is only there for comparison, and answers only some of the queries.
+    // Nothing is required of fork, which exists only for comparison, and answers only some of the queries.
     let must = |config: &&String| is_engine(&found, config) && !config.starts_with("fork,");
     for config in found.subjects().iter().filter(must) {
         let heap = beside_heap(config);
@@ -321,7 +322,7 @@ fn figure_8(found: &Found) -> Option<Section> {
     })
 }
 
-/// Medians of each configuration over a number of streams.
+/// A table and a plot: medians of each configuration by the number of streams.
 fn over_streams(of: &Found, part: &str, what: &str, (param, label): (&str, &str), y: Scale) -> (Grid, Plot) {
     let title = format!("({part}) {what}");
     let mut plot = Plot::lines(&title, label, Scale::Linear, y).small().named(&format!("{NAME}-figure8{part}"));
@@ -381,7 +382,7 @@ mod tests {
     use super::*;
     use crate::report::Findings;
 
-    /// Two rounds, in which the engine's configuration loses a tenth of the throughput.
+    /// A report of two rounds, in which queries in the engine cost a tenth of the throughput.
     fn report() -> Report {
         let mut findings = Findings::new(NAME);
         for (part, clients) in

@@ -1,5 +1,5 @@
-//! Bandwidth: the time to sum a column, relative to the least time in which it can be read. The column's codes are the
-//! values themselves, and it is too large for the processor's caches.
+//! Bandwidth: the time in which the engine sums a column, compared with the least time in which the same bytes can be
+//! read. The column's values are stored in full, and it is larger than the processor's caches.
 
 use std::hint::black_box;
 use std::thread;
@@ -13,7 +13,7 @@ use crate::sets::Route;
 use crate::sets::peers::THREADS;
 use crate::{Result, anker};
 
-/// The size for a system that does not report its caches.
+/// The size of the caches if the system does not report it.
 const FALLBACK: u64 = 32 << 20;
 const TABLE: &str = "bandwidth_of_scans";
 
@@ -41,7 +41,7 @@ pub fn measure(client: &mut Client, bytes: u64, runs: u32, findings: &mut Findin
     let sql = format!("SELECT sum(v) FROM {TABLE}");
     let (mut engine, mut plain) = (f64::INFINITY, f64::INFINITY);
     let values: Vec<u64> = (0..rows).map(|row| row.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    // Both are measured in turns, so that other work on the machine affects them alike.
+    // Both times are measured in turns, so that other work on the machine affects both.
     for _ in 0..runs {
         engine = engine.min(engine_ms(client, &sql, 3)?.ok_or("the engine does not sum a column")?);
         plain = (0..3).map(|_| read(&values)).fold(plain, f64::min);
@@ -61,7 +61,7 @@ fn read(values: &[u64]) -> f64 {
     thread::scope(|scope| {
         for part in values.chunks(part) {
             scope.spawn(|| {
-                // As many sums as the processor can add to at once.
+                // Several independent sums, so that the processor can add to all of them at once.
                 let mut sums = [0u64; 32];
                 for values in part.as_chunks::<32>().0 {
                     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));

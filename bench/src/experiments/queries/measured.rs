@@ -14,15 +14,15 @@ use crate::{Result, anker};
 
 /// Time limit of the heap for a query.
 pub const LIMIT: Duration = Duration::from_secs(120);
-/// The time that all runs of one side may take for a query: a long query is run less often.
+/// The time after which a side does not run a query again, in milliseconds, so that a long query is run less often.
 const ENOUGH_MS: f64 = 20e3;
-/// The longest result that peers are asked for. They hand rows to Python one by one, which would take most of their
-/// time.
+/// The greatest number of rows of a result for which peers are measured. They return rows to Python one by one, which
+/// would take most of the time of a longer result.
 const FEW_ROWS: usize = 20_000;
 /// Figures of this experiment have no parameters of their own.
 pub const NONE: Value = Value::Null;
 
-/// A session for each way to ask PostgreSQL.
+/// A session for each way to run a query in PostgreSQL.
 pub struct Sides {
     mirror: Wire,
     parallel: Wire,
@@ -68,7 +68,7 @@ impl Runs {
         Ok(())
     }
 
-    /// The least of them.
+    /// The least of the measured times.
     fn time(&self) -> Time {
         let ms = if self.ms.is_empty() { LIMIT.as_secs_f64() * 1e3 } else { percentile(&self.ms, 0.0) };
         Time { ms, stopped: self.ms.is_empty(), rows: self.rows }
@@ -78,12 +78,12 @@ impl Runs {
 #[derive(Clone, Copy)]
 struct Time {
     ms: f64,
-    /// Whether it was stopped, so that this is a lower bound of its time.
+    /// Whether the query was cancelled, so that `ms` is less than its time.
     stopped: bool,
     rows: usize,
 }
 
-/// Measures a query. Wrong or missing answers of peers become remarks in its findings.
+/// Measures a query. If a peer gives a wrong answer or none, that is noted in the report.
 pub fn query(
     client: &mut Client,
     sides: &mut Sides,
@@ -178,7 +178,7 @@ pub fn query(
     Ok(())
 }
 
-/// The least planning time of several; the engine is not asked for its plan.
+/// The least of several planning times, in milliseconds. EXPLAIN does not ask the engine for its plan.
 fn planning_ms(client: &mut Client, query: &Query) -> Result<f64> {
     client.batch_execute("SET anker.explain_wait = 0")?;
     let mut least = f64::INFINITY;

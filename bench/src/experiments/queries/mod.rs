@@ -36,7 +36,8 @@ pub struct Options {
     set: &'static Set,
     scale: f64,
     runs: u32,
-    /// Bytes of a column that is summed, to compare the speed with the memory's. `None`: nothing is summed.
+    /// The size of a column that is summed, to compare the speed with that of reading memory. `None`: this is not
+    /// measured.
     column_bytes: Option<u64>,
     /// Numbers of threads of the engine; each query is timed with each of them.
     threads: Vec<u32>,

@@ -1,4 +1,4 @@
-//! The times of queries as a page.
+//! The page of the report: times of queries.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Groups, Page, Plot, Scale, Section};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::NAME;
 
-/// Figures of times, and the side of each.
+/// The names of figures with times, and the side that each belongs to.
 const SIDES: [(&str, &str); 4] =
     [("heap_ms", "heap"), ("time_ms", "mirror"), ("duckdb_time_ms", "DuckDB"), ("hyper_time_ms", "Hyper")];
 
@@ -47,7 +47,7 @@ fn shown(value: f64) -> String {
     if value < 1.0 { rounded(value) } else { format!("{value:.1}") }
 }
 
-/// Only sides that were measured have a column.
+/// The section of times. Only sides that were measured have a column.
 fn times(found: &Found, set: &str) -> Section {
     let sides: Vec<_> = SIDES.into_iter().filter(|(figure, _)| found.figure(figure).row().is_some()).collect();
     let mut grid = Grid::new("Milliseconds to the last row at the client");

@@ -1,13 +1,15 @@
-//! Latencies around the injections: all injections of a run laid over each other.
+//! Latencies around the injected queries. Times count from the nearest injection, so that all injections of a run are
+//! averaged.
 
 use std::time::Instant;
 
 use anker_report::percentile;
 
-/// The number of pieces from a quarter of the usual time between two injections before one to three quarters after it.
+/// The number of pieces into which the time around an injection is divided. It begins a quarter of the usual time
+/// between two injections before the injection, and ends three quarters after it.
 const PIECES: usize = 40;
 const BEFORE: f64 = 0.25;
-/// The part of that time that counts as just after an injection.
+/// The part of the time between two injections that counts as just after an injection.
 const AFTER: f64 = 0.1;
 
 /// Times in seconds, latencies in microseconds.
@@ -27,7 +29,8 @@ pub struct Piece {
 }
 
 impl Course {
-    /// `measured`: the start and duration of each transaction. Without an injection there is no course.
+    /// The course of latencies. `measured`: the start and duration of each transaction. `None` if there was no
+    /// injection.
     pub fn around(injections: &[Instant], measured: impl Iterator<Item = (Instant, f64)>) -> Option<Course> {
         let seconds = |to: Instant, from: Instant| {
             to.checked_duration_since(from).map_or_else(|| -(from - to).as_secs_f64(), |later| later.as_secs_f64())
@@ -120,7 +123,7 @@ mod tests {
         let pieces = course.pieces();
         assert_eq!(pieces.len(), PIECES);
         assert!((pieces[0].at + 0.25).abs() < 1e-9 && pieces[0].mean == 100.0);
-        // At the end of the spike, a fast transaction may lie in the same piece.
+        // The last piece of the spike may also contain a fast transaction.
         let spike = pieces.iter().filter(|piece| piece.mean > 500.0).count();
         assert_eq!(spike, PIECES / 10);
         assert_eq!(pieces[0].counts.iter().map(|(bucket, _)| *bucket).collect::<Vec<_>>(), [64]);

@@ -1,6 +1,6 @@
-//! Chapter 5 of the thesis on ScooterDB, on a real server. A stream of small transactions runs one after the other, and
-//! an analytic query on a snapshot is injected at intervals. The effect on the following transactions is measured at
-//! their client, and in the engine that applies them.
+//! The experiments of chapter 5 of the ScooterDB thesis, on a real server. A client runs small transactions one after
+//! the other, and an analytic query is injected at intervals. The effect on the following transactions is measured at
+//! the client, and in the engine, which applies them.
 //!
 //! | file | holds |
 //! |---|---|
@@ -227,7 +227,7 @@ fn rows_of(outcome: &Outcome, config: &str, params: &Value, findings: &mut Findi
     course_of("apply", &injections, &outcome.applied, config, params, findings);
 }
 
-/// The course of latencies in the first round, either a client's or the engine's.
+/// Adds the course of latencies in the first round to the report: of a client, or of applying in the engine.
 fn course_of(
     of: &str,
     injections: &[std::time::Instant],

@@ -1,4 +1,4 @@
-//! Results of the runs, as the thesis' figures.
+//! The page of the report: results in the form of the thesis' figures.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Page, Plot, Scale, Section};
@@ -172,7 +172,7 @@ fn summary(found: &Found, size: &Value, size_is: &str) -> Grid {
     grid
 }
 
-/// Figures that the engine reports.
+/// A table of figures that the engine reports.
 fn engine(found: &Found, size: &Value, size_is: &str) -> Grid {
     const FIGURES: [(&str, &str); 9] = [
         ("snapshot", "snapshot, ms"),
@@ -198,7 +198,7 @@ fn engine(found: &Found, size: &Value, size_is: &str) -> Grid {
     grid
 }
 
-/// A row for each mix and configuration that was measured.
+/// Adds a row to the table for each mix and configuration that was measured.
 fn rows(found: &Found, grid: &mut Grid, cells: impl Fn(&Found, &str) -> Option<Vec<Option<String>>>) {
     for mix in found.params("mix") {
         let of = found.with("mix", &mix);
@@ -210,7 +210,7 @@ fn rows(found: &Found, grid: &mut Grid, cells: impl Fn(&Found, &str) -> Option<V
     }
 }
 
-/// Medians of each configuration.
+/// A plot of a figure by size: medians of each configuration.
 fn over_sizes(of: &Found, figure: &str, title: &str, size_is: &str) -> Plot {
     let of = of.figure(figure);
     let mut plot = Plot::lines(title, size_is, Scale::Log, Scale::Log).small();

@@ -41,14 +41,15 @@ pub struct Outcome {
     /// All transactions in the order in which they ended.
     pub done: Vec<Done>,
     pub injected: Vec<Asked>,
-    /// For each commit, when the client knew of it, and the microseconds from then until the engine had applied it.
+    /// For each commit: when the client was told of it, and the microseconds from the commit until the engine had
+    /// applied it.
     pub applied: Vec<(Instant, f64)>,
-    /// Transactions that should have an apply time but have none.
+    /// The number of transactions for which the engine has not reported when it applied them.
     pub applied_missing: usize,
     pub seconds: f64,
     /// Seconds of CPU time: of the whole server, and of the engine. `None` for a server elsewhere.
     pub cpu: Option<(f64, f64)>,
-    /// Injected queries that the engine has answered.
+    /// The numbers of injected queries that the engine has answered, and that ran on the heap instead.
     pub served: Option<(i64, i64)>,
 }
 
@@ -62,7 +63,7 @@ struct Shared {
 }
 
 impl Stream<'_> {
-    /// `check` runs after all measuring, beside further transactions.
+    /// Runs the stream. `check` runs after the measurement, while further transactions run.
     pub fn run(&self, check: impl FnOnce(&mut Client) -> Result<()>) -> Result<Outcome> {
         let (config, mut client) = (self.database.config(), self.database.connect()?);
         let postmaster = self.database.postmaster()?;
@@ -97,7 +98,7 @@ impl Stream<'_> {
                 })
                 .collect();
             drop(inject);
-            // The clients are told to stop in any case.
+            // The result is kept until the clients were told to stop, even if it is an error.
             let checked = wait_for(&shared, &clients).and_then(|()| {
                 let (ended, after) = (Instant::now(), cpu());
                 check(&mut client).map(|()| (ended, after))
@@ -138,8 +139,8 @@ impl Stream<'_> {
     }
 }
 
-/// Runs one query after the other. Every second one reports the time of its snapshot. On the heap it does so, too, so
-/// that both sides do the same work.
+/// Runs an injected query each time that it is told to. Every second one is run by EXPLAIN ANALYZE, which reports the
+/// time of its snapshot. This is also done on the heap, so that both sides do the same work.
 fn answer(
     mut asker: Asker,
     sql: &str,
@@ -190,14 +191,14 @@ impl Session {
                 self.done.push(Done { begun, ended, wrote });
             }
             if number.is_multiple_of(shared.every) && number < shared.transactions {
-                // The analytic session is gone only if it has failed; it reports the failure itself.
+                // Sending fails only if the analytic session has failed, which reports that itself.
                 let _ = inject.send(ended);
             }
         }
         Ok(self.done)
     }
 
-    /// The transaction is repeated if it was chosen as a deadlock's victim.
+    /// Runs a transaction. It is repeated if a deadlock aborts it.
     fn one(&mut self) -> Result<bool> {
         loop {
             match self.transactions.one(&mut self.client) {
@@ -209,14 +210,14 @@ impl Session {
     }
 }
 
-/// Reads at intervals the engine's report on its last applied transactions. The first transaction in it is the first
-/// one that was written in the run, and so on.
+/// A thread that regularly reads the delays of the transactions that the engine has applied last. The engine applies
+/// transactions in the order of their commits, so delays and transactions are matched by their position.
 struct Follower {
     stop: std::sync::Arc<AtomicU64>,
     thread: JoinHandle<Result<Vec<(u64, f64)>>>,
 }
 
-/// The interval of reading. The engine remembers the transactions of a longer time.
+/// The interval between two readings. The engine remembers the delays of a longer time.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Time for transactions that are still on their way when the run is over.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -225,7 +226,7 @@ impl Follower {
     fn start(config: &Config) -> Result<Follower> {
         let mut client = config.connect(NoTls)?;
         let (first, _) = delays(&mut client)?;
-        // The number of transactions is not known yet, so there is no limit.
+        // The number of transactions at which the thread stops. It is not known yet.
         let stop = std::sync::Arc::new(AtomicU64::new(u64::MAX));
         let wanted = stop.clone();
         let thread = std::thread::spawn(move || {
@@ -250,7 +251,8 @@ impl Follower {
         Ok(Follower { stop, thread })
     }
 
-    /// The apply times of the first `written` transactions, each with its place among them.
+    /// Stops the thread. Returns the apply times of the first `written` transactions, each with the transaction's
+    /// position.
     fn finish(self, written: usize) -> Result<Vec<(u64, f64)>> {
         self.stop.store(written as u64, Ordering::Relaxed);
         self.thread.join().map_err(|_| "the follower panicked")?

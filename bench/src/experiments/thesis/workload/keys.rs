@@ -1,4 +1,4 @@
-//! YCSB's choice of keys: a few keys are drawn often, and these are scattered over all keys.
+//! YCSB's choice of keys: a few keys are drawn often, and these popular keys are scattered over the whole range.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -6,7 +6,8 @@ use rand::rngs::StdRng;
 /// Skew of the Zipf distribution, as in YCSB.
 const THETA: f64 = 0.99;
 
-/// Ranks by Gray et al.'s method ("Quickly generating billion-record synthetic databases"), scattered by a hash.
+/// A generator of keys. It draws ranks of a Zipf distribution by Gray et al.'s method ("Quickly generating
+/// billion-record synthetic databases"), and scatters them by a hash.
 pub struct Keys {
     count: u64,
     zeta: f64,

@@ -1,4 +1,4 @@
-//! The two workloads: their tables, their transactions, and the query that is asked of a snapshot.
+//! The two workloads: their tables, their transactions, and the analytic query.
 
 mod keys;
 mod tpch;
@@ -32,7 +32,7 @@ pub enum Mix {
     Nine,
 }
 
-/// Data by which transactions find their rows, the same for all clients.
+/// Data by which transactions choose their rows. All clients share them.
 #[derive(Clone)]
 pub enum Rows {
     Records(u32),
@@ -103,7 +103,7 @@ impl Mix {
         }
     }
 
-    /// A client's transactions, the same for the same seed.
+    /// A client's transactions. The same seed gives the same transactions.
     pub fn begin(&self, client: &mut Client, rows: &Rows, seed: u64) -> Result<Box<dyn Transactions>> {
         match (self, rows) {
             (Mix::Ycsb(mix), Rows::Records(records)) => Ok(Box::new(ycsb::Client::begin(mix, client, *records, seed)?)),

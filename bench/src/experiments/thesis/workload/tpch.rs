@@ -26,7 +26,7 @@ fn set() -> Result<&'static Set> {
     Ok(Set::named("tpch").ok_or("no TPC-H")?)
 }
 
-/// Rows that can be changed: orders with the number of their lines, and the number of parts.
+/// The rows that transactions can change: orders with the number of their lines, and the number of parts.
 pub struct Lines {
     orders: Vec<(i64, i32)>,
     parts: i32,
@@ -59,7 +59,7 @@ impl Updates {
         Ok(Updates { statements, lines, random: StdRng::seed_from_u64(seed) })
     }
 
-    /// An order, one of its lines, and a part.
+    /// Draws an order, one of its lines, and a part.
     fn draw(&mut self) -> (i64, i32, i32) {
         let (order, lines) = self.lines.orders[self.random.random_range(0..self.lines.orders.len())];
         (order, self.random.random_range(1..=lines), self.random.random_range(1..=self.lines.parts))

@@ -1,4 +1,4 @@
-//! YCSB: records of ten fields, of which a transaction reads one or changes a field of one.
+//! YCSB: records of ten fields. A transaction reads a record, or changes a field of a record.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub struct Mix {
     pub name: String,
     /// The share of transactions that only read.
     reads: f64,
-    /// Whether a transaction reads a record and then changes it. The other transactions do one of both.
+    /// Whether a transaction that changes a record reads it first.
     read_first: bool,
 }
 
@@ -55,7 +55,7 @@ pub fn load(config: &Config, records: u32) -> Result<()> {
     Ok(client.batch_execute("VACUUM ANALYZE")?)
 }
 
-/// The query that reads everything.
+/// The analytic query, which reads all fields of all records.
 pub fn query() -> Query {
     let lengths: Vec<_> = (0..FIELDS).map(|field| format!("length(field{field})")).collect();
     let sql = format!("SELECT count(*), sum({}) FROM usertable", lengths.join(" + "));
