@@ -61,7 +61,7 @@ reasons! {
     RowsSent "rows_sent",
     /// A condition that hides rows from the user might not be evaluated before the others.
     RowSecurity "row_security",
-    /// The statement does more than query.
+    /// The statement does more than read rows.
     Statement "statement",
     /// PostgreSQL's plan for the part of the query above the engine has a shape that the planner does not know.
     PlanShape "plan_shape",

@@ -110,7 +110,7 @@ impl Told {
     }
 }
 
-/// Whether a child can begin the plan.
+/// The part of the plan that a child can compute; a refusal if there is none.
 pub fn check(plan: &Plan, params: &[Option<Literal>]) -> Result<Forking, Refusal> {
     if params.len() != plan.params.len() {
         return Err(Refusal::Protocol { what: "as many values as parameters are needed".into() });
