@@ -1,13 +1,14 @@
-# Makes HammerDB's command line do one thing: `build` the schema of TPROC-C, or make one timed `run` on it. `check` only
-# says whether everything is installed.
+# Makes HammerDB's command line do one task: `build` the schema of TPROC-C, or make one timed `run` on it. `check` only
+# tests whether everything is installed.
 #
 #   cd $HAMMERDB_HOME && tclsh8.6 drive.tcl check|build|run < OPTIONS
 #
-# A line of OPTIONS is a name and a value: host, port, sslmode, users (those that run), or what `diset tpcc` sets, without
-# `pg_` (user, dbase, count_ware, duration ...). They come by standard input, where nobody else can read the passwords.
+# Each line of OPTIONS is a name and a value. Names are host, port, sslmode, users (the number of virtual users), and
+# options of `diset tpcc` without `pg_` (user, dbase, count_ware, duration ...). OPTIONS are read from standard input,
+# so that nobody can see the passwords in a list of processes.
 #
-# hammerdbcli reads its commands from a file. This is that file, too: tclsh reads it first, where it starts hammerdbcli.
-# Then hammerdbcli reads it, where commands such as `diset` exist.
+# This file is read twice. First tclsh reads it, and then it starts hammerdbcli. hammerdbcli reads its commands from a
+# file, for which it is given this one. There commands such as `diset` exist.
 
 proc fail {message} {
     puts "Error in drive.tcl: $message"
@@ -26,7 +27,7 @@ proc check {} {
     puts "Tcl [info patchlevel], Pgtcl [package present Pgtcl]"
 }
 
-# `diset` only prints its complaints.
+# Sets an option. `diset` only prints its errors, so the value is compared afterwards.
 proc option {dictionary key value} {
     diset $dictionary $key $value
     if {[dict get $::configpostgresql $dictionary $key] ne $value} {
@@ -37,7 +38,7 @@ proc option {dictionary key value} {
 proc run {} {
     loadscript
     vuset vu $::users
-    # It returns at once if the minutes are not a whole number.
+    # With whole minutes, vurun waits for the end of the run. Otherwise it returns at once, so wait here.
     vurun
     while {![vucomplete]} {
         after 200 {set ::waited 1}
@@ -53,7 +54,8 @@ if {[info commands diset] eq ""} {
     if {$task eq "check"} {
         exit 0
     }
-    # HammerDB's sources lack the library for the web service's charts, which its packages have; nothing is drawn here.
+    # HammerDB's packages contain a library for the charts of its web service, its sources do not. It is not needed
+    # here.
     if {[catch {package require ticklecharts}]} {
         package provide ticklecharts 0
     }

@@ -2,23 +2,15 @@
 //!
 //! Everything here is a client: it knows the server's binaries, SQL and `/proc`, but nothing inside the extension.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `server` | a private, relocated copy of PostgreSQL with the freshly built extension in it |
-//! | `cluster` | one running server: initdb, start, stop, crash, log |
-//! | `databases` | databases that are made in a server and dropped, also in a given one |
-//! | `anker` | the extension's SQL surface, as far as tests and benchmarks need it |
-//! | `tpcc` | schema, loader and clients |
-//! | `queries` | AnKer's eight queries, and the comparison of their answers |
-//! | `wire` | a client that keeps the server's messages as they come |
-//! | `stage` | a loaded database, of which every run gets a copy |
-//! | `streams` | sessions that ask queries beside transactions |
-//! | `trial` | one run of transactions and queries, and its cost |
-//! | `sets` | queries and data that others have defined: AnKer, TPC-H, CH-benCHmark, SSB |
-//! | `arguments` | the arguments of a command |
-//! | `rows` | random values, and COPY |
-//! | `report` | the benchmarks' findings |
-//! | `demo`, `experiments` | the commands themselves |
+//! | file | holds | |---|---| | `server` | a private, relocated copy of PostgreSQL with the freshly built extension in
+//! it | | `cluster` | one running server: initdb, start, stop, crash, log | | `databases` | databases that are made in
+//! a server and dropped, also in a given one | | `anker` | the extension's SQL surface, as far as tests and benchmarks
+//! need it | | `tpcc` | schema, loader and clients | | `queries` | AnKer's eight queries, and the comparison of their
+//! answers | | `wire` | a client that returns the server's messages as they were sent | | `stage` | a loaded database,
+//! of which every run gets a copy | | `streams` | sessions that ask queries beside transactions | | `trial` | one run
+//! of transactions and queries, and its cost | | `sets` | queries and data that others have defined: AnKer, TPC-H,
+//! CH-benCHmark, SSB | | `arguments` | the arguments of a command | | `rows` | random values, and COPY | | `report` |
+//! the benchmarks' findings | | `demo`, `experiments` | the commands themselves |
 
 pub mod anker;
 pub mod arguments;
@@ -44,7 +36,7 @@ pub use arguments::Output;
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error with everything that the server said; the driver's own text is often no more than "db error".
+/// The text of an error, with everything that the server has sent. The driver's own text is often only "db error".
 pub fn describe(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     match error.downcast_ref::<postgres::Error>().and_then(|e| e.as_db_error()) {
         Some(db) => {
@@ -55,7 +47,7 @@ pub fn describe(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Stri
             let mut told = error.to_string();
             for cause in std::iter::successors(error.source(), |cause| cause.source()) {
                 let cause = cause.to_string();
-                // Some errors tell their cause themselves.
+                // The text of some errors contains that of their cause already.
                 if !told.contains(&cause) {
                     told += &format!(": {cause}");
                 }

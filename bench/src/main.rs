@@ -36,7 +36,7 @@ enum Command {
         set: Option<&'static Set>,
         scale: Option<f64>,
     },
-    /// The page of a report that was written.
+    /// Makes the page of a report that was written before.
     Page {
         report: String,
         output: Output,
@@ -121,7 +121,7 @@ fn run(command: Command) -> Result<()> {
     }
 }
 
-/// Runs the experiment and returns its report. A run that breaks off leaves its figures up to then.
+/// Runs the experiment and shows its report. If the run breaks off, the figures measured until then are kept in a file.
 fn measured(experiment: &Experiment, Planned { output, run }: Planned) -> Result<()> {
     output.check()?;
     if let Some(json) = &output.json {
@@ -135,7 +135,7 @@ fn measured(experiment: &Experiment, Planned { output, run }: Planned) -> Result
     report::unfinished().map_or(Ok(()), |path| Ok(std::fs::remove_file(path)?))
 }
 
-/// The copy is removed when the process ends, in whatever way, unless it is to be kept.
+/// Installs a private copy of PostgreSQL. It is removed when the process ends, also by a signal, unless `keep` is set.
 fn installed(keep: bool) -> Result<Arc<Server>> {
     server::remove_leftovers();
     os::on_interrupt(|| {

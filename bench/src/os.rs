@@ -1,4 +1,4 @@
-//! Processes and signals: the few calls that std does not offer.
+//! Processes and signals: calls of the operating system that std does not offer.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -57,7 +57,7 @@ pub fn on_interrupt(cleanup: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Linux shows times of processes in hundredths of a second on every architecture.
+/// The unit of CPU times in /proc. Linux uses hundredths of a second on every architecture.
 const MS_PER_TICK: u64 = 10;
 
 /// CPU time that a process has used so far, user and system; `None` if there is no such process.
@@ -65,7 +65,7 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis(Stat::read(pid)?.own_ticks * MS_PER_TICK))
 }
 
-/// The same for a process with one thread, to the nanosecond if the kernel counts nanoseconds.
+/// CPU time of a process with only one thread, in nanoseconds if the kernel counts them.
 pub fn cpu_time_of_thread(pid: u32) -> Option<Duration> {
     // on the processor: nanoseconds | waiting: nanoseconds | turns
     let counted = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
@@ -86,7 +86,8 @@ pub fn cpu_time_of_tree(root: u32) -> Duration {
     Duration::from_millis(ticks * MS_PER_TICK)
 }
 
-/// Time for which this virtual machine had work and its host gave it no processor, over all processors; 0 elsewhere.
+/// Time for which this virtual machine had work, but got no processor from its host, added up over all processors. It
+/// is 0 on other machines.
 pub fn stolen() -> Duration {
     let counted = fs::read_to_string("/proc/stat").unwrap_or_default();
     // cpu: user, nice, system, idle, iowait, irq, softirq, steal
@@ -108,7 +109,7 @@ fn processes() -> Vec<Stat> {
     entries.filter_map(|entry| Stat::read(entry.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// A line of `/proc`.
+/// A process's line in `/proc/<pid>/stat`.
 struct Stat {
     pid: u32,
     parent: u32,
@@ -119,7 +120,8 @@ struct Stat {
 impl Stat {
     fn read(pid: u32) -> Option<Stat> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The command name, in parentheses, may contain any characters, so the fields are counted from behind it.
+        // The command's name, in parentheses, may contain any characters, so fields are counted from the last
+        // parenthesis on.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |at: usize| -> Option<u64> {
             Some(fields.get(at)?.parse::<u64>().ok()? + fields.get(at + 1)?.parse::<u64>().ok()?)
@@ -133,12 +135,12 @@ pub fn resident_bytes(pid: u32) -> Option<u64> {
     memory(pid, "VmRSS:")
 }
 
-/// Resident memory of a process that it shares with no file and no other process.
+/// Resident anonymous memory of a process, without pages of files and shared memory.
 pub fn private_bytes(pid: u32) -> Option<u64> {
     memory(pid, "RssAnon:")
 }
 
-/// Address space of a process, whether there is memory behind it or not.
+/// Size of a process's address space, including parts that take no memory.
 pub fn address_space(pid: u32) -> Option<u64> {
     memory(pid, "VmSize:")
 }

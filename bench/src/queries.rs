@@ -73,14 +73,14 @@ impl Side {
     }
 }
 
-/// The answers of heap and mirror under one snapshot.
+/// The answers of heap and mirror to a query under one snapshot.
 pub struct Compared {
     pub heap: Vec<String>,
     pub mirror: Vec<String>,
 }
 
 impl Compared {
-    /// Equal as multisets: neither side promises an order.
+    /// Whether both answers have the same rows, in any order.
     pub fn same(&self) -> bool {
         let (mut heap, mut mirror) = (self.heap.clone(), self.mirror.clone());
         heap.sort_unstable();
@@ -106,7 +106,8 @@ impl Compared {
     }
 }
 
-/// Both sides have one snapshot, and the engine must answer, so that the heap is not compared with itself.
+/// Begins a comparison: both sides get the same snapshot. It is an error if the engine does not answer, because the
+/// heap would be compared with itself.
 pub const COMPARING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL anker.fallback = off; \
                              SET LOCAL anker.max_wait = '60s'";
 
@@ -120,7 +121,7 @@ pub fn compare(client: &mut Client, query: &Query) -> Result<Compared> {
     both
 }
 
-/// The number of rows that a query returns; they travel in binary form, unread.
+/// The number of rows that a query returns. They are sent in binary form, and their values are not decoded.
 pub fn count_rows(client: &mut Client, sql: &str) -> Result<usize> {
     use postgres::fallible_iterator::FallibleIterator;
     Ok(client.query_raw(sql, std::iter::empty::<i32>())?.count()?)

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// The file that keeps figures until all are there, so that hours of a run are not lost when it breaks off.
+/// The file with the figures that were measured so far. So the figures of a long run are not lost if it breaks off.
 static UNFINISHED: OnceLock<PathBuf> = OnceLock::new();
 
 /// Makes this process keep figures beside the report that it is to write. Figures that an earlier process left there
@@ -24,7 +24,7 @@ pub fn unfinished() -> Option<&'static Path> {
     UNFINISHED.get().map(PathBuf::as_path).filter(|path| path.exists())
 }
 
-/// The figures of one experiment, shown when all are there.
+/// The figures of one experiment.
 pub struct Findings {
     pub report: Report,
     experiment: &'static str,
@@ -45,7 +45,7 @@ impl Findings {
         self.push(figure, Subject::Query(query.to_owned()), params, value.into(), unit);
     }
 
-    /// Keeps the figures so far, if a report is to be written in the end.
+    /// Writes the figures measured so far to [`UNFINISHED`], if the run is to write a report.
     pub fn keep(&self) -> Result<()> {
         let Some(path) = UNFINISHED.get() else { return Ok(()) };
         let mut report = self.report.clone();

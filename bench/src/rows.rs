@@ -1,4 +1,4 @@
-//! Generated rows: random values, and their way into a table.
+//! Random values for generated rows, and COPY of rows into a table.
 
 use std::io::Write as _;
 

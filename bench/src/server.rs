@@ -17,7 +17,7 @@ const DEFAULT_PG_CONFIG: &str = "/usr/lib/postgresql/15/bin/pg_config";
 /// The account that Debian's packages make for the server.
 const SERVER_USER: &str = "postgres";
 
-/// A file of this name says that the directory may outlive the process that made it.
+/// The name of a file that marks a directory which must not be removed after the process that created it has ended.
 const KEEP: &str = "keep";
 
 /// A directory of its own under `/var/tmp` (sockets need a short path) with the copy of PostgreSQL. Clusters are made
@@ -94,7 +94,7 @@ impl Server {
         self.defaults.iter().map(|(name, value)| ((*name).into(), (*value).into()))
     }
 
-    /// Leaves everything where it is when this value goes away, also when later runs clean up.
+    /// Keeps all files when this value is dropped, and also when later runs remove leftovers.
     pub fn keep(&mut self) -> Result<()> {
         self.keep = true;
         Ok(fs::write(self.home.join(KEEP), "")?)
@@ -131,7 +131,7 @@ impl Server {
             Command::new(program)
         };
         command.current_dir(&self.home);
-        // The variables of the caller's own server must not count, and no server runs with backtraces on.
+        // Variables that point to the caller's own server are removed, and so is the one that switches backtraces on.
         for name in ["PGDATA", "PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGOPTIONS", "RUST_BACKTRACE"] {
             command.env_remove(name);
         }
@@ -183,7 +183,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if !self.keep {
-            // Nobody could do anything about a failure here.
+            // If removing the files fails, nothing can be done about it here.
             let _ = fs::remove_dir_all(&self.home);
         }
     }
@@ -230,7 +230,7 @@ fn own_uid() -> u32 {
 /// removed now.
 pub fn remove(home: &Path) {
     stop_servers_under(home);
-    // While PostgreSQL is being copied there, removed files may come back.
+    // If PostgreSQL is still being copied to this directory, new files may appear while others are removed.
     for _ in 0..20 {
         let _ = fs::remove_dir_all(home);
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -245,7 +245,8 @@ fn stop_servers_under(home: &Path) {
     for cluster in fs::read_dir(home).into_iter().flatten().flatten() {
         let Ok(text) = fs::read_to_string(cluster.path().join("data/postmaster.pid")) else { continue };
         let Some(pid) = text.lines().next().and_then(|l| l.trim().parse::<u32>().ok()) else { continue };
-        // The pid may belong to another process by now: only one that runs in this data directory is meant.
+        // The process id may belong to another process by now. A postmaster of this run has its working directory below
+        // `home`.
         if fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(home)) {
             // SIGQUIT is PostgreSQL's immediate shutdown: the children end, and shared memory is freed.
             let _ = os::kill(pid, libc::SIGQUIT);

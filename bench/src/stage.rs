@@ -1,5 +1,5 @@
-//! A loaded database, of which every run gets a copy: each run begins with the same rows, whatever the run before has
-//! done.
+//! A loaded database, of which every run gets a copy. So each run begins with the same rows, although the previous run
+//! has changed its own.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::{Result, anker, tpcc};
 
 const MIRRORING: Duration = Duration::from_secs(600);
-/// The name of the loaded database in a given server; copies are numbered.
+/// The name of the loaded database in an existing server. Names of copies also have a number.
 const LOADED: &str = "anker_bench";
 
 /// The server that a benchmark runs on.
@@ -21,7 +21,7 @@ const LOADED: &str = "anker_bench";
 pub enum Place<'a> {
     /// Each run has a server of its own.
     Private(&'a Arc<Server>),
-    /// A running server, given by its connection string. It is not restarted, and has pg_anker loaded in all runs.
+    /// An existing server, given by its connection string. It is not restarted, and pg_anker is loaded in all runs.
     Given(&'a str),
 }
 
@@ -34,7 +34,7 @@ impl<'a> Place<'a> {
         matches!(self, Place::Private(_))
     }
 
-    /// The description of its settings: `settings` if the server is private, whose settings are known.
+    /// A description of the server's settings: `settings` for a private server.
     pub fn described(self, settings: &str) -> String {
         if self.is_private() { settings.to_owned() } else { "a server that was given, with its own settings".into() }
     }
@@ -53,19 +53,19 @@ impl<'a> Place<'a> {
 }
 
 pub enum Stage {
-    /// A stopped cluster.
+    /// A stopped cluster, whose data is copied.
     Private(Cluster),
     Given(Rc<Databases>),
 }
 
-/// A database for a run. It is alone in its server, unless the server was given.
+/// A database for a run. In a private server it is the only one.
 pub enum Database {
     Private(Cluster),
     Given { databases: Rc<Databases>, name: String },
 }
 
 impl Stage {
-    /// `options` are those of a private server without pg_anker.
+    /// Creates a database and has `load` fill it. `options` are for a private server, which does not load pg_anker.
     pub fn load(place: Place, options: Options, load: impl FnOnce(&Config) -> Result<()>) -> Result<Stage> {
         match place {
             Place::Private(server) => {
@@ -83,7 +83,7 @@ impl Stage {
         }
     }
 
-    /// A copy without pg_anker; if the server is private, it has never had pg_anker.
+    /// A copy without the extension. A private server does not load pg_anker for it, either.
     pub fn bare(&self) -> Result<Database> {
         self.copy(&[])
     }
@@ -93,14 +93,16 @@ impl Stage {
         self.mirrored_by("auto", tables)
     }
 
-    /// The same with a mechanism for the engine's snapshots; a given server has its own.
+    /// Like [`Stage::mirrored`], with this mechanism for the engine's snapshots. An existing server keeps its own
+    /// mechanism.
     pub fn mirrored_by(&self, mechanism: &str, tables: &[&str]) -> Result<Database> {
         let database = self.with_extension(mechanism, tables)?;
         anker::mirror(&mut database.connect()?, tables, MIRRORING)?;
         Ok(database)
     }
 
-    /// The same, but these tables are not mirrored yet, only prepared for it.
+    /// Like [`Stage::mirrored_by`], but the tables are not mirrored yet. `history`, which has no key, gets a replica
+    /// identity.
     pub fn with_extension(&self, mechanism: &str, tables: &[&str]) -> Result<Database> {
         let database = self.copy(&[
             ("shared_preload_libraries", "pg_anker"),
@@ -141,7 +143,7 @@ impl Database {
         Ok(self.config().connect(NoTls)?)
     }
 
-    /// The server's first process, if it can be observed.
+    /// The process id of the postmaster, if it is on this machine.
     pub fn postmaster(&self) -> Result<Option<u32>> {
         match self {
             Database::Private(cluster) => cluster.postmaster_pid().map(Some),
@@ -149,7 +151,7 @@ impl Database {
         }
     }
 
-    /// Frees its room on the disk.
+    /// Removes the database, so that its disk space can be used again.
     pub fn discard(self) -> Result<()> {
         match self {
             Database::Private(cluster) => cluster.discard(),

@@ -1,4 +1,4 @@
-//! Sessions that ask analytic queries, at given times or one after the other, and remember each.
+//! Streams: sessions that run analytic queries, at given times or one after the other, and record each of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,25 +20,27 @@ pub struct Plan {
     pub queries: Vec<String>,
     pub order: Order,
     pub sessions: u32,
-    /// The time from one query to the next, in whichever session is free. Zero: each session asks without a pause.
+    /// The time from the beginning of one query to that of the next, which runs in any free session. Zero: each session
+    /// runs queries without a pause.
     pub every: Duration,
     pub isolation: Isolation,
-    /// The route of each session.
+    /// A statement that sets the route of each session.
     pub route: &'static str,
-    /// The same gives the same queries.
+    /// The seed of the random order of queries.
     pub seed: u64,
     pub explain: Explain,
-    /// The number of numbers at the beginning of each row, for [`Asked::seen`].
+    /// How many leading columns of each row are numbers for [`Asked::seen`].
     pub numbers: usize,
 }
 
-/// Whether one query in four is asked by EXPLAIN ANALYZE. It sends no rows, which is less work for either side.
+/// Whether one query in four is run by EXPLAIN ANALYZE. This sends no rows, and so is less work.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Explain {
     Never,
-    /// Queries on the heap, explained in the same way as the engine's queries beside them; no row's time is taken.
+    /// As many queries as in the engine's configuration, so that both sides have the same work. With TIMING OFF,
+    /// because taking the time of each row would slow the heap down.
     Alike,
-    /// Queries that report the time of their snapshot.
+    /// Queries in the engine, whose EXPLAIN ANALYZE reports the time of the snapshot.
     Snapshots,
 }
 
@@ -54,7 +56,7 @@ pub struct Asked {
     pub due: Instant,
     pub begun: Instant,
     pub ended: Instant,
-    /// Whether it was asked by EXPLAIN ANALYZE, which sends no rows.
+    /// Whether it was run by EXPLAIN ANALYZE, which sends no rows.
     pub explained: bool,
     pub snapshot: Option<Snapshot>,
     pub seen: Vec<i64>,
@@ -88,11 +90,11 @@ pub struct Streams {
     threads: Vec<JoinHandle<Result<Vec<Asked>>>>,
 }
 
-/// The number of queries that all sessions together have taken.
+/// The number of the next query. All sessions take their queries from this counter.
 type Ticket = Arc<AtomicU64>;
 
 impl Streams {
-    /// The first query is due at `from`.
+    /// Starts the sessions. The first query is due at `from`.
     pub fn start(config: &postgres::Config, plan: &Plan, from: Instant) -> Result<Streams> {
         let (stop, ticket) = (Arc::new(AtomicBool::new(false)), Ticket::default());
         let (backends, threads) = (Vec::new(), Vec::new());
@@ -117,7 +119,7 @@ impl Streams {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Queries that still run are ended and left out.
+    /// Ends the streams, and returns the queries that were answered. Queries that still run are cancelled and left out.
     pub fn finish(mut self) -> Result<Vec<Asked>> {
         let mut asked = Vec::new();
         for thread in self.end() {
@@ -132,7 +134,7 @@ impl Streams {
         if self.threads.is_empty() {
             return Vec::new();
         }
-        // In a session that has just ended there is no query to cancel.
+        // A session may have ended just now. Then there is no query to cancel, which does not matter.
         if let Ok(mut client) = self.config.connect(NoTls) {
             let backends: Vec<i32> = self.backends.iter().map(|backend| *backend as i32).collect();
             let _ = client.execute("SELECT pg_cancel_backend(backend) FROM unnest($1::int[]) backend", &[&backends]);
@@ -195,10 +197,11 @@ impl Stream {
 /// An analytic session.
 pub struct Asker {
     client: Client,
-    /// A connection that skips the rows if nobody looks at them. A client that decodes each row would take most of the
-    /// time of a large answer, on processors that all processes share. `None` also if it cannot log in.
+    /// A connection that skips rows without decoding them, for queries whose rows are not needed. Decoding the rows of
+    /// a large answer would use more processor time than the server. `None` if rows are needed, or if this client
+    /// cannot log in.
     reader: Option<Wire>,
-    /// The number of numbers at the beginning of each row, as in [`Plan::numbers`].
+    /// How many leading columns are numbers, as in [`Plan::numbers`].
     numbers: usize,
 }
 
@@ -223,8 +226,8 @@ impl Asker {
         Ok(Asker { client, reader, numbers })
     }
 
-    /// Asks a query; its number is only recorded. A query that a conflict ends is asked again, unless it is time to
-    /// stop.
+    /// Runs a query; `query` is its index, which is only recorded. If a conflict aborts it, it is run again, unless
+    /// `stop` is set.
     pub fn ask(&mut self, query: usize, sql: &str, due: Instant, explain: Explain, stop: &AtomicBool) -> Result<Asked> {
         let begun = Instant::now();
         let (mut snapshot, mut seen) = (None, Vec::new());
@@ -267,7 +270,7 @@ impl Asker {
     }
 }
 
-/// Asks a query by EXPLAIN ANALYZE; `None` from the heap.
+/// Runs a query by EXPLAIN ANALYZE, and returns its snapshot; `None` if the heap has answered.
 pub fn explained(client: &mut Client, sql: &str) -> Result<Option<Snapshot>> {
     let explain = format!("EXPLAIN (ANALYZE, COSTS off, FORMAT json) {sql}");
     let text = anker::text_rows(client, &explain)?.concat();

@@ -1,4 +1,4 @@
-//! One run: transactions from the first second, analytic queries beside them from a later one, and the cost of both.
+//! One run: transactions from the beginning, analytic queries from a later second on, and the CPU time of both.
 
 use std::time::{Duration, Instant};
 
@@ -26,15 +26,15 @@ pub struct Trial<'a> {
 pub struct Outcome {
     /// Transactions of each second, from the first one.
     pub seconds: Vec<f64>,
-    /// The totals of the time in which queries ran, or would have run.
+    /// The clients' totals for the time in which queries ran, or would have run.
     pub beside: Totals,
     pub asked: Vec<Asked>,
     pub began: Instant,
     /// CPU times, if the server's processes can be observed.
     pub cpu: Option<Cpu>,
-    /// The share of queries that the engine has answered, of all that were meant for it.
+    /// The share of the queries meant for the engine that it has answered.
     pub engine_share: Option<f64>,
-    /// When each client knew of its numbered transactions.
+    /// For each client, the times at which it was told of the commits of its numbered transactions.
     pub committed: Vec<Vec<Instant>>,
     pub checked: Checked,
 }
@@ -46,13 +46,13 @@ pub struct Cpu {
     pub analytics: f64,
     pub worker: f64,
     pub engine: f64,
-    /// Everything that the server has used, including parallel workers, vacuum and writers.
+    /// CPU time of the whole server, including parallel workers, vacuum and writers.
     pub server: f64,
-    /// Processor time that its host has kept from a virtual machine.
+    /// Processor time that the host of a virtual machine has given to others.
     pub stolen: f64,
 }
 
-/// Queries asked on both routes under one snapshot while transactions ran.
+/// The result of a check: queries whose answers on both routes were compared under one snapshot while transactions ran.
 #[derive(Default)]
 pub struct Checked {
     pub compared: usize,
@@ -76,7 +76,7 @@ impl Checked {
         Ok(())
     }
 
-    /// A difference between answers is no figure: the run has failed.
+    /// Returns an error if any answers differ, because the run has failed then.
     pub fn refuse(&self) -> Result<()> {
         if self.differences.is_empty() {
             return Ok(());
@@ -172,7 +172,7 @@ struct Seconds {
 }
 
 impl Seconds {
-    /// Counts until then.
+    /// Records the transactions of each second, until then.
     fn watch(&mut self, clients: &Clients, until: Instant) {
         loop {
             let next = clients.started() + Duration::from_secs(self.rates.len() as u64 + 1);

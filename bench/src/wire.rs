@@ -1,4 +1,4 @@
-//! A client that keeps the server's messages as they come.
+//! A client that returns the server's messages as they were sent.
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -42,7 +42,7 @@ pub const BINARY: u16 = 1;
 
 const VERSION: u32 = 3 << 16;
 
-/// The server's error: fields, each with a letter before and a zero behind.
+/// An error that the server reports. The message has fields, each with a letter before and a zero byte after it.
 #[derive(Debug)]
 pub struct ServerError(String);
 
@@ -64,7 +64,7 @@ impl Display for ServerError {
 
 impl Error for ServerError {}
 
-/// A server that this client is not made for.
+/// The error for a server to which this simple client cannot log in.
 #[derive(Debug)]
 pub struct Unsuited(String);
 
@@ -77,7 +77,7 @@ impl Display for Unsuited {
 impl Error for Unsuited {}
 
 impl Wire {
-    /// Knows no passwords: the server must accept this connection without one.
+    /// Connects. This client cannot send passwords, so the server must accept it without one.
     pub fn connect(config: &Config) -> Result<Wire> {
         let port = config.get_ports().first().copied().unwrap_or(5432);
         let stream: Box<dyn Stream> = match config.get_hosts().first() {
@@ -123,7 +123,7 @@ impl Wire {
                 self.send(b'D', b"P\0")?;
                 let execute = [b"\0", &rows.to_be_bytes()[..]].concat();
                 self.send(b'E', &execute)?;
-                // "Flush": the server would otherwise wait for more messages before it answers.
+                // Flush: without it, the server would wait for more messages before it answers.
                 self.send(b'H', b"")?;
                 let mut all = Vec::new();
                 loop {
@@ -131,7 +131,7 @@ impl Wire {
                     let kind = message.kind;
                     all.push(message);
                     match kind {
-                        // Suspended: the portal has more rows.
+                        // PortalSuspended: the portal has more rows.
                         b's' => {
                             self.send(b'E', &execute)?;
                             self.send(b'H', b"")?;
@@ -158,8 +158,8 @@ impl Wire {
         told.ok_or_else(|| "the server has described nothing".into())
     }
 
-    /// Time until the last row of a query has arrived, in binary form and unread, and the number of rows; `None` if the
-    /// server has cancelled it.
+    /// The time until the last row of a query has arrived, and the number of rows; `None` if the query was cancelled.
+    /// Rows are sent in binary form, and not decoded.
     pub fn timed(&mut self, sql: &str) -> Result<Option<(Duration, usize)>> {
         let start = Instant::now();
         self.bind(sql, BINARY)?;
@@ -169,7 +169,7 @@ impl Wire {
         loop {
             let (kind, length) = self.head()?;
             if kind == b'D' {
-                // A client that decodes its rows would be the slowest of the three processes that share the processors.
+                // Decoding the rows would take more processor time here than backend and engine need for the query.
                 self.skip(length)?;
                 rows += 1;
                 continue;
@@ -188,7 +188,7 @@ impl Wire {
         }
     }
 
-    /// A statement that must not fail.
+    /// Runs a statement that must not fail.
     pub fn run(&mut self, sql: &str) -> Result<()> {
         match self.ask(sql, Form::Simple)?.into_iter().find(|message| message.kind == b'E') {
             Some(error) => Err(format!("{sql}: {}", ServerError::new(&error.content)).into()),
@@ -196,7 +196,7 @@ impl Wire {
         }
     }
 
-    /// The process that serves this connection.
+    /// The process id of this connection's backend.
     pub fn backend(&mut self) -> Result<u32> {
         let answer = self.ask("SELECT pg_backend_pid()", Form::Simple)?;
         let row = answer.iter().find(|message| message.kind == b'D').ok_or("the server has no process")?;
@@ -204,7 +204,7 @@ impl Wire {
         Ok(String::from_utf8_lossy(row.content.get(6..).unwrap_or_default()).parse()?)
     }
 
-    /// A portal without a name.
+    /// Prepares a query and binds it to the unnamed portal.
     fn bind(&mut self, sql: &str, format: u16) -> Result<()> {
         self.send(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"].concat())?;
         let formats = [1u16.to_be_bytes(), format.to_be_bytes()].concat();

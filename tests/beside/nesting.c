@@ -1,13 +1,13 @@
 /*
- * A library that stands in for others which plan queries beside pg_anker, as
- * Citus and TimescaleDB do. Its planner hook makes a state on which its hooks
- * within planning rely. What is planned, started or run past the chain of
- * hooks ends the session here, where others would follow a null pointer, or
- * return no rows.
+ * A test library that plans queries beside pg_anker, in the way of Citus and
+ * TimescaleDB. Its planner hook sets a state that its other planning hooks
+ * need. If a query is planned, started or run without calling all hooks, the
+ * library ends the session with FATAL. Real libraries would follow a null
+ * pointer then, or return no rows.
  *
- * The rows of a table are elsewhere if there is another one with the name
- * NAME_elsewhere. On top of a plan for them is a node of the library's own,
- * which is prepared when the statement is run.
+ * If there is a table NAME_elsewhere, the library reads the rows of table NAME
+ * from it. The plan of such a query has a node of the library on top, which is
+ * prepared in the library's ExecutorRun hook.
  */
 #include "postgres.h"
 
@@ -25,7 +25,10 @@ PG_MODULE_MAGIC;
 
 void _PG_init(void);
 
-/* Queries that are being planned, and statements that are being started. */
+/*
+ * The numbers of queries that are being planned, and of statements that are
+ * being started, within calls of this library's hooks.
+ */
 static int planning = 0;
 static int starting = 0;
 
@@ -37,7 +40,7 @@ static ExecutorStart_hook_type previous_start;
 static ExecutorRun_hook_type previous_run;
 static ExecutorCheckPerms_hook_type previous_rights;
 
-/* The node on top of rows that are elsewhere. */
+/* The library's node, on top of a plan that reads a table NAME_elsewhere. */
 typedef struct Elsewhere
 {
 	CustomScanState scan;
@@ -81,7 +84,7 @@ begin_elsewhere(CustomScanState *state, EState *estate, int flags)
 	CustomScan *scan = (CustomScan *) state->ss.ps.plan;
 
 	state->custom_ps = list_make1(ExecInitNode(linitial(scan->custom_plans), estate, flags));
-	/* The rows are those of the node below, in its slots. */
+	/* This node returns the slots of the node below, whatever their kind. */
 	state->ss.ps.resultopsfixed = false;
 }
 
@@ -104,7 +107,10 @@ rescan_elsewhere(CustomScanState *state)
 	ExecReScan(linitial(state->custom_ps));
 }
 
-/* Reads rows where they are; tells whether there are such. */
+/*
+ * Replaces each table NAME in a query by NAME_elsewhere, if that exists. Sets
+ * `is_elsewhere` if any table was replaced.
+ */
 static bool
 look_elsewhere(Node *node, bool *is_elsewhere)
 {
@@ -134,7 +140,7 @@ look_elsewhere(Node *node, bool *is_elsewhere)
 	return expression_tree_walker(node, look_elsewhere, is_elsewhere);
 }
 
-/* A plan with the library's node on top. */
+/* Puts the library's node on top of a plan. */
 static Plan *
 on_top(Plan *below)
 {

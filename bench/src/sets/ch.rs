@@ -1,4 +1,4 @@
-//! CH-benCHmark: TPC-H's questions to TPC-C's tables, with three tables of TPC-H beside them.
+//! CH-benCHmark: queries like those of TPC-H on TPC-C's tables, and three additional tables of TPC-H.
 
 use std::fmt::Write as _;
 

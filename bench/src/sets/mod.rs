@@ -54,7 +54,8 @@ impl Set {
     }
 }
 
-/// Options of a server whose heap has good plans. The database has collation "C", since the engine orders text so.
+/// Options of a server with good settings for the heap's plans. The database has collation "C", so that both sides
+/// order texts by bytes.
 pub fn cluster_options() -> Options {
     let settings = [
         ("anker.memory", "8GB"),
@@ -94,8 +95,8 @@ impl Route {
     }
 }
 
-/// The answers of heap and mirror to a query that runs in the engine as a whole, under one snapshot. `None` if
-/// statement_timeout ended one of them.
+/// The answers of heap and mirror under one snapshot, for a query that the engine answers as a whole. `None` if
+/// statement_timeout cancelled one of them.
 pub fn compare(client: &mut Client, query: &Query) -> Result<Option<Compared>> {
     client.batch_execute(COMPARING)?;
     let mut rows = |route: Route| -> Result<Vec<String>> {
@@ -107,7 +108,7 @@ pub fn compare(client: &mut Client, query: &Query) -> Result<Option<Compared>> {
     unless_timed_out(both)
 }
 
-/// `None` for a statement that statement_timeout has ended.
+/// The statement's result; `None` if statement_timeout has cancelled it.
 pub fn unless_timed_out<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! The time of other engines for the same queries on the same rows, if Python has them: `pip install duckdb
+//! Runs the same queries on the same rows in other engines, if their Python modules are installed: `pip install duckdb
 //! tableauhyperapi`.
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ pub const THREADS: u32 = 2;
 /// An engine that holds all rows in memory.
 pub struct Peer {
     pub name: &'static str,
-    /// The beginning of its figures' names.
+    /// The prefix of the names of its figures.
     pub figure: &'static str,
     pub module: &'static str,
     script: &'static str,
@@ -27,7 +27,7 @@ pub static PEERS: [Peer; 2] = [
     Peer { name: "Hyper", figure: "hyper", module: "tableauhyperapi", script: include_str!("hyper.py") },
 ];
 
-/// A peer that has the rows and waits for queries.
+/// A process of a peer, which has loaded the rows and waits for queries.
 pub struct Running {
     pub peer: &'static Peer,
     pub version: String,
@@ -43,7 +43,7 @@ pub enum Outcome {
 }
 
 impl Peer {
-    /// Whether there is a Python that can import it.
+    /// Whether Python can import the peer's module.
     pub fn is_there(&self) -> bool {
         let import = format!("import {}", self.module);
         Command::new("python3").args(["-c", &import]).output().is_ok_and(|o| o.status.success())
@@ -86,7 +86,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // If it cannot be killed, nothing can be done.
+        // If the process cannot be killed, nothing can be done about it here.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -113,7 +113,7 @@ fn export(client: &mut Client, table: &str, directory: &Path) -> Result<Value> {
     for column in &columns {
         let (name, kind): (&str, &str) = (column.get(0), column.get(1));
         let (theirs, value) = if kind.starts_with("character") {
-            // For peers, blanks at the end of a char(n) would count.
+            // In the peers, trailing blanks of a char(n) would be significant, so it is copied as text.
             ("text", format!("{name}::text"))
         } else if kind == "timestamp with time zone" {
             ("timestamp", format!("{name} AT TIME ZONE 'UTC'"))

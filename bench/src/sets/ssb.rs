@@ -1,4 +1,4 @@
-//! The Star Schema Benchmark: TPC-H's orders as one table of facts with four dimensions around it.
+//! The Star Schema Benchmark: TPC-H's orders and lines as one fact table, with four dimension tables.
 
 use std::fmt::{self, Write as _};
 
@@ -159,7 +159,7 @@ impl Line {
         self.quantity * self.price * (100 - self.discount) / 100
     }
 
-    /// The columns from lo_quantity to lo_tax.
+    /// Appends the columns from lo_quantity to lo_tax.
     fn figures(&self, out: &mut String, total: u32) -> fmt::Result {
         let (extended, cost) = (self.quantity * self.price, self.price * 6 / 10);
         write!(

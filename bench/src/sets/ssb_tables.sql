@@ -32,7 +32,7 @@ CREATE TABLE lineorder (
     lo_supplycost integer NOT NULL, lo_tax integer NOT NULL, lo_commitdate integer NOT NULL, lo_shipmode char(10) NOT NULL
 );
 
--- Every day of seven years.
+-- Fills the table of dates with every day of seven years.
 INSERT INTO date
 SELECT to_char(day, 'YYYYMMDD')::integer, to_char(day, 'FMMonth DD, YYYY'), to_char(day, 'FMDay'), to_char(day, 'FMMonth'),
        extract(year FROM day), to_char(day, 'YYYYMM')::integer, to_char(day, 'MonYYYY'), to_char(day, 'D')::integer,

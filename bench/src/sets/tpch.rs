@@ -1,4 +1,4 @@
-//! TPC-H: rows by `tpchgen`, which makes the same rows as the specification's own generator.
+//! TPC-H. The crate `tpchgen` generates the same rows as the specification's own generator.
 
 use std::fmt::{Display, Write as _};
 
@@ -23,14 +23,14 @@ pub const SET: Set = Set {
 };
 
 fn queries(scale: f64) -> String {
-    // Clause 2.4.11.3: at greater scales the same number of parts qualifies.
+    // Clause 2.4.11.3: the fraction is smaller at greater scales, so that the same number of parts qualifies.
     include_str!("tpch.sql").replace("{fraction}", &format!("{:.10}", 0.0001 / scale))
 }
 
 fn create(config: &Config, scale: f64) -> Result<()> {
     let mut client = config.connect(NoTls)?;
     client.batch_execute(include_str!("tpch_tables.sql"))?;
-    // The lines of the orders are more than all other rows together.
+    // There are more lines than all other rows together, so they are loaded in a thread of their own.
     std::thread::scope(|scope| {
         let lines = scope.spawn(|| -> Result<()> {
             let rows = LineItemGenerator::new(scale, 1, 1);

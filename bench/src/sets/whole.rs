@@ -1,4 +1,4 @@
-//! Whether the engine runs a query as a whole.
+//! Finds out whether the engine answers a query as a whole.
 
 use postgres::{Client, SimpleQueryMessage};
 use serde_json::Value;
@@ -9,14 +9,14 @@ use crate::Result;
 pub enum Answered {
     /// One scan of the engine, with no more than sorting, limiting and projecting above it.
     ByTheEngine,
-    /// PostgreSQL had a part in it, for this reason.
+    /// PostgreSQL has computed a part of the query or all of it, for this reason.
     Otherwise(String),
 }
 
 /// Nodes that PostgreSQL may put above the engine's rows while the engine still counts as having answered the query.
 const ABOVE: [&str; 5] = ["Sort", "Incremental Sort", "Limit", "Result", "Subquery Scan"];
 
-/// Runs the query as the session's settings route it.
+/// Runs the query with the session's settings, and returns the side that answered it.
 pub fn answered(client: &mut Client, sql: &str) -> Result<Answered> {
     let mut text = String::new();
     for message in client.simple_query(&format!("EXPLAIN (ANALYZE, COSTS off, TIMING off, FORMAT json) {sql}"))? {

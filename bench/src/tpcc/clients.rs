@@ -19,9 +19,10 @@ pub struct Totals {
     pub new_orders: u64,
     /// All transactions that committed, including new orders.
     pub transactions: u64,
-    /// New orders with an item that does not exist. The specification asks for one in a hundred.
+    /// New orders that were rolled back because of an item that does not exist. The specification requires one in a
+    /// hundred.
     pub rollbacks: u64,
-    /// Deadlocks and serialization failures; the transaction is repeated.
+    /// Deadlocks and serialization failures, after which the transaction was repeated.
     pub retries: u64,
     pub errors: Vec<String>,
     pub elapsed: Duration,
@@ -74,7 +75,7 @@ struct Counters {
 #[derive(Default)]
 struct Record {
     latencies: [Histogram; KINDS],
-    /// When the client knew of its numbered transactions, the first at 0.
+    /// For each numbered transaction, the time at which the client was told of its commit. The first one has index 0.
     committed: Vec<Instant>,
 }
 
@@ -135,12 +136,12 @@ impl Clients {
         }
     }
 
-    /// For each client, when it knew that its numbered transactions had committed.
+    /// For each client, the times at which it was told of the commits of its numbered transactions.
     pub fn committed(&self) -> Vec<Vec<Instant>> {
         self.records.iter().map(|record| locked(record).committed.clone()).collect()
     }
 
-    /// Makes the clients begin no other transaction.
+    /// Makes the clients stop after their current transactions, and waits for them.
     pub fn halt(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -162,12 +163,12 @@ impl Drop for Clients {
     }
 }
 
-/// Locks; data of a thread that panicked is still worth reading.
+/// Locks a mutex. If a thread has panicked with the lock, its data can still be used.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Runs that many transactions in one session, the same ones for the same scale.
+/// Runs `count` transactions in one session. They are the same for the same scale.
 pub fn run_transactions(config: &Config, workload: Workload, count: u32) -> Result<()> {
     let session = Session::open(config, workload, 0)?;
     let mut thread = Thread { session, counters: Arc::default(), record: Arc::default(), stop: Arc::default() };
@@ -256,7 +257,8 @@ impl Thread {
                 _ => {
                     let message = error.as_db_error().map_or(error.to_string(), |e| e.to_string());
                     locked(&self.counters.errors).push(message);
-                    // Transactions of a dead session fail at once, so they must not be tried too fast.
+                    // If the session is lost, each transaction fails at once. The pause keeps the client from retrying
+                    // too fast.
                     std::thread::sleep(Duration::from_millis(100));
                     return;
                 }

@@ -78,7 +78,7 @@ fn warehouse(client: &mut Client, scale: Scale, w: u32) -> Result<()> {
     orders(client, scale, w, &mut rows)
 }
 
-/// Three in ten of the orders are not delivered yet.
+/// Loads a warehouse's orders, of which three in ten are not delivered yet.
 fn orders(client: &mut Client, scale: Scale, w: u32, rows: &mut Rows) -> Result<()> {
     let undelivered_from = scale.orders - scale.orders * 3 / 10 + 1;
     for d in 1..=scale.districts {
@@ -122,7 +122,7 @@ pub(super) fn last_name(number: u32) -> String {
     [number / 100, number / 10, number].iter().map(|n| SYLLABLES[(n % 10) as usize]).collect()
 }
 
-/// Among the first thousand customers every name occurs once.
+/// The number of a customer's last name. The first thousand customers of a district have all names once.
 fn last_number(random: &mut StdRng, customer: u32) -> u32 {
     if customer <= 1000 { customer - 1 } else { random.random_range(0..1000) }
 }

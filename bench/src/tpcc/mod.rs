@@ -1,4 +1,4 @@
-//! TPC-C as HammerDB lays it out: its column names and types, transactions as functions in the server.
+//! TPC-C with the schema of HammerDB: the same names and types of columns, and transactions as functions in the server.
 
 mod clients;
 mod load;
@@ -32,7 +32,7 @@ impl Scale {
         Scale { warehouses, districts: 10, customers: 3000, orders: 3000, items: 100_000 }
     }
 
-    /// Small enough for a test: some 30,000 order lines for a warehouse.
+    /// An amount that is small enough for a test: some 30,000 order lines for a warehouse.
     pub fn small(warehouses: u32) -> Scale {
         Scale { warehouses, districts: 10, customers: 300, orders: 300, items: 10_000 }
     }

@@ -1,4 +1,5 @@
--- Every client leaves the number of its last transaction here: a row for each client, far from the others' rows.
+-- The number of each client's last transaction. Each client has a row. Pages are filled only to a tenth, so that an
+-- updated row finds room in its page.
 CREATE TABLE tpcc_numbers (client integer PRIMARY KEY, number bigint NOT NULL) WITH (fillfactor = 10);
 CREATE FUNCTION tpcc_number(of_client integer, next_number bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

@@ -16,7 +16,7 @@ pub struct Session {
     random: StdRng,
     workload: Workload,
     number: i32,
-    /// The number of transactions that have left their number.
+    /// The number of transactions that have written their number to the database.
     pub numbered: i64,
     new_order: Statement,
     payment: Statement,
@@ -25,7 +25,7 @@ pub struct Session {
     stock_level: Statement,
 }
 
-/// The district that a transaction is about.
+/// The district that a transaction uses.
 #[derive(Clone, Copy)]
 struct Place {
     warehouse: i32,
@@ -79,7 +79,8 @@ impl Session {
         Kind::NewOrder
     }
 
-    /// The source of the next transaction's parameters. If it is put back, the same parameters come again.
+    /// The state of the random generator for the next transaction's parameters. If it is restored, the same parameters
+    /// are drawn again.
     pub fn randomness(&self) -> StdRng {
         self.random.clone()
     }
@@ -178,8 +179,8 @@ impl Session {
         self.skewed(8191, self.workload.scale.items as i32)
     }
 
-    /// In six of ten cases a customer is named, not numbered. Only the first thousand names are sure to exist, fewer
-    /// where there are fewer customers.
+    /// The customer's last name, in six of ten cases; otherwise `None`, and the customer is chosen by number. If there
+    /// are fewer than a thousand customers, only as many of the first names exist.
     fn name(&mut self) -> Option<String> {
         let names = self.workload.scale.customers.min(1000) as i32;
         (self.between(1, 100) <= 60).then(|| last_name((self.skewed(255, names) - 1) as u32))

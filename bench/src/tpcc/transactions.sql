@@ -1,4 +1,4 @@
--- A customer of a district: by number, or the middle one of all with the same last name.
+-- Finds a customer of a district: by number, or the middle one of all with the same last name.
 CREATE FUNCTION tpcc_customer(w integer, d integer, c integer, last_name text) RETURNS integer LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN last_name IS NULL THEN c ELSE (
         SELECT ids[(cardinality(ids) + 1) / 2]
@@ -6,7 +6,7 @@ CREATE FUNCTION tpcc_customer(w integer, d integer, c integer, last_name text) R
               WHERE c_w_id = w AND c_d_id = d AND c_last = last_name) AS named) END
 $$;
 
--- Items come sorted, so that two orders never wait for each other's stock in opposite order.
+-- The items of an order are sorted, so that two orders lock rows of stock in the same order, and cannot deadlock.
 CREATE FUNCTION tpcc_new_order(w integer, d integer, c integer, items integer[], supplies integer[], quantities integer[])
 RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
@@ -93,7 +93,7 @@ BEGIN
     RETURN delivered;
 END $$;
 
--- The items of a district's last twenty orders whose stock is low.
+-- Counts the items of a district's last twenty orders whose stock is low.
 CREATE FUNCTION tpcc_stock_level(w integer, d integer, threshold integer) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
     next_order integer; low bigint;

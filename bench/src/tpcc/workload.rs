@@ -1,4 +1,4 @@
-//! The workload of clients: transactions, their rows, isolation and rate.
+//! The workload of clients: kinds of transactions, the rows that they use, isolation and rate.
 
 use super::Scale;
 
@@ -41,7 +41,7 @@ impl Mix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Uniform,
-    /// Half of the transactions use five pairs of warehouse and district.
+    /// Half of the transactions are in five pairs of warehouse and district.
     Skewed,
 }
 
@@ -75,8 +75,8 @@ impl Isolation {
 pub enum Pace {
     /// The next transaction begins when the last one is done.
     Closed,
-    /// All clients together begin that many transactions a second, even if they cannot keep up: a transaction's time
-    /// counts from when it was due.
+    /// All clients together should begin this many transactions a second. If they cannot keep up, transactions begin
+    /// late, but their time counts from when they were due.
     Rate(f64),
 }
 
@@ -89,7 +89,7 @@ pub struct Workload {
     pub access: Access,
     pub isolation: Isolation,
     pub pace: Pace,
-    /// Every transaction that writes leaves its number in the database ([`super::numbers`]).
+    /// Whether every transaction that writes also writes its number to the database ([`super::numbers`]).
     pub numbered: bool,
 }
 

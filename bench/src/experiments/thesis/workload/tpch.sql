@@ -1,5 +1,5 @@
--- The nine transactions of the thesis' Figure A.1, which are those of an early version of AnKer's paper. Each copies values
--- from some rows into others; all have the same parameters, so that they are called alike.
+-- The nine transactions of the thesis' Figure A.1, which are those of an early version of AnKer's paper. Each copies
+-- values from some rows into others. All have the same parameters, so that the client can call them in the same way.
 
 CREATE FUNCTION tpch_update_1(to_order bigint, to_line integer, to_part integer, from_order bigint, from_line integer,
     from_part integer) RETURNS void LANGUAGE plpgsql AS $$
