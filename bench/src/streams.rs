@@ -37,8 +37,8 @@ pub struct Plan {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Explain {
     Never,
-    /// As many queries as in the engine's configuration, so that both sides have the same work. With TIMING OFF,
-    /// because taking the time of each row would slow the heap down.
+    /// Queries on the heap: as many are run by EXPLAIN ANALYZE as in the engine, so that both sides have the same work.
+    /// TIMING is OFF, because taking the time of each row would slow the heap down.
     Alike,
     /// Queries in the engine, whose EXPLAIN ANALYZE reports the time of the snapshot.
     Snapshots,

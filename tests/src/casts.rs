@@ -1,4 +1,5 @@
-//! Every cast that the server knows, over values at the ends of its type: the engine answers as the heap does.
+//! Every cast that the server knows, of ordinary values and of those at the limits of a type: engine and heap give the
+//! same answers.
 
 use bench::{Result, anker};
 use postgres::Client;

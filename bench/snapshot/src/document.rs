@@ -1,4 +1,5 @@
-//! Fills the measured parts of a document: plots, which are files beside it, and tables between marks.
+//! Fills the measured parts of a document: plots, which are files in its directory, and tables between marks in its
+//! text.
 //!
 //! The text between `<!-- measured: NAME -->` and `<!-- end -->` is replaced by the table of that name.
 
