@@ -1,14 +1,14 @@
-//! Rooms stand on floors, and a room knows only rooms on floors below its own: no arrow runs up, and there is no
-//! circle.
+//! Checks that modules ("rooms") use only modules on lower floors. So no module uses one above it, and there is no
+//! cycle.
 //!
-//! A room is a folder or a file. It knows the rooms that the paths in its code name. Tests within the code may know all
-//! rooms.
+//! A room is a folder or a file. It uses ("knows") the rooms that module paths in its code name. Modules of tests may
+//! use all rooms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of source, and its rooms: floor by floor, from the ground up.
+/// A folder of sources, with the names of its rooms: one list for each floor, the lowest floor first.
 struct House {
     folder: &'static str,
     floors: &'static [&'static [&'static str]],
@@ -92,7 +92,7 @@ const HOUSES: &[House] = &[
     },
 ];
 
-/// A file: its module's path from the root of its crate, and the part of it that is read.
+/// A source file: the path of its module from the root of the crate, and its code without comments and tests.
 struct File {
     module: Vec<String>,
     code: String,
@@ -110,7 +110,7 @@ fn rooms_know_only_those_below() {
     }
 }
 
-/// All files of a folder, but for those that are compiled for tests alone.
+/// Reads all files of a folder, except those that are compiled only for tests.
 fn read(folder: &Path, module: &[String], files: &mut Vec<File>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -150,8 +150,8 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// Paths that run up, and rooms without a floor, in a line each. The module `within` is the face, whose files know
-/// all rooms.
+/// A line for each module path that leads to the same floor or a higher one, and for each room that is on no floor.
+/// `within` is the folder's own module, which may use all rooms.
 fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<String> {
     let floor = |room: &str| floors.iter().position(|rooms| rooms.contains(&room));
     let room_of = |path: &[String]| path.strip_prefix(within).and_then(|path| path.first()).cloned();
@@ -161,7 +161,8 @@ fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<Stri
     let gone = floors.concat().into_iter().filter(|room| !rooms.contains(*room));
     wrong.extend(gone.map(|room| format!("{room} is on a floor and not there")));
 
-    // An item that the face hands on belongs to the room that it is from.
+    // If the folder's own module re-exports an item (`pub use`), the item counts as part of the room that it comes
+    // from.
     let mut handed_on: BTreeMap<String, String> = BTreeMap::new();
     for File { module, code } in files.iter().filter(|file| file.module == within) {
         for path in code.split("use ").skip(1).flat_map(paths).map(|path| absolute(module, path)) {
@@ -173,7 +174,7 @@ fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<Stri
     for File { module, code } in files {
         let Some(own) = room_of(module) else { continue };
         let starts = ["crate::", "super::"].into_iter().flat_map(|start| code.match_indices(start));
-        // In `super::super::` only the first one counts.
+        // A path that begins with `super::super::` is read only from its first `super` on.
         let starts = starts.filter(|(at, _)| !code[..*at].ends_with("::"));
         for path in starts.flat_map(|(at, _)| paths(&code[at..])).map(|path| absolute(module, path)) {
             let Some(name) = room_of(&path) else { continue };
@@ -192,7 +193,7 @@ fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<Stri
     wrong.into_iter().collect()
 }
 
-/// The paths that a text begins with: one, or those of a tree in braces.
+/// The module paths at the beginning of a text: one, or several if it is a tree of paths in braces.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
     let start: Vec<String> = text[..end].split("::").filter(|name| !name.is_empty()).map(Into::into).collect();
@@ -218,7 +219,7 @@ fn paths(text: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// A path as it is named in a module, from the root of the crate.
+/// Converts a path that is used in a module to a path from the root of the crate.
 fn absolute(module: &[String], path: Vec<String>) -> Vec<String> {
     let up = path.iter().take_while(|name| *name == "super").count();
     match path.first().map(String::as_str) {
@@ -255,7 +256,7 @@ fn what_is_on_the_wrong_floor_is_found() {
     ] {
         assert_eq!(found("middle::inner", wrong).len(), 1, "{wrong}");
     }
-    // A neighbour on the same floor might know this one.
+    // Paths to the same floor are refused, too, because two rooms could use each other otherwise.
     assert_eq!(found("top", "use crate::tower::bell;").len(), 1);
     assert_eq!(found("cellar", ""), ["cellar has no floor"]);
     assert_eq!(violations(&[], floors, &[]).len(), 4, "rooms that are not there");

@@ -1,12 +1,13 @@
-//! No safe function of the extension follows a pointer that its caller hands it. A pointer is promised to lead to
-//! something where it comes in, in `unsafe`; from there on references lead further (`src/pg/tree`).
+//! Checks that no safe function of the extension dereferences a raw pointer that its caller passes to it. Code that
+//! gets a pointer from PostgreSQL promises in an `unsafe` block that it is valid, and passes references on
+//! (`src/pg/tree`).
 //!
-//! The test takes for following that a safe function has a raw pointer among its parameters, and an unsafe block.
+//! The test reports each safe function that has a raw pointer as a parameter and an unsafe block in its body.
 
 use std::fs;
 use std::path::Path;
 
-/// New nodes hold pointers, and do not look at what is behind them.
+/// Files that are not checked: they store pointers in new nodes, but do not dereference them.
 const HOLDERS: &[&str] = &["pg/make.rs"];
 
 #[test]
@@ -30,7 +31,7 @@ fn search(root: &Path, folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// The names of such functions in a formatted source.
+/// The names of safe functions with a raw pointer as a parameter and an unsafe block, in a formatted source.
 fn followers(code: &str) -> Vec<String> {
     let lines: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let mut found = Vec::new();

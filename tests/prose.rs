@@ -1,4 +1,4 @@
-//! Rules of docs/style.md that a program can check, in comments of the sources and in the documents.
+//! Checks those rules of docs/style.md that a program can check, in comments of the sources and in the documents.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -121,7 +121,8 @@ fn the_readme_is_short() {
     assert!(words <= LONGEST_README, "README.md has {words} words");
 }
 
-/// Paragraphs and items of lists, without code, tables and headings. Code within a line is one word.
+/// The paragraphs and list items of a document, without code blocks, tables and headings. Code within a line becomes
+/// one word.
 fn paragraphs(text: &str) -> Vec<String> {
     let (mut all, mut current, mut in_code) = (Vec::new(), String::new(), false);
     for line in text.lines().map(str::trim) {
@@ -148,7 +149,8 @@ fn without_code(paragraph: &str) -> String {
     parts.map(|(at, part)| if at % 2 == 0 { part } else { "Code" }).collect()
 }
 
-/// A sentence ends with a mark and a blank, unless a small letter follows.
+/// The sentences of a paragraph. A sentence ends with a punctuation mark and a blank, unless a lower-case letter
+/// follows.
 fn sentences(paragraph: &str) -> Vec<&str> {
     let (mut all, mut begin) = (Vec::new(), 0);
     for (at, mark) in paragraph.char_indices() {
@@ -192,7 +194,7 @@ fn without_fences(text: &str) -> String {
     text.split("```").step_by(2).collect()
 }
 
-/// Relative targets of links.
+/// The targets of a document's links, without those to other sites.
 fn links(text: &str) -> Vec<&str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.trim());
     targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:")).collect()

@@ -260,7 +260,7 @@ fn server_restart_builds_the_mirror_again(context: &Context) -> Result<()> {
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 500)")?;
     anker::mirror(&mut client, &["t"], BACK)?;
     drop(client);
-    // Sockets that a crash has left are removed, but nothing of others in the same directory.
+    // After a start, sockets of engines that a crash has left are removed, but no other files in the same directory.
     let [stale, foreign] =
         ["pgsql_tmp_anker_1.sock", "other.sock"].map(|name| cluster.data().join("pg_stat_tmp").join(name));
     for path in [&stale, &foreign] {

@@ -207,13 +207,14 @@ fn a_long_record_of_a_mirrored_table_is_survived(context: &Context) -> Result<()
     same(&mut client, "SELECT id, length(a), b FROM plain WHERE anker.olap()").map(drop)
 }
 
-/// With the heads of the pages between its parts, a record may be longer than the limit that it keeps itself.
+/// A record that is not longer than the limit may exceed it together with the headers of the WAL pages that it crosses.
 fn records_about_as_long_as_the_limit_are_not_waited_for(context: &Context) -> Result<()> {
     const LIMIT: u32 = 1 << 20;
     let cluster = context.cluster_with(&Options::default().set("anker.max_row", "1MB"))?;
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
-    // A record takes more pages the nearer it begins to the end of a page.
+    // A record that begins near the end of a WAL page crosses one page more. `to_end_of_page` moves the WAL position
+    // there.
     client.batch_execute(
         "CREATE TABLE beside (id integer PRIMARY KEY); INSERT INTO beside VALUES (1);
          CREATE TABLE plain (id integer PRIMARY KEY, a text, b text);
@@ -304,7 +305,7 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     anker::mirror(&mut client, &["t"], LIVE)
 }
 
-/// The marks of tables that are being loaded, or were when the server went down: path and content.
+/// The files that mark tables which are being loaded, or were when the server crashed: the path and content of each.
 fn marks(cluster: &Cluster) -> Result<Vec<(String, String)>> {
     let files = std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))?.filter_map(|entry| entry.ok());
     let loading = files.filter(|file| file.file_name().to_string_lossy().ends_with(".loading"));
@@ -312,14 +313,14 @@ fn marks(cluster: &Cluster) -> Result<Vec<(String, String)>> {
     Ok(loading.map(|file| read(file.path())).map(|(path, mark)| (path, mark.unwrap_or_default())).collect())
 }
 
-/// A loader outlives its worker by a moment, in which the next worker may look at the table.
+/// After its worker has ended, a loader runs for a moment more, in which the next worker may already look at the table.
 fn a_load_that_goes_on_is_no_crash(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
         "CREATE TABLE first (id integer PRIMARY KEY); CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)",
     )?;
     anker::mirror(&mut client, &["first"], LIVE)?;
-    // The loader waits for the engine while it is stopped.
+    // The engine is stopped, so that the loader waits for it.
     let (worker, engine) = anker::processes(&mut client)?.ok_or("no worker")?;
     os::kill(engine, os::SIGSTOP)?;
     client.batch_execute("SELECT anker.mirror('t')")?;
@@ -335,7 +336,7 @@ fn a_load_that_goes_on_is_no_crash(context: &Context) -> Result<()> {
     let mut seen = || -> Result<String> {
         let marked = marks(&cluster)?;
         let [(path, mark)] = &marked[..] else { return Err(format!("marks: {marked:?}").into()) };
-        // The same state as in the third attempt, after two crashes.
+        // Writes the file that is there during the third attempt, after two crashes.
         std::fs::write(path, mark.replacen('1', "3", 1))?;
         os::kill(worker, os::SIGTERM)?;
         let next = wait_until(LIVE, || Ok(anker::processes(&mut client)?.is_some_and(|(now, _)| now != worker)))?;
@@ -361,14 +362,15 @@ fn a_table_that_is_mirrored_anew_has_no_crashes(context: &Context) -> Result<()>
         )?
         .get(0);
     let with_library = |names: &str| -> Result<Client> {
-        // The last line of a name wins.
+        // PostgreSQL uses the last line of a setting.
         let conf = cluster.data().join("postgresql.conf");
         let settings = std::fs::read_to_string(&conf)? + &format!("shared_preload_libraries = '{names}'\n");
         std::fs::write(&conf, settings)?;
         cluster.restart()?;
         cluster.connect()
     };
-    // No worker follows the list when the table leaves it. Another table is mirrored all the time, or none.
+    // The table is removed from the list while no worker follows the list. During that time another table is mirrored,
+    // or none.
     for beside in [true, false] {
         anker::mirror(&mut client, &["t", "beside"], LIVE)?;
         drop(client);

@@ -99,7 +99,7 @@ fn a_dropped_table_leaves_the_list(context: &Context) -> Result<()> {
     )?;
     ensure!(listed(&mut client)? == ["kept", "late", "later"], "after CREATE and DROP: {:?}", listed(&mut client)?);
 
-    // Another session has the list or its index locked: DROP does not wait for it.
+    // Another session has locked the list or its index. DROP must not wait for it.
     let mut other = cluster.connect()?;
     client.batch_execute("SET lock_timeout = '5s'")?;
     for (lock, table) in [("LOCK TABLE anker.mirrored", "late"), ("REINDEX TABLE anker.mirrored", "later")] {

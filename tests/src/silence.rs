@@ -96,7 +96,8 @@ fn nobody_waits_again_for_an_engine_that_has_not_answered(context: &Context) -> 
     Ok(())
 }
 
-/// The pause grows when the query that asks again waits in vain, and only then.
+/// The pause before the engine is asked again becomes longer only if the query that asks again gets no answer. Queries
+/// that wait at the same time count only once.
 fn queries_that_wait_together_tell_of_one_silence(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 1000)?;
     let sql = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
@@ -119,7 +120,7 @@ fn queries_that_wait_together_tell_of_one_silence(context: &Context) -> Result<(
     os::kill(engine, os::SIGCONT)?;
     let told = told?;
     let pause = |text: &str| text.split("asked again in ").nth(1)?.split(' ').next()?.parse::<u32>().ok();
-    // On a busy machine the pauses may be over before anybody asks for them.
+    // On a busy machine a pause may be over before the query below is planned, which then shows no pause.
     ensure!(pause(&told[0]).is_none_or(|seconds| seconds <= 2), "behind queries that waited together: {told:?}");
     ensure!(told[1].contains("in time"), "nobody asked again: {told:?}");
     ensure!(pause(&told[2]).is_none_or(|seconds| (3..=8).contains(&seconds)), "behind one that asked again: {told:?}");
@@ -133,7 +134,7 @@ fn nothing_is_computed_for_an_engine_that_is_not_asked(context: &Context) -> Res
     let scans = |client: &mut Client| -> Result<(String, i64)> {
         let counted = "SELECT coalesce(pg_stat_get_xact_numscans('few'::regclass), 0)";
         let mut transaction = client.transaction()?;
-        // Earlier transactions may still be in the count.
+        // Only the difference is used, because scans of earlier transactions may still be counted.
         let before: i64 = transaction.query_one(counted, &[])?.get(0);
         let told = transaction.query(&format!("EXPLAIN (ANALYZE) {sql}"), &[])?;
         let told = told.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n");
