@@ -97,8 +97,8 @@ pub fn widened(array: &ArrayRef) -> Result<Vec<i64>> {
     }
 }
 
-/// Converts 64-bit results back to the column's type. The bits beyond an integer's own are copies of its sign, and an
-/// operation on bits keeps them so.
+/// Converts 64-bit results back to the column's type. This loses nothing, because the upper bits of each operand are
+/// copies of its sign bit, and AND, OR and XOR keep them so.
 pub fn narrowed(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
     Ok(match data_type {
         DataType::Boolean => Arc::new(BooleanArray::new(values.iter().map(|bits| *bits != 0).collect(), nulls)),

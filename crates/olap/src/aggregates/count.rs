@@ -80,8 +80,9 @@ impl Fold for Count {
     }
 }
 
-/// Counts few groups in several lanes. The same group comes again and again, and each addition would otherwise wait for
-/// the one before.
+/// Counts rows when there are few groups. Each group has several counters, called lanes, which take turns. With a
+/// single counter, an addition would wait for the previous one, because consecutive rows often belong to the same
+/// group.
 fn count_in_lanes(counts: &mut [i64], groups: &[usize]) {
     let mut lanes = [[0i64; LANES]; FEW_GROUPS];
     for (row, group) in groups.iter().enumerate() {

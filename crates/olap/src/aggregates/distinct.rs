@@ -14,7 +14,7 @@ use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use crate::aggregates::fold::{Accumulating, Function, included};
 use crate::aggregates::seen::Seen;
 
-/// Passes the first of several equal values on to another aggregate.
+/// An aggregate with DISTINCT: passes each distinct value of a group once to the inner aggregate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Distinct<F>(pub F);
 

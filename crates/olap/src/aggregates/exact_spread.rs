@@ -91,7 +91,8 @@ impl State for Moments {}
 pub struct Moments {
     count: i64,
     sum: i128,
-    /// The sum of squares is the sum of these two. Nearly all additions stay within the narrow one.
+    /// The sum of squares is `narrow_squares` + `wide_squares`. Nearly all additions need only the 128 bits of
+    /// `narrow_squares`.
     narrow_squares: i128,
     wide_squares: i256,
 }

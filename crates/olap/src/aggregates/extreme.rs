@@ -21,11 +21,11 @@ use crate::aggregates::fold::{Accumulating, Fold, Function, Over, Rows, States, 
 use crate::base::operand::for_number;
 use crate::functions::order::{Ordered, TextOrder, Texts, replaces};
 
-/// The extreme of values of one Arrow type, which is also the result's type.
+/// A minimum or maximum. The result has the Arrow type of the values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExtremeOf {
     pub which: Extreme,
-    /// The locale that orders the text; `None` if its bytes do.
+    /// The locale that orders the texts; `None` if they are ordered by their bytes.
     pub locale: Option<&'static Locale>,
 }
 
@@ -119,10 +119,10 @@ impl<T: ArrowPrimitiveType<Native: Ordered>> Fold for OfNumbers<T> {
 }
 
 impl<T: ArrowPrimitiveType<Native: Ordered>> OfNumbers<T> {
-    /// Adds to the group of all rows.
+    /// Compares all `values` with the extreme of the only group.
     fn add_all(&self, found: &mut Values<T::Native>, values: &[T::Native]) {
         let values = values.iter().copied();
-        // Each case has a loop of its own, without a branch.
+        // Minimum and maximum have separate loops, so that no loop branches on the kind of extreme.
         let best = match self.which {
             Extreme::Min => values.reduce(|old, new| if new.before(&old) { new } else { old }),
             Extreme::Max => values.reduce(|old, new| if old.before(&new) { new } else { old }),
@@ -160,7 +160,7 @@ impl<T: Texts> Fold for OfTexts<T> {
             }
         };
         if let Rows::OfOne = rows {
-            // Texts are compared without a copy, and only the best of them is offered.
+            // Finds the best text of the batch without copying any. Only this one is offered to the state.
             let mut order = TextOrder::of(self.locale);
             let best = |old, new| if order.replaces::<T>(self.which, new, old) { new } else { old };
             array.iter().flatten().reduce(best).into_iter().for_each(|best| offer(0, best));

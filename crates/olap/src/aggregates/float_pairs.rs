@@ -138,7 +138,7 @@ impl Moments {
         if count < 1.0 {
             return None;
         }
-        // The result is null for points on a vertical line.
+        // If all x are equal, the points lie on a vertical line, and the result is null.
         let unless_vertical = |value: f64| (xx != 0.0).then_some(value);
         match wanted {
             PairAgg::Corr => unless_vertical(xy / (xx * yy).sqrt()).filter(|_| yy != 0.0),

@@ -152,7 +152,8 @@ impl Total {
     }
 
     fn result(&self, wanted: FloatTotal) -> Option<f64> {
-        // An infinite sum has no known rounding error. A sum of negative zeros must keep its sign.
+        // An infinite sum has no known rounding error, so nothing is added to it. A `lost` of 0 is not added either,
+        // because -0 + 0 would lose the sign of a sum of negative zeros.
         let whole = self.lost == 0.0 || !self.sum.is_finite();
         let sum = if whole { self.sum } else { self.sum + self.lost };
         (self.count > 0).then(|| match wanted {

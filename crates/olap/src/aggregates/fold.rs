@@ -35,7 +35,7 @@ pub trait Function: Clone + Debug + Eq + Hash + Send + Sync + 'static {
         true
     }
 
-    /// The columns of partial states. If there is only one, it is null where the result is.
+    /// The columns of partial states. A single column is null where the aggregate's result is null.
     fn state_types(&self, result: &DataType) -> Vec<(&'static str, DataType)> {
         vec![("value", result.clone())]
     }
@@ -64,7 +64,7 @@ pub trait Fold: Send + Sync + 'static {
         Ok(vec![self.results(states, result)?])
     }
 
-    /// The partial state of each row on its own.
+    /// Converts each row into a partial state, as if the row were a group of its own.
     fn partial_of_rows(
         &self,
         values: &[ArrayRef],
@@ -179,7 +179,7 @@ pub fn included(nulls: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Op
     NullBuffer::union(nulls, passing.as_ref()).filter(|n| n.null_count() > 0)
 }
 
-/// The aggregate as DataFusion needs it.
+/// Wraps an aggregate as DataFusion's `AggregateUDF`.
 pub fn folded(function: impl Function) -> AggregateUDF {
     let signature = Signature::any(function.arguments(), Volatility::Immutable);
     AggregateUDF::from(Folded { function, signature })
@@ -233,7 +233,7 @@ pub trait Accumulating: Accumulator + GroupsAccumulator {}
 
 impl<T: Accumulator + GroupsAccumulator> Accumulating for T {}
 
-/// A fold with its states so far.
+/// An aggregate's loops, with the states of its groups.
 pub struct Over<F: Fold> {
     fold: F,
     result: DataType,
@@ -249,8 +249,8 @@ impl<F: Fold> Over<F> {
         self.states.resize(groups, || self.fold.start());
     }
 
-    /// A copy of the state of all rows, which form one group. The state itself stays, because DataFusion may ask for an
-    /// extreme before all rows have come.
+    /// Copies the state when all rows form one group. The original stays, because DataFusion may ask for a minimum or
+    /// maximum before all rows have arrived.
     fn all(&mut self) -> F::States {
         self.resize(1);
         self.states.clone()

@@ -65,7 +65,7 @@ impl Fold for IntervalSum {
     }
 }
 
-/// A sum that is wide enough for as many intervals as there can be rows.
+/// A sum whose fields are wide enough for as many intervals as there can be rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Total {
     months: i64,
@@ -74,7 +74,7 @@ pub struct Total {
 }
 
 impl Total {
-    /// The sum with an interval added or, if `times` is -1, subtracted.
+    /// Adds an interval if `times` is 1; subtracts it if `times` is -1.
     pub fn plus(self, addend: i128, times: i8) -> Total {
         let Interval { months, days, microseconds } = Interval::of_number(addend);
         Total {

@@ -1,8 +1,8 @@
 //! The values that aggregates with DISTINCT have met, in little memory.
 //!
-//! When a hash table grows, the old table and one of twice its size exist at the same time. So the reported memory of a
-//! table contains the next table once the table is nearly full. A query then reaches a limit before the memory is
-//! taken, not afterwards.
+//! When a hash table grows, the old table and one of twice its size exist at the same time. So once a table is nearly
+//! full, its reported memory includes the larger table. A query then fails at its memory limit before the larger table
+//! is allocated, not afterwards.
 
 use std::hash::BuildHasher;
 
@@ -18,7 +18,8 @@ use crate::aggregates::sum::Summand;
 use crate::base::operand::for_number;
 use crate::functions::numbers::floats::canonical;
 
-/// A value of up to 64 bits, in two parts, so that it needs no padding behind the number of a group.
+/// A value of up to 64 bits, as two halves of 32 bits. A pair of a group's number and this value needs no padding; a
+/// pair with a `u64` would.
 type Short = [u32; 2];
 type Long = [u32; 4];
 
@@ -124,7 +125,8 @@ impl Values {
     }
 }
 
-/// The memory of a table, with that of the next table if one of the next two batches may need it.
+/// The bytes of a hash table with `values` entries. If one of the next two batches may fill the table, this includes
+/// the table of twice the size that would replace it.
 fn with_the_next(values: usize, capacity: usize, bytes: usize) -> usize {
     if values + 2 * CHUNK_ROWS > capacity { 3 * bytes } else { bytes }
 }

@@ -162,7 +162,7 @@ fn sum_of<T: Summand>(array: &PrimitiveArray<T>) -> Result<Option<i128>> {
     Ok(Some(sum))
 }
 
-/// Adds to the sum of all rows.
+/// Adds all values to the sum of the only group.
 fn add_all<T: Summand>(sums: &mut Sums, values: &PrimitiveArray<T>) -> Result<()> {
     if let Some(sum) = sum_of(values)? {
         sums.values[0] = sums.values[0].checked_add(sum).ok_or_else(too_wide)?;
@@ -171,7 +171,8 @@ fn add_all<T: Summand>(sums: &mut Sums, values: &PrimitiveArray<T>) -> Result<()
     Ok(())
 }
 
-/// Up to this number of groups, each has several sums or counts, called lanes, to which its rows are added in turn.
+/// Up to this number of groups, each group has several sums or counts, called lanes, to which its rows are added in
+/// turn.
 pub const FEW_GROUPS: usize = 16;
 pub const LANES: usize = 4;
 
@@ -201,8 +202,9 @@ fn add_by_group<T: Summand>(
     if overflow { Err(too_wide()) } else { Ok(()) }
 }
 
-/// Adds values of few groups in several lanes. The same group comes again and again, and each addition would otherwise
-/// wait for the one before. `None` if a lane has overflowed; nothing was added then.
+/// Adds values of few groups. Each group has several sums, called lanes, which take turns. With a single sum, an
+/// addition would wait for the previous one, because consecutive rows often belong to the same group. Returns `None` if
+/// a lane has overflowed; nothing was added then.
 fn add_in_lanes<T: Summand>(own: &mut Sums, values: &[T::Native], groups: &[usize]) -> Option<()> {
     let mut lanes = [([0i128; LANES], [false; LANES]); FEW_GROUPS];
     let mut overflow = false;
@@ -254,7 +256,7 @@ mod tests {
         let mut full = Over::new(ExactSum::Decimal, RAW_DECIMAL);
         let most: ArrayRef = Arc::new(Decimal128Array::from_iter_values(vec![i128::MAX / 100; 8192]));
         assert!(full.update_batch(&[most], &[0; 8192], None, 1).is_err());
-        // Each lane alone would overflow, but here the lanes' values cancel out.
+        // Each lane alone overflows, but the positive and the negative lanes cancel out.
         let mut even = Over::new(ExactSum::Decimal, RAW_DECIMAL);
         let most = (0..8192).map(|row| if row % 2 == 0 { i128::MAX / 100 } else { -(i128::MAX / 100) });
         let most: ArrayRef = Arc::new(Decimal128Array::from_iter_values(most));

@@ -1,8 +1,8 @@
 //! Cancels joins that compare many pairs before they return a row, and window functions that read many rows for each
 //! row.
 //!
-//! Dropping a query's stream ends the query at its next batch, but a join may take long to make one. A join evaluates
-//! its condition often, so that the condition is the place where it is stopped.
+//! Dropping a query's stream ends the query at its next batch, but a join may take long to produce its next batch. A
+//! join evaluates its condition often, so the condition checks whether the query is cancelled.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,7 +16,7 @@ use datafusion_common::error::Result;
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 
-/// Tells a query that nobody waits for it any more.
+/// A flag that tells a query that nobody waits for its result any more.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 

@@ -1,8 +1,8 @@
-//! Compaction: texts are copied so that a batch holds no memory of rows outside it. Rows are compacted before an
-//! operator receives them that counts memory batch by batch.
+//! Compaction: texts are copied, so that a batch does not keep memory of rows that it does not contain. Rows are
+//! compacted before an operator that counts memory batch by batch.
 //!
-//! The texts of a few rows may lie between those of many others. All slices of a large batch share its memory, so that
-//! each slice would be counted with the memory of the whole batch.
+//! The texts of a few rows may lie in memory between the texts of many other rows. All slices of a large batch share
+//! the batch's memory. Without compaction, each slice would be counted as if it held all of that memory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
-/// Unneeded memory that a column may hold without being copied, in bytes.
+/// A column is copied only if it holds more than this number of bytes that its rows do not need.
 const SLACK: usize = 64 << 10;
 
 /// Copies texts or bytes that were taken out of a batch into memory of their own. Otherwise they would keep all of the

@@ -28,13 +28,13 @@ use crate::base::pieces::are_shared_too_often;
 pub struct SortColumn {
     /// The values. Equal values must have equal bits.
     pub expr: Arc<dyn PhysicalExpr>,
-    /// The locale that orders texts; `None` if their bytes do.
+    /// The locale that orders texts; `None` if they are ordered by their bytes.
     pub locale: Option<&'static Locale>,
     pub options: SortOptions,
 }
 
 impl SortColumn {
-    /// A column in an order that does not matter, because only equality counts; texts are compared by their bytes.
+    /// A column in any order, for uses in which only the equality of values counts. Texts are compared by their bytes.
     pub fn any(expr: Arc<dyn PhysicalExpr>) -> SortColumn {
         SortColumn { expr, locale: None, options: SortOptions::default() }
     }
@@ -81,7 +81,8 @@ impl Keys {
 
 /// The layout of keys.
 struct Form {
-    /// Converts the columns to Arrow's row format. With `pieces`, it only makes rows of bytes that are assembled here.
+    /// Converts the columns to Arrow's row format. If there are `pieces`, the bytes of keys are assembled in this
+    /// module, and the converter only makes rows of them.
     converter: RowConverter,
     pieces: Option<Pieces>,
 }
@@ -197,7 +198,7 @@ impl KeyRows {
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
     row: Row<'a>,
-    /// The order of each text in the key that a locale orders.
+    /// The orders of the key's texts that are compared in a locale's order.
     texts: Option<&'a Arc<[TextOrder]>>,
 }
 

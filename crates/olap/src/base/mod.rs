@@ -1,4 +1,4 @@
-//! The ground floor, which every room above may use.
+//! Foundations that all other modules of this crate may use.
 
 pub mod arrow_form;
 pub mod bytes;

@@ -1,8 +1,9 @@
-//! Loops over the slots of one or two operands, each an array or a constant.
+//! Loops over the slots of one or two operands. A slot is the value of one row, which may be null; an operand is an
+//! array or a constant.
 //!
-//! A slot function returns a result, and whether it failed. It must accept any input, because it is also called with
-//! the arbitrary content of null slots. So the loop has no branch and can be vectorised. Only if a slot has failed, the
-//! valid slots are checked for failures.
+//! The function for one slot returns a result, and whether it failed. It is also called for null slots, whose content
+//! is arbitrary, so it must accept any input. The loop therefore has no branch and can be vectorised. Only if some slot
+//! has failed, the valid slots are checked for failures.
 
 use std::sync::Arc;
 
@@ -111,7 +112,7 @@ impl<T: ArrowPrimitiveType> Operand<T> {
         }
     }
 
-    /// The operand's own slots where the mask is set, and those of `other` elsewhere.
+    /// The slots of `self` where the mask is set, and the slots of `other` elsewhere.
     pub fn or(&self, other: &Self, mask: &BooleanBuffer, rows: usize) -> PrimitiveArray<T> {
         let values: Vec<T::Native> = match (self, other) {
             (Operand::Array(a), Operand::Array(b)) => {
@@ -156,7 +157,7 @@ fn pick<V>(mask: &BooleanBuffer, yes: impl Iterator<Item = V>, no: impl Iterator
     mask.iter().zip(yes.zip(no)).map(|(set, (yes, no))| if set { yes } else { no }).collect()
 }
 
-/// The null bitmap of a selection: that of `yes` where the mask is set, and that of `no` elsewhere.
+/// The null bitmap of a selection: the bits of `yes` where the mask is set, and the bits of `no` elsewhere.
 fn selected_nulls(mask: &BooleanBuffer, yes: Option<&NullBuffer>, no: Option<&NullBuffer>) -> Option<NullBuffer> {
     let valid = match (yes, no) {
         (None, None) => return None,

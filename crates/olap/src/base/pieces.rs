@@ -1,6 +1,6 @@
-//! Cuts batches by the bytes of their texts. Rows that share a long text need little memory as long as they refer to
-//! it, but much once it is copied into each row's key. So rows that are to be grouped are cut into pieces of limited
-//! size, and keys that would be too large are refused.
+//! Cuts batches by the bytes of their texts. Rows that refer to the same long text need little memory. They need much
+//! memory once the text is copied into each row's key. So rows to be grouped are cut into pieces of limited size, and
+//! keys that would be too large are refused.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -8,9 +8,9 @@ use arrow_schema::DataType;
 
 /// The greatest number of bytes of texts in a batch with more than one row.
 const MOST: usize = 16 << 20;
-/// The memory that keys may always take, whatever the size of the texts.
+/// The number of bytes that keys may always take, whatever the memory of the arrays.
 const ALWAYS: usize = 64 << 20;
-/// The greatest ratio of the memory of keys, beyond `ALWAYS`, to the memory of the arrays.
+/// Keys that take more than `ALWAYS` bytes may take at most this many times the memory of the arrays.
 const TIMES: usize = 4;
 
 /// Calls `put` with parts of the batch, each with at most `MOST` bytes of texts or with a single row.
@@ -23,7 +23,7 @@ pub fn pieces(batch: RecordBatch, put: &mut impl FnMut(RecordBatch)) {
     pieces(batch.slice(rows / 2, rows - rows / 2), put);
 }
 
-/// Whether copies of the values would need far more memory than the values do.
+/// Whether rows share texts so often that copies of the texts would need far more memory than the arrays take.
 pub fn are_shared_too_often(arrays: &[ArrayRef]) -> bool {
     let bytes = bytes_of_texts(arrays);
     bytes > ALWAYS && bytes > TIMES * arrays.iter().map(|array| array.get_array_memory_size()).sum::<usize>()

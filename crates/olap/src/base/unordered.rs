@@ -1,7 +1,8 @@
 //! Rows about which DataFusion assumes nothing but their number of partitions.
 //!
-//! DataFusion derives from constants and orders below an operator which work it can skip. With constants below outer
-//! joins, it takes unsorted rows for sorted, and groups them wrongly. This operator hides such properties.
+//! DataFusion skips work if it knows that values below an operator are constant or sorted. If there are constants below
+//! outer joins, DataFusion takes unsorted rows for sorted rows, and groups them wrongly. This operator hides constants
+//! and orders.
 
 use std::fmt;
 use std::sync::Arc;

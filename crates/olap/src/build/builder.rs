@@ -1,7 +1,7 @@
 //! Builds the physical plan, operator by operator, from the top down.
 //!
-//! The plan is executed as it is built here: DataFusion's own optimizer does not run, so that no rewriting rule of it
-//! can change a meaning. Every operator of the plan becomes one physical operator, except scans, filters and inner
+//! The plan is executed as it is built here: DataFusion's own optimizer does not run, so that none of its rules can
+//! change the plan's meaning. Every operator of the plan becomes one physical operator, except scans, filters and inner
 //! joins. These form blocks, in which the relations may be joined in any order (see [`crate::build::inner_join`]).
 //!
 //! Columns are dropped as soon as no operator above reads them.
@@ -54,7 +54,8 @@ pub struct Builder<'a> {
     /// The way in which the join order is chosen.
     pub order: JoinOrder,
     pub common: Common<'a>,
-    /// The runtime filters of the joins above the present operator, each with the column that it tests.
+    /// The runtime filters of the joins above the operator that is being built. Each comes with the column that it
+    /// tests.
     pub partners: RefCell<Vec<(ColumnId, Arc<JoinKeys>)>>,
     /// The shared subplans that are built already, each with its number in EXPLAIN.
     pub shared: RefCell<HashMap<Which, (u16, Arc<SharedRows>)>>,

@@ -88,8 +88,8 @@ pub fn group(
     let mut output = Vec::new();
     for (i, key) in keys.iter().enumerate() {
         columns.push(key.column);
-        // Rows are grouped by the canonical form of a float, which may occur in no row of the group. The result is the
-        // least value of the group, because it must be a value that occurs.
+        // Rows are grouped by the canonical form of a float, such as 0 for -0. The result must be a value that occurs
+        // in the group, and the canonical form may not occur. So the result is the group's least value.
         output.push(match plan.type_of(&key.expr) {
             ty if ty.is_float() => Output::Call(calls.index_of(Part::Extreme(Extreme::Min), vec![&key.expr], false)),
             _ => Output::Key(i),
@@ -187,9 +187,9 @@ pub fn group(
     Ok(Stage { plan: Arc::new(plan), columns })
 }
 
-/// Some keys are functions (`Trimmed`, `Span`) that give equal bits for values which are equal but look different. An
-/// aggregate then returns one of the original values. For each such key, adds a column with the original value, so that
-/// it is computed only once.
+/// Some keys call a function (`Trimmed`, `Span`) that maps equal values of different appearance, such as 1.0 and 1.00,
+/// to equal bits. An aggregate then returns one of the original values. The key and the aggregate both read the
+/// original value, so a column is added that computes it only once.
 fn with_images(
     keys: &[Computed],
     aggregates: &[Aggregation],

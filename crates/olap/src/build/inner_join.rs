@@ -184,7 +184,8 @@ impl<'a> Block<'a, '_> {
     }
 
     /// Applies the pending filters that the stage can evaluate. Filters that cannot raise an error come first, so that
-    /// they guard the others. `rows` is the expected number of rows that pass all of them.
+    /// the others are evaluated only for rows that pass these. `rows` is the expected number of rows that pass all of
+    /// them.
     fn filter(&mut self, mut stage: Stage, above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
         let Ready { raising, safe } = self.ready(&stage.columns);
         let still_read = [&raising, above].concat();
@@ -226,7 +227,7 @@ impl<'a> Block<'a, '_> {
         Ok(Stage { plan, columns })
     }
 
-    /// Those of `columns` that are read above: by pending filters, by `still_read`, or above the block.
+    /// The members of `columns` that are still read: by pending filters, by `still_read`, or above the block.
     fn read(&self, columns: &[ColumnId], still_read: &[&Expr]) -> Vec<ColumnId> {
         let within = self.pending.iter().chain(still_read).flat_map(|e| e.columns());
         let read: Vec<ColumnId> = within.chain(self.needed.iter().copied()).collect();
@@ -334,7 +335,8 @@ fn is_row(rel: &Rel) -> bool {
     }
 }
 
-/// The source of an output column. The columns of the build side are numbered first, then those of the probe side.
+/// The source of an output column. The output consists of the columns of the build side, followed by the columns of the
+/// probe side.
 fn given(at: usize, build: &Stage) -> Given {
     at.checked_sub(build.columns.len()).map_or(Given::Build(at), Given::Probe)
 }

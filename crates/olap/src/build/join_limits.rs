@@ -21,7 +21,8 @@ struct Candidate<'a> {
     bound: Inequality,
     build: &'a Expr,
     probe: &'a Expr,
-    /// How values of the build side, and of the probe side, become ranks.
+    /// How values become ranks, which are integers in the order of the values: on the build side, and on the probe
+    /// side.
     rankings: [Ranking; 2],
 }
 
@@ -68,8 +69,9 @@ impl Builder<'_> {
         conditions.sort_by_key(|condition| condition.can_raise());
         for condition in conditions {
             let candidate = self.candidate(condition, build, probe);
-            // A condition must not remove a row for which an earlier one has to raise an error. Candidates keep to
-            // this: an error in their own values, or in those of earlier candidates, gets a rank that removes no row.
+            // A condition must not remove a row for which an earlier one has to raise an error. A candidate cannot do
+            // so: if its own value or an earlier candidate's value raises an error, the row gets a rank that removes no
+            // row.
             if candidate.is_none() && condition.can_raise() {
                 break;
             }

@@ -62,8 +62,8 @@ impl Builder<'_> {
         Ok(Stage { plan, columns: kept_ids })
     }
 
-    /// The scan's conditions. Conditions that together form one range of a column are combined, and so are those that
-    /// together exclude a list of values.
+    /// The scan's conditions. Conditions that together form one range of a column become one condition. So do
+    /// conditions that together exclude a list of values.
     fn tests(&self, relation: u16, columns: &[ColumnId], conditions: &[&Expr]) -> Result<Vec<Condition>, Failure> {
         let reading = Reading { columns, plan: self.plan, params: self.params };
         let mut tests: Vec<(Vec<&Expr>, Option<Ranges>)> = Vec::new();

@@ -166,7 +166,7 @@ impl<'a> Sampled<'a> {
         seen.values(self.visible_rows(scan.relation))
     }
 
-    /// The estimates for a relation from which the join order starts.
+    /// The estimates of one relation, on which the choice of the join order is based.
     pub fn relation(&self, rel: &Rel) -> Relation {
         Relation { rows: self.rows(rel), key: self.key(rel) }
     }

@@ -99,7 +99,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Like `nearest_of_groups`, for groups with a single extreme: only the first row of each group decides its value.
+    /// Like `nearest_of_groups`, for groups with a single minimum or maximum: only the first row of each group decides
+    /// its value.
     pub fn deciding_extremes(
         &self,
         input: &Rel,

@@ -62,7 +62,7 @@ pub enum Kernel {
     NumericToDecimal {
         scale: u8,
     },
-    /// A function of numerics with a result of this other type.
+    /// A function of numerics whose result has the type `ty`, which is another type than numeric.
     OfNumerics {
         function: Named,
         ty: Type,
@@ -78,8 +78,8 @@ pub enum Kernel {
     ToDecimal128 {
         digits: u8,
     },
-    /// Like `ToDecimal128`, but null if the result does not fit, because the value then equals no decimal on the other
-    /// side.
+    /// Like `ToDecimal128`, but null if the result does not fit. A value that does not fit equals no decimal on the
+    /// other side of the join.
     DecimalJoinKey {
         digits: u8,
     },
@@ -157,8 +157,8 @@ pub fn computed(kernel: Kernel, args: Vec<Arc<dyn PhysicalExpr>>) -> Arc<dyn Phy
     Arc::new(Computed { kernel, args })
 }
 
-/// The number of rows for which chained functions of numerics are computed at a time. Numerics outside of arrays need
-/// more memory, so that it is small.
+/// The number of rows for which chained functions of numerics are computed at a time. The number is small, because
+/// numerics outside of arrays need more memory.
 const BLOCK: usize = 512;
 
 impl Computed {

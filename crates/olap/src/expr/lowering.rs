@@ -313,7 +313,8 @@ fn compared(op: CmpOp, values: &Physical, value: i128, scale: u8, ty: Type) -> O
     let with = |op, right| Some(native(op, values.clone(), right));
     match (as_decimal(value, scale, ty), op) {
         (Some(held), op) => with(op, constant(held)),
-        // A constant that the type cannot hold equals none of its values, but for a null the result is still null.
+        // No value of the type equals a constant that the type cannot hold. The result must still be null for a null,
+        // so `v = constant` becomes `v < v`, and `v <> constant` becomes `v = v`.
         (None, CmpOp::Eq) => with(CmpOp::Lt, values.clone()),
         (None, CmpOp::Ne) => with(CmpOp::Eq, values.clone()),
         (None, _) => None,

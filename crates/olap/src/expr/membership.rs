@@ -37,8 +37,8 @@ pub fn with_lists(op: BoolOp, args: Vec<Physical>, schema: &Schema) -> Result<Ve
             (Some(constants), Some(first)) => {
                 joined.push(in_list(first.left().clone(), constants, &(op == BoolOp::And), schema)?);
             }
-            // One of the constants raises an error. The comparisons stay, so that only a row that reaches this one
-            // raises it.
+            // One of the constants raises an error. The comparisons stay, so that the error is raised only for a row
+            // for which this comparison is evaluated.
             _ => joined.extend_from_slice(list),
         }
         rest = behind;

@@ -196,7 +196,8 @@ impl Lane {
         }
     }
 
-    /// Writes a result; `None` stands for one that is out of range. This is an error only if the operands have values.
+    /// Writes a result. `None` means that the result is out of range, which is an error only if both operands have
+    /// values.
     #[inline]
     fn put(&mut self, row: usize, operands: State, result: Option<i128>) {
         self.states[row] = if operands == State::Value && result.is_none() { State::Error } else { operands };

@@ -67,7 +67,7 @@ impl Forking {
         reply::most_bytes(&self.program)
     }
 
-    /// Prepares the work of one child. This comes before the fork, so that nobody has to wait for it then.
+    /// Prepares the work of one child. Called before the fork, so that nothing waits for this work during the fork.
     pub fn work(&self) -> Work {
         let program = self.program.clone();
         Work { registers: Registers::new(&program), groups: Groups::new(&program), chunks: Vec::new(), program }

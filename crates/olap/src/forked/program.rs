@@ -261,8 +261,9 @@ impl Compiler<'_> {
         let mut sides = [self.register(left)?, self.register(right)?];
         match types[0].kind() {
             Kind::Text => {
-                // Texts are compared by their numbers. All long texts have the same number, which no short text has. So
-                // one side must be a constant, which is always short.
+                // A child compares texts by the numbers that represent them. All long texts have the same number, which
+                // no short text has, so two long texts cannot be told apart. One side must therefore be a constant,
+                // which is always short.
                 let is_short = |side: &Register| matches!(self.program.steps[*side], Step::Constant(_));
                 if !matches!(op, CmpOp::Eq | CmpOp::Ne) || !sides.iter().any(is_short) {
                     return Err("a comparison of texts that is not = or <> with a constant".into());
@@ -334,7 +335,8 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, what: T) -> usize {
 fn is_number(ty: Type) -> bool {
     match ty.physical() {
         Physical::Float64 | Physical::Bytes => false,
-        // Equal intervals may have different numbers.
+        // Equal intervals, such as 1 month and 30 days, may differ in their 128-bit representation, so comparing that
+        // is not enough.
         Physical::Int128 => ty != Type::Interval,
         Physical::Bit | Physical::Int16 | Physical::Int32 | Physical::Int64 | Physical::Text => true,
     }

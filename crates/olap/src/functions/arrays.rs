@@ -26,7 +26,7 @@ type Outcome<T> = std::result::Result<T, QueryError>;
 const BROKEN: QueryError = QueryError(FailureKind::Internal);
 /// The bytes of a varlena's length, which is already removed from the values here.
 const LENGTH: usize = 4;
-/// The bytes in front of the dimensions, with the varlena's length.
+/// The number of bytes before the dimensions, including the varlena's length.
 const HEADER: usize = 16;
 /// The offset of the lower bound, which is the number of the first element, in an array of one dimension.
 const LOWER: usize = HEADER + 4 - LENGTH;

@@ -32,7 +32,7 @@ pub fn labels(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
         return Err(unknown());
     };
     let labels: Vec<&str> = all.as_deref().unwrap_or_default().split(between.as_str()).collect();
-    // The numbers differ if a label contains the separator.
+    // There are more labels than values if a label contains the separator.
     if labels.len() != places.len().max(1) {
         return Err(unknown());
     }

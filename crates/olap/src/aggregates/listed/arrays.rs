@@ -22,13 +22,13 @@ use super::list_of::{LONGEST, ListOf, too_long};
 use super::order::Order;
 use super::rows::Grouped;
 
-/// The bytes of a varlena's length, which stand in front.
+/// The number of bytes of a varlena's length word, which precedes the bytes written here.
 const LENGTH: usize = 4;
-/// The bytes of everything in front of the null bitmap.
+/// The number of bytes before the null bitmap, including the length word.
 const HEADER: usize = 24;
-/// The alignment of the values.
+/// The values begin at a multiple of this number of bytes.
 const ALIGN: usize = 8;
-/// The bytes of a value of type name.
+/// The number of bytes that a value of type `name` takes.
 const NAME: usize = 64;
 
 pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
@@ -52,7 +52,7 @@ struct Writer {
     element: Element,
     /// The type of the values.
     ty: Type,
-    /// The bytes after the length.
+    /// The bytes written so far, without the length word.
     out: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Collects the rows of all groups, and finally makes each group's value.
+//! Collects the rows of all groups, and computes each group's result at the end.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use super::{arrays, joined, ranked};
 use crate::aggregates::fold::{Accumulating, Function};
 
 impl ListOf {
-    /// Makes a value for each group.
+    /// Computes the result of each group.
     fn made(&self, rows: Rows, groups: usize) -> Result<ArrayRef> {
         if matches!(self.of, Listing::Discrete | Listing::Continuous) {
             ranked::share(self)?;

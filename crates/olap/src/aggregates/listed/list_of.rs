@@ -22,8 +22,8 @@ use crate::expr::{Lowering, planning};
 /// PostgreSQL's MaxAllocSize, the greatest length of a value.
 pub const LONGEST: usize = 0x3fff_ffff;
 
-/// A list aggregate. Its arguments are the columns of its rows: the value, the second argument unless it is constant,
-/// and the keys of the order that are neither of these.
+/// A list aggregate, such as `string_agg`. Its rows have these columns: the value, the second argument unless that is
+/// constant, and each sort key that is not already one of these columns.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListOf {
     pub of: Listing,

@@ -1,5 +1,5 @@
-//! Orders of rows: by integers if one column decides and its values can be mapped to integers, otherwise by keys of
-//! bytes.
+//! Orders of rows. If a single column decides the order, and its values can be mapped to integers, the integers are
+//! compared. Otherwise the bytes of keys are compared.
 
 use std::cmp::Ordering;
 use std::hash::Hash;
@@ -45,7 +45,7 @@ impl Order {
         Ok(Order::Keys(Keys::of_arrays(&arrays, &parts)?))
     }
 
-    /// The approximate number of bytes that it takes to sort a row, beside its values.
+    /// The approximate number of bytes that sorting needs for each row, in addition to the row's values.
     pub fn bytes_of_row(keys: &[Sorted]) -> usize {
         let pair = size_of::<(u64, u32)>();
         match keys {
@@ -67,7 +67,8 @@ impl Order {
         }
     }
 
-    /// The row at this position of the order, from 0, and the row at the next position, if there is one.
+    /// The row at the sorted position `place`, counted from 0, and the row after it. The second is `None` at the last
+    /// position.
     pub fn at(&self, rows: &mut [u32], place: usize) -> (u32, Option<u32>) {
         match self {
             Order::Arrival => (rows[place], rows.get(place + 1).copied()),

@@ -36,7 +36,8 @@ pub fn made(list: &ListOf, rows: &mut Grouped, order: &Order) -> Result<ArrayRef
     }
 }
 
-/// The fraction of a percentile. An invalid one is an error even if there are no values.
+/// The fraction of a percentile, such as 0.5 for the median. A fraction outside of 0 to 1 is an error even if there are
+/// no values.
 pub fn share(list: &ListOf) -> Result<Option<f64>> {
     match list.second {
         Second::Constant(ScalarValue::Float64(Some(share))) if !(0.0..=1.0).contains(&share) => {
@@ -57,14 +58,15 @@ fn found(rows: &mut Grouped, mut find: impl FnMut(&mut [u32]) -> Option<u32>) ->
     Ok(take(&rows.columns[0], &UInt32Array::from(places), None)?)
 }
 
-/// The first row of the longest run of equal rows, which are sorted.
+/// The first row of the longest run of equal rows. `rows` are sorted.
 fn most_frequent(rows: &[u32], order: &Order) -> Option<u32> {
     let runs = rows.chunk_by(|a, b| order.are_equal(*a, *b));
     let longest = runs.reduce(|longest, run| if run.len() > longest.len() { run } else { longest });
     longest?.first().copied()
 }
 
-/// The value at a fraction of the way from the first value to the last, as PostgreSQL computes it.
+/// For each group, the value at the fraction `share` of the way from its first value to its last. Interpolates as
+/// PostgreSQL does.
 fn between(share: f64, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
     Ok(match rows.columns[0].data_type() {
         DataType::Float64 => {

@@ -1,4 +1,4 @@
-//! Rows of groups, column by column.
+//! Rows stored column by column, with the group of each row.
 
 use std::mem::size_of;
 
@@ -26,7 +26,7 @@ pub struct Grouped {
     pub columns: Vec<ArrayRef>,
     /// The rows sorted by group, and within a group by arrival.
     rows: Vec<u32>,
-    /// The end of each group's rows.
+    /// For each group, the end of its rows in `rows`.
     ends: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Rows {
                 arrays => concat(&arrays.iter().map(|array| array as &dyn Array).collect::<Vec<_>>())?,
             });
         }
-        // The place for the next row of each group.
+        // While rows are distributed, `ends` holds the position at which the next row of each group is put.
         let mut ends = vec![0; groups];
         self.groups.iter().for_each(|group| ends[*group as usize] += 1);
         let mut before = 0;

@@ -188,7 +188,7 @@ fn moment(text: &str) -> Option<Moment> {
     let mut fraction = 0;
     if takes(&mut at, b".") {
         let digits = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        // PostgreSQL would round more digits.
+        // PostgreSQL rounds a fraction of more digits, so the query then runs on the heap.
         if !(1..=6).contains(&digits) {
             return None;
         }
@@ -210,7 +210,7 @@ fn moment(text: &str) -> Option<Moment> {
         };
         let hours = number(&mut at, 2)?;
         let minutes = if takes(&mut at, b":") { number(&mut at, 2)? } else { 0 };
-        // Greater offsets are left to PostgreSQL.
+        // With greater offsets, the query runs on the heap.
         if hours > 14 || minutes > 59 {
             return None;
         }

@@ -393,8 +393,8 @@ mod tests {
 
     #[test]
     fn what_is_between_two_floats_is_not_said() {
-        // 9007199254740993 lies exactly between two floats, and is read as the lower one, whose last bit is even. Its
-        // digits are as many as those of that float.
+        // 9007199254740993 lies exactly between two floats. It is read as the lower float, whose last bit is even, and
+        // has as many digits as the lower float.
         let mut out = String::new();
         let is_same = |text: &str| text.parse::<f64>().is_ok_and(|read| read == 9_007_199_254_740_992.0);
         let rounded = |more| format!("{:.more$e}", 9_007_199_254_740_992f64);

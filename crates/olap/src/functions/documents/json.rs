@@ -32,8 +32,8 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<&'a str>> {
         Part::Whole => Ok(Some(text)),
         Part::Member(key) | Part::Step(key) if is_object => {
             let mut found = None;
-            // The last of several equal keys counts. On a path with more steps, PostgreSQL may follow another one, so
-            // the query runs on the heap.
+            // If several members have the same key, the last one counts. On a path with more steps, PostgreSQL may
+            // follow another of these members, so the query runs on the heap.
             for (name, value) in members(text)? {
                 if unescaped(name)? == key {
                     if found.is_some() && matches!(part, Part::Step(_)) {

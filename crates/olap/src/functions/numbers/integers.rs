@@ -56,7 +56,8 @@ integer!(i64, BigintOutOfRange);
 /// (Lemire, Kaser, Kurz: Faster remainder by direct computation).
 pub struct Divisor {
     divisor: i64,
-    /// 2^64 / |divisor|, rounded up. The lower 64 bits of its product with a value are the fraction of the quotient.
+    /// 2^64 / |divisor|, rounded up. The lower 64 bits of `inverse * value` are the fraction of the quotient `value /
+    /// |divisor|`.
     inverse: u64,
 }
 

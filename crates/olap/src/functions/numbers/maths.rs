@@ -110,8 +110,8 @@ fn of_float(function: Named, ty: Type, args: &[ColumnarValue], rows: usize) -> R
     }
 }
 
-/// Applies a function of the C library, which PostgreSQL uses, too. Infinite, very small and undefined results are left
-/// to the heap.
+/// Applies a function of the C library, which PostgreSQL uses, too. If a result is infinite, very small or undefined,
+/// the query runs on the heap.
 fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| match a.is_nan() {
         true => (a, false),
@@ -124,8 +124,8 @@ fn usual(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<
 #[allow(clippy::excessive_precision, clippy::approx_constant)]
 const RADIANS: f64 = 0.0174532925199432957692;
 
-/// Applies a trigonometric function or the cube root. A result of zero is right only at 0 or 1. Other very small
-/// results, and infinite or undefined ones, are left to the heap.
+/// Applies a trigonometric function or the cube root. A result of zero is right only at 0 or 1. If another result is
+/// very small, infinite or undefined, the query runs on the heap.
 fn of_angle(args: &[ColumnarValue], rows: usize, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let checked = |a: f64| {
         if a.is_nan() {
@@ -339,7 +339,8 @@ where
     }
 }
 
-/// The sum; if it is infinity minus infinity, the infinity in the wanted direction. See [`Named::MovedDown`].
+/// The sum `a + by`. If that is infinity minus infinity, returns the infinity in the wanted direction. See
+/// [`Named::MovedDown`].
 fn moved(a: f64, by: f64, up: bool) -> f64 {
     match a + by {
         open if open.is_nan() && !a.is_nan() && !by.is_nan() => {

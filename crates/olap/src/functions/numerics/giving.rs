@@ -209,7 +209,7 @@ pub fn from_stored(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
 }
 
 /// The greatest scale of an operand of roots, logarithms and powers. Their time grows with the square of the digits,
-/// and they cannot be cancelled within a batch. So longer operands are left to the heap.
+/// and they cannot be cancelled within a batch. So a query with longer operands runs on the heap.
 const LONGEST_SCALE: u16 = 100;
 const LONGEST_POWER: f64 = 500.0;
 const DIGITS_OF_E: f64 = std::f64::consts::LOG10_E;
@@ -221,7 +221,7 @@ fn affordable(value: &Numeric) -> Outcome<&Numeric> {
     }
 }
 
-/// The exponent, if the power of a number with about this many digits is affordable.
+/// Returns the exponent, if a number with about `digits` digits can be raised to it in acceptable time.
 fn affordable_power(exponent: &Numeric, digits: f64) -> Outcome<&Numeric> {
     let by = exponent.to_f64().unwrap_or(f64::INFINITY);
     match !exponent.is_finite() || by == 0.0 || (by * digits).abs() <= LONGEST_POWER || digits == f64::NEG_INFINITY {
