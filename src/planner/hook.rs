@@ -30,11 +30,11 @@ use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
 use crate::spec::{from_node, to_node};
 
-/// The factor by which PostgreSQL's estimate may exceed the limit on rows that are sent along. An estimate may be
-/// wrong; the limit itself is checked when the rows exist.
+/// The factor by which PostgreSQL's estimate of the bytes that are sent along may exceed `anker.max_sent`. The factor
+/// is generous because estimates may be wrong. The true number of bytes is checked when the query runs.
 const BAD_ESTIMATE: f64 = 4.0;
 
-/// The function that stands for the engine's result in the upper query.
+/// The SQL function that stands for the engine's rows in FROM while PostgreSQL plans the part of a query above them.
 static PLACEHOLDER: OwnFunction = OwnFunction::named(c"engine_result");
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -45,9 +45,9 @@ pub fn init() {
     }
 }
 
-/// The planner hook, which every query of the server passes, with the errors of its planning. Some of these errors come
-/// from functions that planning evaluates. pgrx's guards would lose the context and the names of an error, so
-/// PostgreSQL plans outside any guard. An error jumps over this frame, because the frame owns nothing.
+/// The planner hook, which PostgreSQL calls for every query of the server. Planning may evaluate functions, and these
+/// may raise errors. pgrx's guards would lose the context and the names of such an error, so PostgreSQL plans outside
+/// any guard. The error may jump over this frame, because the frame owns nothing.
 unsafe extern "C-unwind" fn plan_query(
     query: *mut pg_sys::Query,
     source: *const c_char,
@@ -76,7 +76,7 @@ unsafe extern "C-unwind" fn plan_query(
     }
 }
 
-/// The request for the engine that was found in a query.
+/// How a query asks for the engine.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Asked {
@@ -104,7 +104,7 @@ struct First {
     refusal: *mut pg_sys::Node,
 }
 
-/// Removes the flag from the query, and copies the query if the engine may run it.
+/// Removes the calls of `anker.olap()` from the query, and copies the query if the engine may run it.
 #[pg_guard]
 unsafe extern "C-unwind" fn copy_if_asked(
     query: *mut pg_sys::Query,
@@ -135,13 +135,15 @@ unsafe extern "C-unwind" fn copy_if_asked(
                 flag::take(copy);
                 Ok::<*mut pg_sys::Query, String>(copy)
             }));
-            // If the heap ever calls this function, it raises the same error.
+            // Inlining has raised an error. The copy keeps the calls of functions, because the heap raises the same
+            // error if it ever evaluates the function.
             copy = bodies.unwrap_or_else(|_| pg_sys::copyObjectImpl(query.cast()).cast());
         }
         let has_bodies = !copy.is_null();
         let read = if has_bodies { copy } else { query };
-        // SELECT FOR UPDATE and similar queries need the heap's rows; the queries that check foreign keys are among
-        // them. Rows may be updated through a declared cursor (WHERE CURRENT OF).
+        // Without a flag, two kinds of queries run on the heap. SELECT FOR UPDATE and similar queries lock the heap's
+        // rows; PostgreSQL checks foreign keys by such queries. Declared cursors may be used to update rows (WHERE
+        // CURRENT OF).
         let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
         if about_heap || !flagged && !census(read).any_mirrored {
@@ -204,8 +206,8 @@ unsafe extern "C-unwind" fn without_heap(
     }
 }
 
-/// Combines the heap's plan with the engine's side, which is planned here, or with the reason why there is none.
-/// `refusal` is that reason, if it is known already.
+/// Plans the engine's side, and combines it with the heap's plan. If the engine cannot run the query, combines the
+/// heap's plan with the reason instead. `refusal` is that reason if an earlier step has found it, otherwise null.
 #[pg_guard]
 unsafe extern "C-unwind" fn with_choice(
     heap: *mut pg_sys::PlannedStmt,
@@ -222,8 +224,8 @@ unsafe extern "C-unwind" fn with_choice(
         if by_cost && cost::is_below_engine(heap) {
             return nodes::left_alone(heap, &cheaper(), None);
         }
-        // Translation may raise an error in an expression that the heap never evaluates, or because the query is nested
-        // too deeply.
+        // Translation may raise an error: by evaluating an expression that the heap would never evaluate, or because
+        // the query is nested too deeply.
         let side = match Node::or_null(refusal).and_then(from_node) {
             Some(reason) => Err(reason),
             None if session::in_parallel_mode() => Err(Why::Parallel.of("query runs within a parallel query")),
@@ -244,7 +246,7 @@ unsafe extern "C-unwind" fn with_choice(
     }
 }
 
-/// The reason of a query that runs on the heap because `anker.route = auto` finds it cheaper there.
+/// The reason why a query runs on the heap if `anker.route = auto` finds the heap cheaper.
 fn cheaper() -> Reason {
     Why::Cost.of("it costs less there")
 }
@@ -271,8 +273,9 @@ unsafe fn by_cost_of_both(
     }
 }
 
-/// Makes the engine's side of the plan; `planner` plans the part above the engine. All planning here passes the planner
-/// hooks of other extensions, because their other hooks rely on state that those set up.
+/// Plans the engine's side. `planner` plans the upper query, which PostgreSQL runs above the engine. All queries
+/// planned here pass through the planner hooks of other extensions, because the other hooks of these extensions rely on
+/// state that their planner hooks set up.
 ///
 /// # Safety
 ///
@@ -290,7 +293,7 @@ unsafe fn analytic(
     unsafe {
         merge_into_sorted(query);
         let split = split(Ref::new(unwrapped(query)), placeholder)?;
-        // A node above both sides makes scrolling possible, so the plan made here need not scroll.
+        // If a cursor must scroll, a node above both sides stores the rows, so the engine's side need not scroll.
         let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);
         let upper = pg_guard_ffi_boundary(|| planner(split.upper, source, options, params));
         let sent = split.sent.iter().map(|sent| planned(sent, source, params)).collect::<Result<Vec<_>, _>>()?;
@@ -298,8 +301,8 @@ unsafe fn analytic(
     }
 }
 
-/// PostgreSQL's plan for rows that it computes for the engine. An error if there are too many of them. The engine may
-/// compute a part of these rows, so a plan with the engine is tried first.
+/// The plan for rows that PostgreSQL computes and sends to the engine; an error if PostgreSQL estimates too many bytes.
+/// The query for these rows may read mirrored tables, too, so a plan that uses the engine for them is tried.
 unsafe fn planned(
     sent: &Sent<'_>,
     source: *const c_char,
@@ -331,7 +334,7 @@ fn refuse(reason: &Reason) -> ! {
         .raise()
 }
 
-/// Facts about the relations of a query that were seen so far.
+/// The facts that a walk over a query has found about the query's relations.
 struct Census {
     any_mirrored: bool,
     all_mirrored: bool,
@@ -361,7 +364,8 @@ unsafe fn census(query: *mut pg_sys::Query) -> Census {
     census
 }
 
-/// Looks at relations, until nothing more can be learned. The function owns nothing, so errors may jump over it.
+/// Examines a node, and ends the walk (returns true) as soon as both a mirrored and another table were found. The
+/// function owns nothing, so errors may jump over it.
 unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called by PostgreSQL's walkers with null or a valid node, and the context of `all_mirrored`.
     unsafe {
@@ -371,8 +375,8 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
         match (*node).type_ {
             pg_sys::NodeTag::T_RangeTblEntry => {
                 let entry = Ref::new(node.cast::<pg_sys::RangeTblEntry>());
-                // The entry of a view stays beside the subquery that replaces the view. The target of a change is not
-                // read.
+                // Two kinds of entries are not read: a view's, because the range table also has the subquery that
+                // replaces the view, and the target of a change.
                 let is_read =
                     entry.relkind as u8 != pg_sys::RELKIND_VIEW && entry.rellockmode != pg_sys::RowExclusiveLock as i32;
                 if entry.rtekind == pg_sys::RTEKind::RTE_RELATION && is_read {

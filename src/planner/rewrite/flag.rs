@@ -29,7 +29,8 @@ pub unsafe fn take(query: *mut pg_sys::Query) -> bool {
     true
 }
 
-/// Called for every node of every query. The function owns nothing, so an error may jump over it.
+/// Whether a node is or contains a call of `anker.olap()`. It is called for every node of every query. The function
+/// owns nothing, so an error may jump over it.
 unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     // SAFETY: called by PostgreSQL's walkers with null or a valid node, and the context of `take`.
     unsafe {
@@ -48,8 +49,8 @@ unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_voi
     }
 }
 
-/// Replaces the calls. The function owns nothing. It needs no more stack than PostgreSQL's own walkers, because a query
-/// that the heap can run must not fail here.
+/// Returns the node with `true` in place of each call of `anker.olap()`. The function owns nothing. It needs no more
+/// stack than PostgreSQL's own walkers, because a query that the heap can run must not fail here.
 unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
     // SAFETY: called by PostgreSQL's mutators with null or a valid node, and the context of `take`.
     unsafe {

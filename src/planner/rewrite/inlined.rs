@@ -8,7 +8,8 @@ use pgrx::prelude::*;
 use crate::pg::tree::Ref;
 use crate::pg::{catalog, make, symbols, walk};
 
-/// The greatest number of calls that are replaced, because a function that calls itself would never end.
+/// The greatest number of calls that are replaced in a query. Without a limit, replacing a function that calls itself
+/// would never end.
 const MAX_CALLS: u32 = 64;
 
 /// Whether the query, or a subquery of it, calls a function in FROM that is written in SQL.
@@ -60,8 +61,8 @@ struct Inlining {
     calls: u32,
 }
 
-/// Replaces calls of functions by their bodies, as PostgreSQL's planner does. That the plan depends on these functions
-/// is recorded by the heap's plan of the same query.
+/// Replaces calls of functions by their bodies, as PostgreSQL's planner does. The plan of the engine's side does not
+/// record that it depends on these functions, because the heap's plan of the same query does.
 ///
 /// # Safety
 ///
@@ -122,8 +123,8 @@ unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inli
     }
 }
 
-/// Whether the columns of a body have the collations of the function's columns. If they differ, PostgreSQL sorts by the
-/// one or the other, depending on how far it inlines the body.
+/// Whether the columns of a body have the collations of the function's columns. If the two differ, either of them may
+/// determine PostgreSQL's order, depending on how far PostgreSQL inlines the body.
 fn has_collations(body: Ref<'_, pg_sys::Query>, collations: &[pg_sys::Oid]) -> bool {
     let targets = body.targetList().iter().filter(|target| !target.resjunk);
     targets.zip(collations).all(|(target, collation)| {

@@ -33,7 +33,8 @@ unsafe extern "C-unwind" fn is_in_order(node: *mut pg_sys::Node, context: *mut c
     }
 }
 
-/// The place in a finished plan that holds the plan of its rows. For an INSERT, these are the rows to be inserted.
+/// The pointer within a finished statement to the plan that returns the statement's rows. For an INSERT, these are the
+/// rows to insert.
 ///
 /// # Safety
 ///
@@ -50,8 +51,8 @@ pub unsafe fn source(statement: *mut pg_sys::PlannedStmt) -> *mut *mut pg_sys::P
     }
 }
 
-/// Turns an INSERT into a SELECT of its rows, with a column for each column of the table. Values of columns that the
-/// INSERT does not name come from PostgreSQL's plan of the rows.
+/// Turns an INSERT into a SELECT of the rows to insert, with one column for each column of the table. If the INSERT
+/// does not name a column, the column's value (a default or null) is taken from PostgreSQL's plan.
 ///
 /// # Safety
 ///
@@ -64,12 +65,13 @@ pub unsafe fn rows_of(query: *mut pg_sys::Query, planned: *mut pg_sys::PlannedSt
             return Err(Why::PlanShape.of("rows that another extension inserts"));
         }
         let planned = Ref::new(*rows);
-        // The engine would return the rows in any order, and a volatile default may number them.
+        // A volatile default such as `nextval` may number the rows in their order, but the engine returns them in any
+        // order.
         if pg_sys::contain_volatile_functions((*query).targetList.cast()) && orders_rows(query) {
             return Err(Why::RowOrder.of("volatile function of rows in an order"));
         }
         let target = pg_sys::list_nth((*query).rtable, (*query).resultRelation - 1).cast::<pg_sys::RangeTblEntry>();
-        // The entry has no meaning any more, because nothing refers to it.
+        // The target table's entry becomes an empty one, because nothing in the SELECT refers to it.
         (*target).rtekind = pg_sys::RTEKind::RTE_RESULT;
         let mut targets = Vec::new();
         for column in planned.targetlist().iter().filter(|column| !column.resjunk) {

@@ -20,7 +20,7 @@ pub struct Nested<'a> {
     pub item: Ref<'a, pg_sys::RangeTblEntry>,
 }
 
-/// The query in this form; `None` if the form does not help.
+/// Rewrites a query so that it reads its original form as a subquery; `None` if that does not help the engine.
 pub fn nested(query: Ref<'_, pg_sys::Query>) -> Option<Nested<'_>> {
     let is_of_use = !query.distinctClause.is_null() || query.hasWindowFuncs && !query.sortClause.is_null();
     if !is_of_use || query.hasTargetSRFs || !query.setOperations.is_null() || !query.rowMarks.is_null() {
@@ -65,8 +65,8 @@ pub fn nested(query: Ref<'_, pg_sys::Query>) -> Option<Nested<'_>> {
     Some(Nested { query: unsafe { query.memory().placed(outer) }, item })
 }
 
-/// The order of the outer query. Usually, it is ORDER BY. If ORDER BY is only the beginning of an order that all
-/// windows share, it is that whole order, because PostgreSQL returns the rows in it.
+/// The sort keys of the outer query. These are usually the keys of ORDER BY. If all windows share one order that begins
+/// with the keys of ORDER BY, the outer query sorts by that whole order, because PostgreSQL returns the rows in it.
 fn order_of(query: Ref<'_, pg_sys::Query>) -> List<'_, pg_sys::SortGroupClause> {
     let mut windows = query.windowClause().iter();
     let is_open = query.hasDistinctOn || query.distinctClause.is_null();

@@ -9,8 +9,7 @@ use crate::pg::catalog;
 
 pub struct OwnFunction {
     name: &'static CStr,
-    /// The cached answer, with the count of changes at that time. The answer `None` says that the function does not
-    /// exist.
+    /// The cached oid, with the count of [`CHANGES`] at the look-up. The oid is `None` if the function does not exist.
     found: Cell<Option<(u64, Option<pg_sys::Oid>)>>,
 }
 

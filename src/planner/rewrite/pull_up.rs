@@ -6,8 +6,8 @@ use pgrx::prelude::*;
 use crate::pg::compat;
 use crate::pg::tree::{Node, Ref};
 
-/// Merges subqueries into the query as far as possible. A subquery that cannot be merged stays, and may later be a
-/// reason for the heap.
+/// Merges subqueries into the query as far as possible. A subquery that cannot be merged stays, and may later be the
+/// reason why the query runs on the heap.
 ///
 /// # Safety
 ///

@@ -79,7 +79,7 @@ pub fn reads_in_order(query: Ref<'_, pg_sys::Query>) -> bool {
     only_item(query).is_some_and(|index| has_order(query, index))
 }
 
-/// The number of the item of FROM, if there is only one.
+/// The range table number of FROM's only item; `None` if FROM has several items or a join.
 pub fn only_item(query: Ref<'_, pg_sys::Query>) -> Option<i32> {
     let from = query.jointree()?;
     let mut items = from.fromlist().iter();
@@ -132,11 +132,13 @@ unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Q
             return None;
         }
         let sorts = !(*query).sortClause.is_null();
-        // The subquery does these steps last, so steps of the outer query must not be moved before them.
+        // DISTINCT, set operations and grouping sets are the subquery's last steps. Steps of the outer query that
+        // follow them must not be moved before them.
         let finishes =
             !(*inner).distinctClause.is_null() || !(*inner).setOperations.is_null() || !(*inner).groupingSets.is_null();
-        // The outer query's expressions must not be computed for rows that LIMIT drops. They must not skip values that
-        // the subquery computes either, because computing those may raise an error.
+        // After merging, the outer query's expressions must not be computed for rows that the subquery's LIMIT drops.
+        // Nor may they leave out a value of the subquery, because PostgreSQL computes every such value, and one may
+        // raise an error.
         if !returns_columns(read) && (is_limited(&read_inner) || may_leave_out(read, read_inner)) {
             return None;
         }
@@ -244,8 +246,8 @@ fn returns_all(query: Ref<'_, pg_sys::Query>, inner: Ref<'_, pg_sys::Query>) -> 
     entries.len() == columns && (1..).zip(&entries).all(is_column)
 }
 
-/// Makes the subquery return the columns of `outer`, in which its own expressions replace its columns. If `outer` has
-/// an order, the subquery gets that order.
+/// Makes the subquery return the select list of `outer`. In this list, the subquery's expressions replace references to
+/// the subquery's columns. If `outer` has an order, the subquery gets that order.
 ///
 /// # Safety
 ///

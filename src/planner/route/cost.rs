@@ -83,10 +83,10 @@ fn sent(side: &EngineSide, costs: &Costs) -> f64 {
     side.sent().map(cost).sum()
 }
 
-/// The place in the heap's plan that the engine's rows would take.
+/// The node of the heap's plan in whose place the engine would return rows. Both sides have the same nodes above it.
 struct Boundary {
     returned: f64,
-    /// The cost of the nodes above this place, which is the same on both sides.
+    /// The cost of the nodes above that node, which is the same on both sides.
     cost_above: f64,
 }
 
@@ -156,11 +156,11 @@ fn table(entry: Ref<'_, pg_sys::RangeTblEntry>) -> Option<pg_sys::Oid> {
     (entry.rtekind == pg_sys::RTEKind::RTE_RELATION && has_rows).then_some(entry.relid)
 }
 
-/// The number of times that a part of the plan is run, and the number of processes that run it.
+/// How often a part of the heap's plan runs, and in how many processes.
 #[derive(Clone, Copy)]
 struct Turns {
-    /// The number of runs, each with other parameters. Infinity if the part runs once for each outer row and their
-    /// number is unknown.
+    /// The number of runs, each with other parameters. It is infinite if the part runs once for each outer row and the
+    /// number of outer rows is unknown.
     repeats: f64,
     processes: f64,
 }
@@ -267,7 +267,8 @@ impl<'a> HeapPlan<'a> {
         result
     }
 
-    /// The number of pairs that the engine compares instead of a nested loop. If it sorts instead, the equivalent cost.
+    /// The number of row pairs that the engine compares where the heap runs a nested loop. If the engine sorts rows
+    /// instead of comparing all pairs, the number of pairs whose comparison costs as much.
     fn pairs(&mut self, plan: Ref<'a, pg_sys::Plan>, outer: f64, inner: f64, looks_up: bool) -> f64 {
         let Some(join) = self.of::<pg_sys::NestLoop>(plan) else { return 0.0 };
         let found = if looks_up { self.looked_up(plan.righttree()) } else { None };
@@ -279,7 +280,7 @@ impl<'a> HeapPlan<'a> {
             best => best.unwrap_or(Way::Pairs),
         };
         let sorted = match join.join.jointype {
-            // Semijoins and antijoins look for a single partner among the rows of the other side.
+            // In a semijoin or antijoin, each row looks for a single partner among the rows of the other side.
             pg_sys::JoinType::JOIN_SEMI | pg_sys::JoinType::JOIN_ANTI => others,
             _ => others.min(outer),
         };
@@ -290,8 +291,8 @@ impl<'a> HeapPlan<'a> {
         }
     }
 
-    /// The way in which the engine finds partners in the inner side of a nested loop, if the heap looks them up in an
-    /// index; with the number of rows that the engine searches.
+    /// For a nested loop in which the heap looks partners up in an index: the way in which the engine would find the
+    /// partners, and the number of rows that the engine would search.
     fn looked_up(&mut self, side: Option<Ref<'a, pg_sys::Plan>>) -> Option<(Way, f64)> {
         use pg_sys::NodeTag::*;
         let plan = side?;

@@ -17,7 +17,7 @@ use plan::{Expr, MirrorColumn, Named, Relation, SortKey, Source, Type};
 /// The scope of one level. In [`Translator`]'s list, the scopes of outer levels come before it.
 pub struct Scope<'a> {
     pub query: Ref<'a, pg_sys::Query>,
-    /// Whether the only item stands for the columns that were computed from the query's level.
+    /// Whether the scope's only item holds the columns computed from the query's level, instead of the items of FROM.
     is_above: bool,
     items: Vec<Item>,
     /// Whether it matters in which order the rows of the only item arrive.

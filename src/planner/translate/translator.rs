@@ -26,7 +26,8 @@ pub struct Typed {
     pub scale: Scale,
 }
 
-/// The number of digits behind the point that a numeric shows. It does not matter for values that are only compared.
+/// The number of digits that a numeric shows behind the point: 2 for 1.50. It does not matter for values that are only
+/// compared.
 #[derive(Clone, Debug)]
 pub enum Scale {
     /// The scale of the type.
@@ -107,8 +108,8 @@ pub enum Asked {
     ScaleOf(i16),
 }
 
-/// The demand of an expression's reader, if less than the exact value is enough. It does not apply to the expression's
-/// operands.
+/// How much the reader of an expression needs to know, if less than the exact value is enough. The operands of the
+/// expression are not included in this.
 #[derive(Clone, Copy, Default)]
 pub struct Ask {
     /// The reader accepts false instead of null.
@@ -117,7 +118,7 @@ pub struct Ask {
     pub only_compared: bool,
 }
 
-/// A subquery that has become a join, which still has to be made.
+/// A join that translated expressions need, and that is still to be made. It usually comes from a subquery.
 pub struct Pending {
     pub kind: JoinKind,
     pub rel: Rel,
@@ -189,8 +190,8 @@ impl<'a> Translator<'a> {
         Ok(ColumnId(id))
     }
 
-    /// Runs `translate`. If `repeated`, its levels are translated a second time, and must return the same rows both
-    /// times.
+    /// Runs `translate`. `repeated` says that the same levels will be translated a second time, so that both
+    /// translations must return the same rows.
     pub fn repeating<T>(&mut self, repeated: bool, translate: impl FnOnce(&mut Self) -> T) -> T {
         let own = self.scope().is_repeated;
         self.scope_mut().is_repeated |= repeated;
@@ -233,7 +234,8 @@ impl<'a> Translator<'a> {
         self.param_exprs.truncate(known);
     }
 
-    /// Tries a translation. If it fails, restores the state. Outer columns that it has requested stay requested.
+    /// Tries a translation. If it fails, restores the state, except that columns which it has requested from outer
+    /// levels stay requested.
     pub fn attempt<T>(&mut self, translate: impl FnOnce(&mut Self) -> Attempt<T>) -> Attempt<T> {
         let (relations, sent, params) = (self.relations.len(), self.sent.len(), self.params.len());
         let pending = self.pending.len();

@@ -37,8 +37,8 @@ fn planned(expr: Node<'_>) -> Node<'_> {
     if may_get_one(expr) { expr.simplified() } else { expr }
 }
 
-/// The simplified expression; `None` if simplifying raises an error. PostgreSQL may never meet that error, because it
-/// may throw away the branch with the expression. What remains of the query is then not known.
+/// The simplified expression; `None` if simplifying raises an error. PostgreSQL may drop the failing branch before it
+/// meets the error, so the modifier after planning is then unknown.
 fn simplified(expr: Node<'_>) -> Option<Node<'_>> {
     attempt(AssertUnwindSafe(|| Ok::<_, Raised>(expr.simplified()))).ok()
 }

@@ -27,7 +27,8 @@ use crate::spec::{CHOOSER, ChooserSpec, ENGINE, HeapSide, Unasked, to_node};
 
 /// The engine's side: the plan of the upper query, in which our scan has replaced the function scan.
 pub struct EngineSide {
-    /// The statement of the upper query. If there is a statement of the heap, only the plan of this one is used.
+    /// The statement of the upper query. If the heap has a finished statement, only the plan within this statement is
+    /// used.
     statement: *mut pg_sys::PlannedStmt,
     plan: *mut pg_sys::Plan,
     leaf: *mut pg_sys::CustomScan,
@@ -69,8 +70,8 @@ impl EngineSide {
         self.plan().is(self.scan()) && !self.filters_above() && targets.all(is_column)
     }
 
-    /// Whether the rows have the types of these columns of a query or plan. Their modifiers may differ, because values
-    /// do not depend on them. The finished plan gets the modifiers of these columns.
+    /// Whether the engine's side returns the same types as `targets`, which are the columns of a query or plan. Type
+    /// modifiers may differ, because values do not depend on them. The finished plan gets the modifiers of `targets`.
     pub fn has_columns(&self, targets: List<'_, pg_sys::TargetEntry>) -> bool {
         fn types<'a>(list: List<'a, pg_sys::TargetEntry>) -> impl Iterator<Item = Shape> + use<'a> {
             let columns = list.iter().filter(|entry| !entry.resjunk);
@@ -361,9 +362,9 @@ unsafe fn heap_alone(heap: *mut pg_sys::PlannedStmt, reason: &Reason, unasked: O
     }
 }
 
-/// The node that chooses, with these columns. Its costs matter only when PostgreSQL chooses between generic and custom
-/// plans. The engine's costs do not depend on parameters, so a prepared statement gets its generic plan. If only the
-/// heap's plan exists, `costs` are its own.
+/// The node that chooses, with these columns. The node gets the costs of `costs`: the engine's plan, or the heap's plan
+/// if no other exists. They matter only when PostgreSQL chooses between generic and custom plans. The engine's costs do
+/// not depend on parameters, so a prepared statement gets its generic plan.
 unsafe fn chooser(
     statement: *mut pg_sys::PlannedStmt,
     targets: List<'_, pg_sys::TargetEntry>,
@@ -434,8 +435,8 @@ fn with_constants(columns: List<'_, pg_sys::TargetEntry>, rows: Ref<'_, pg_sys::
     }))
 }
 
-/// Whether a cursor must be able to scroll: because it was declared so, or because its declaration leaves it open and
-/// the heap's plan can run backwards.
+/// Whether a cursor must be able to scroll. It must if it was declared SCROLL. If it was declared without SCROLL or NO
+/// SCROLL, it must if the heap's plan can run backwards.
 fn must_scroll(heap: Ref<'_, pg_sys::PlannedStmt>, options: i32) -> bool {
     let has = |option: u32| options & option as i32 != 0;
     // SAFETY: the heap's finished plan.
@@ -485,8 +486,8 @@ fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEn
     })
 }
 
-/// Numbers the nodes of a chain. Numbers must be unique within a statement. The heap's nodes keep theirs, so ours begin
-/// far behind them.
+/// Numbers the nodes of a chain. Numbers must be unique within a statement. The heap's nodes keep their numbers, so the
+/// engine's side starts far above them.
 ///
 /// # Safety
 ///

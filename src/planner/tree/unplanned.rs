@@ -49,9 +49,9 @@ pub unsafe fn can_wait(
     }
 }
 
-/// Whether a node, or a node below it, needs PostgreSQL's planner before the query runs. One kind is a parameter
-/// without a value, if the plan must be general. The other kind is replaced by the planner, which then records a
-/// dependency: a call of a function whose body is SQL, or a domain without conditions. The function owns nothing, so
+/// Whether a node, or a node below it, requires that PostgreSQL plans the query now. One such node is a parameter
+/// without a value, if the plan must be general. Others are nodes that PostgreSQL's planner replaces and records as
+/// dependencies: calls of functions whose body is SQL, and domains without conditions. The function owns nothing, so
 /// errors may jump over it.
 unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *mut c_void) -> bool {
     // SAFETY: called with null or a valid node, and the context of `can_wait`; tags tell types.
@@ -102,7 +102,7 @@ impl Reads {
     }
 
     /// Whether the engine can serve all mirrored relations now, as far as this process knows. If not, the heap's plan
-    /// will be needed, for a cached statement perhaps many times.
+    /// will be needed at once, and for a cached statement perhaps many times.
     pub fn are_there(&self) -> bool {
         // SAFETY: entries of ours.
         let entries = unsafe { List::<pg_sys::RangeTblEntry>::new(self.entries) };

@@ -22,7 +22,8 @@ const NORMAL_AGGREGATE: u8 = b'n';
 /// The engine's computation of an aggregate.
 pub enum Translated {
     Column(Agg, Distinct, Conversion),
-    /// An aggregate from whose columns the value, a numeric or an interval, is computed.
+    /// An aggregate with several columns, for example a sum and a count. A value that is a numeric or an interval is
+    /// computed from these columns.
     Finished(Agg, Distinct, Value),
     /// A sum or an average of decimals that show different numbers of digits. It shows as many digits as the value with
     /// the most digits.

@@ -27,9 +27,9 @@ impl RangeFrame {
         [&self.reach.start, &self.reach.end].into_iter().flatten().any(Expr::can_raise)
     }
 
-    /// The edges of a frame for a function. For a function that uses only the last row of a frame, PostgreSQL does not
-    /// compute both ends of the frame for each row. If edges go back, its result depends on that, so the heap must
-    /// answer.
+    /// The edges of this frame for one window function. `last_value` uses only the last row of a frame, so PostgreSQL
+    /// does not compute both ends of the frame for each row. If edges go back, the result of `last_value` depends on
+    /// that, so the query runs on the heap.
     pub fn for_function(&self, function: &WindowFunction) -> Attempt<Box<Reach>> {
         match function {
             WindowFunction::Last(_) if self.goes_back => {

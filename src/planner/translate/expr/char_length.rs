@@ -1,5 +1,5 @@
-//! Finds the n of a char(n) whose expression does not name it. PostgreSQL loses n if one of the values is a null, as in
-//! `CASE WHEN … THEN code END` or `SELECT code … UNION SELECT NULL …`.
+//! Finds the n of a char(n) for an expression that PostgreSQL does not label with n. PostgreSQL loses n if one of the
+//! values is a null, as in `CASE WHEN … THEN code END` or `SELECT code … UNION SELECT NULL …`.
 
 use std::collections::BTreeSet;
 

@@ -118,8 +118,8 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr, ty, scale })
     }
 
-    /// The greatest or least value, for types whose values are compared in another form. It starts with the first
-    /// value, and replaces it by each value that exceeds it.
+    /// Translates GREATEST or LEAST for types that are compared in another form, for example an enum by its rank. The
+    /// result starts as the first value. Each later value replaces it if that value is greater or, for LEAST, less.
     fn extreme_of_images(&mut self, node: Ref<'_, pg_sys::MinMaxExpr>, unified: Unified) -> Attempt<Typed> {
         let ty = unified.ty;
         let op = if node.op == pg_sys::MinMaxOp::IS_GREATEST { CmpOp::Gt } else { CmpOp::Lt };

@@ -18,8 +18,8 @@ use crate::spec::Source;
 const MAX_LIST: usize = 1000;
 
 impl<'a> Translator<'a> {
-    /// The comparisons with the elements of a short list, combined by OR or AND. A longer list is handled in other
-    /// ways.
+    /// Translates a comparison with an array. A short list becomes one comparison for each element, combined by OR or
+    /// AND. `looked_up` handles a longer list, and `is_element` an array that differs from row to row.
     pub fn list_comparison(&mut self, node: Ref<'a, pg_sys::ScalarArrayOpExpr>, ask: Ask) -> Attempt<Typed> {
         let arguments: Vec<Node<'a>> = node.args().iter().collect();
         let &[left, array] = &arguments[..] else {
@@ -38,8 +38,8 @@ impl<'a> Translator<'a> {
                     let compared = comparison.between(self, left.clone(), right)?.expr;
                     match raises {
                         false => args.push(compared),
-                        // PostgreSQL evaluates the whole array first. The engine evaluates only the first comparison
-                        // for every row, so an element that may raise an error comes first.
+                        // PostgreSQL evaluates the whole array first. The engine is certain to evaluate only the first
+                        // comparison for every row, so an element that may raise an error comes first.
                         true if raising.is_none() => raising = Some(compared),
                         true => return Err(Why::Expression.of("array of several elements that may raise errors")),
                     }

@@ -104,8 +104,8 @@ impl<'a> Translator<'a> {
         apply(function, args).ok_or_else(reason)
     }
 
-    /// Requires a constant expression for which the engine can tell where the match is, and where the wanted part of
-    /// it.
+    /// Requires a constant regular expression. The engine must be able to tell where the match lies, and where in the
+    /// match the captured part lies.
     fn require_known_place(&self, args: &[Typed], reason: &impl Fn() -> Reason) -> Attempt<()> {
         let expression = args.get(1).and_then(constant_text);
         let expression = expression.ok_or_else(|| reason().and(" with an expression that is not constant"))?;

@@ -1,4 +1,4 @@
-//! Numbers that show their own digits behind the point, and arithmetic with them.
+//! Numbers that show their own number of digits behind the point (1.5 and 1.50 are equal), and arithmetic with them.
 //!
 //! Decimals that all have one scale are integers with that scale. If the scale varies from row to row, or if there are
 //! more than 38 digits, a number becomes a [`Type::Numeric`] as soon as its digits matter.
@@ -44,7 +44,7 @@ impl<'a> Translator<'a> {
         Ok(Expr::Arith { op, ty: Type::Numeric, left, right })
     }
 
-    /// A number as a numeric that shows the right digits.
+    /// Converts a number to a numeric that shows as many digits behind the point as PostgreSQL shows.
     pub fn numeric(&mut self, typed: Typed) -> Attempt<Typed> {
         let call = |function, args| Expr::Call { function, ty: Type::Numeric, args };
         let expr = match (typed.ty.kind(), typed.scale) {
@@ -104,7 +104,7 @@ impl<'a> Translator<'a> {
         Ok(exact(Expr::Case { branches, otherwise: Box::new(one_more) }, Type::Int32))
     }
 
-    /// A value in a form that shows the right digits.
+    /// The value in a form that shows as many digits as PostgreSQL shows: unchanged, or converted to a numeric.
     pub fn shown(&mut self, typed: Typed) -> Attempt<Typed> {
         if typed.has_exact_scale() { Ok(typed) } else { self.numeric(typed) }
     }

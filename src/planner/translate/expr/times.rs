@@ -299,7 +299,7 @@ impl<'a> Translator<'a> {
     pub fn session_zone(&mut self) -> Typed {
         let known = self.session_zone_so_far();
         let zone = known.unwrap_or_else(|| {
-            // The expression stands only for the parameter, and is never evaluated.
+            // The parameter needs an expression, but this expression is never evaluated.
             self.parameter(Type::Text, Source::SessionZone, self.memory.null(pg_sys::TEXTOID))
         });
         exact(zone, Type::Text)

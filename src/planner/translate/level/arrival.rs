@@ -1,5 +1,6 @@
-//! The order of arrival: the order in which rows come out of a subquery in FROM. SQL promises no order, but PostgreSQL
-//! keeps that of the subquery, and queries rely on it: `string_agg(x, ',') FROM (SELECT … ORDER BY …)`.
+//! The order of arrival: the order in which the rows of a subquery in FROM arrive. SQL promises no order, but
+//! PostgreSQL keeps the order of the subquery's ORDER BY, and queries rely on that: `string_agg(x, ',') FROM (SELECT …
+//! ORDER BY …)`.
 
 use pgrx::prelude::*;
 use plan::SortKey;
@@ -41,8 +42,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The order of arrival, which PostgreSQL keeps when it returns the rows of a level, unless window functions or
-    /// DISTINCT ON change it.
+    /// The order of arrival for an ungrouped level with window functions or DISTINCT ON, because their results may
+    /// depend on it. It is empty for any other level, and if no order is known and none matters.
     pub fn kept_order(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<Vec<SortKey>> {
         if !query.hasWindowFuncs && !query.hasDistinctOn || is_grouped(&query) {
             return Ok(Vec::new());
@@ -53,8 +54,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Whether the level reads rows in an order: the only item of FROM is a subquery or a WITH query that has an ORDER
-    /// BY, or that passes on the rows of one that has.
+    /// Whether the level reads sorted rows: the only item of FROM is a subquery or a WITH query that has an ORDER BY,
+    /// or whose own only item is such a query.
     fn reads_sorted_item(&self, query: Ref<'a, pg_sys::Query>) -> bool {
         let mut levels: Vec<Ref<'_, pg_sys::Query>> = self.scopes.iter().map(|scope| scope.query).collect();
         let mut query = query;
@@ -123,7 +124,8 @@ pub fn depends_on_order(query: Ref<'_, pg_sys::Query>) -> Option<Reason> {
     takes_first.then(|| Why::Limit.of("LIMIT of rows that a subquery has put in order"))
 }
 
-/// Whether an item of FROM returns its rows in an order, which PostgreSQL happens to keep.
+/// Whether a subquery or WITH query of this level, at any depth, sorts its rows by ORDER BY or for a window function.
+/// PostgreSQL happens to keep such an order.
 pub fn has_sorted_rows(query: Ref<'_, pg_sys::Query>) -> bool {
     let items = query.rtable().iter().filter_map(|entry| entry.subquery());
     let with = query.cteList().iter();

@@ -118,14 +118,16 @@ impl<'a> Reader<'a, '_> {
         if self.translator.pending.len() == waiting {
             return Ok(self.translator.join(left, kind, right, conditions));
         }
-        // If the condition needs other rows, those are joined to the right side first. So the partners of a left row
-        // are those right rows for which the condition holds.
+        // The condition needs pending joins, for example with a subquery. These joins are made with the right side
+        // first, and then the condition filters the joined rows. What remains are exactly the right rows that are
+        // partners of a left row.
         let partners = self.translator.with_pending(right, waiting).filter(conditions);
         Ok(self.translator.join(left, kind, partners, Vec::new()))
     }
 
-    /// The two sides of a full join. Other rows that the condition needs for only one side are joined to that side.
-    /// Returns the columns of other rows that belong to neither side.
+    /// Makes the pending joins that a full join's condition needs. A pending join that reads columns of only one side
+    /// is made with that side. Returns both sides, and the columns that come from pending joins which read neither
+    /// side.
     fn with_pending_of_sides(
         &mut self,
         mut left: Rel,

@@ -34,8 +34,8 @@ impl Sets {
         Ok(Some(Sets { sets, clauses, number: translator.column(Type::Int32)? }))
     }
 
-    /// The groups of all sets. Keys that follow those of GROUP BY belong to every set, because they depend on keys that
-    /// do.
+    /// The groups of all sets. Keys that follow the keys of GROUP BY are functionally dependent on keys that every set
+    /// contains, so they belong to every set.
     pub fn groups(&self, rel: Rel, keys: Vec<Computed>, aggregates: Vec<Aggregation>) -> Rel {
         let positions = |set: &Vec<u32>| {
             let own = (0..keys.len()).filter(|at| self.clauses.get(*at).is_none_or(|clause| set.contains(clause)));

@@ -23,7 +23,8 @@ use crate::planner::words::reason::{Attempt, Reason, Why};
 /// The type that stands for numerics, because they have the operators of decimals.
 const DECIMAL: Type = Type::Decimal128 { scale: 0 };
 
-/// The greatest LIMIT for which the engine sorts the rows, because PostgreSQL sorts those that it gets again.
+/// The greatest LIMIT for which the engine sorts the rows. The limit exists because PostgreSQL sorts the engine's rows
+/// again.
 const MOST_ROWS: i64 = 100_000;
 
 /// The greatest length of a text column, in characters, with which the engine sorts all rows.
@@ -122,7 +123,7 @@ impl<'a> Translator<'a> {
         Ok((Rel::Top { input: Box::new(rel), keys, order, range: Box::new(range) }, columns))
     }
 
-    /// The rows, but only one of several rows that are equal.
+    /// Translates DISTINCT: keeps one of several equal rows.
     pub fn distinct_rows<'b>(
         &mut self,
         rel: Rel,

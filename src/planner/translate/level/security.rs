@@ -1,9 +1,9 @@
 //! Rows that the user may not see, because a policy or a security barrier view hides them.
 //!
-//! No condition of the query may raise an error for a hidden row. The optimizer may move conditions. But among the
-//! conditions of one table, all that cannot raise an error come before all that can. So a condition that hides rows
-//! must not raise errors, and must read columns of its table alone. A condition without columns could be moved
-//! anywhere.
+//! If a condition of the query raised an error for a hidden row, the error would betray the row. The optimizer may move
+//! conditions. But among the conditions of one table, all that cannot raise an error come before all that can. So a
+//! condition that hides rows is accepted only if it cannot raise an error, and reads columns of its own table alone. A
+//! condition without columns belongs to no table, and could be moved anywhere.
 
 use pgrx::prelude::*;
 use plan::{ColumnId, Expr, Rel};

@@ -78,7 +78,6 @@ pub struct Level {
 struct Reader<'a, 't> {
     translator: &'t mut Translator<'a>,
     query: Ref<'a, pg_sys::Query>,
-    /// The purpose for which the level is translated.
     purpose: Use,
     /// Whether the engine groups the rows.
     grouped: bool,
@@ -87,7 +86,8 @@ struct Reader<'a, 't> {
     columns: Columns<'a>,
     /// The expressions by which the query groups.
     keys: Vec<Node<'a>>,
-    /// The keys whose equal values may look different. Each comes with the value that a group shows for the key.
+    /// The keys whose equal values may look different, as 1.0 and 1.00 do. Each comes with the value that a group shows
+    /// for it.
     shown: Vec<(Expr, Expr)>,
     sets: Option<Sets>,
     /// The number of pending joins that belong to outer levels.
@@ -105,7 +105,7 @@ pub fn open_level<'a>(
     purpose: Use,
 ) -> Attempt<Opened<'a>> {
     check_shape(query, purpose)?;
-    // PostgreSQL could compute any other expression here, but a subquery would make it read tables.
+    // PostgreSQL could compute any other expression in these places. But for a subquery, it would have to read tables.
     let places = [query.limitCount(), query.limitOffset(), query.windowClause().node()];
     if places.into_iter().flatten().any(has_subquery) {
         return Err(Why::Limit.of("subquery in LIMIT or in a window's frame"));
@@ -393,7 +393,8 @@ impl<'a, 't> Reader<'a, 't> {
                 return Err(Why::Grouping.of("column that is not grouped"));
             }
             let typed = self.translator.expression(node)?;
-            // Here, PostgreSQL may show other digits than those that a subquery returns.
+            // A grouping key and a column of the top-level query must show as many digits as in PostgreSQL. Columns of
+            // an ungrouped subquery may get their digits later.
             if !typed.has_exact_scale() && (self.grouped || self.purpose.is_query()) {
                 return self.column_of_digits(node, typed, self.grouped).map(Some);
             }
@@ -429,8 +430,8 @@ impl<'a, 't> Reader<'a, 't> {
 
     /// Translates a subquery in the select list or HAVING that returns one value.
     fn subquery(&mut self, node: Node<'a>) -> Attempt<Node<'a>> {
-        // PostgreSQL gets the value with each row of the engine. Without GROUP BY, it makes a group even if there is no
-        // row, and would then lack the value.
+        // The engine returns the subquery's value in each of its rows. Without GROUP BY, PostgreSQL makes a group even
+        // if the engine returns no row, and would then lack the value.
         let may_be_without_rows = self.query.groupClause.is_null() || !self.query.groupingSets.is_null();
         if self.purpose == Use::TopUngrouped && !self.in_aggregate && may_be_without_rows {
             return Err(Why::Subquery.of("subquery beside an aggregate that PostgreSQL computes"));
@@ -531,8 +532,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Finds the column of the groups for an expression that is a key. A subquery of a group may read nothing else from the
-/// rows. An expression without columns needs no replacement.
+/// Finds the column of the groups for an expression that is a key. The only values of the grouped rows that a group's
+/// subquery may read are keys. An expression without columns needs no replacement.
 fn key_of(keys: &[plan::Computed], shown: &[(Expr, Expr)]) -> impl Fn(&Expr) -> Option<Expr> {
     move |read| {
         if read.columns().is_empty() {

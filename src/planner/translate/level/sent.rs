@@ -209,8 +209,9 @@ impl<'a> Translator<'a> {
         Ok(Expr::column(id))
     }
 
-    /// Leaves a condition to PostgreSQL if it reads only rows that PostgreSQL computes. Returns whether it did. `among`
-    /// are the relations that are inner-joined at the condition's place in the innermost level.
+    /// Moves a condition into the query with which PostgreSQL computes an item's rows, if the condition reads only that
+    /// item. Returns whether the condition was moved. `among` are the relations of the inner joins to which the
+    /// condition applies.
     pub fn leave_to_sender(&mut self, condition: Node<'a>, among: &[u16]) -> bool {
         let levels = self.scopes.len();
         let mut all = self.sent.iter_mut().filter(|sent| among.contains(&sent.relation));

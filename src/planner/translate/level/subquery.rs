@@ -89,8 +89,8 @@ impl<'a> Translator<'a> {
         Ok(Level { rel: rel.map(computed), columns: named, order })
     }
 
-    /// A value that shows its own digits. A parameter would keep its digits even where an outer join makes the value
-    /// null.
+    /// Converts a parameter that shows its own digits to a numeric. The digits of a parameter do not become null where
+    /// an outer join makes the value null.
     fn with_own_digits(&mut self, typed: Typed) -> Attempt<Typed> {
         match typed.scale {
             Scale::Parameter(_) => self.numeric(typed),
@@ -151,7 +151,8 @@ impl<'a> Translator<'a> {
         Ok(Ok(self.join(rel, kind, list.rel, conditions)))
     }
 
-    /// The form `= ANY (list)` of `<> ALL (list)`, which is its negation. An equality can use a hash table.
+    /// Turns `x <> ALL (list)` into `x = ANY (list)`, its negation, because an equality can use a hash table. Returns
+    /// `None` for any other comparison.
     fn not_any(&self, link: Ref<'a, pg_sys::SubLink>) -> Option<Ref<'a, pg_sys::SubLink>> {
         let test = link.testexpr()?.cast::<pg_sys::OpExpr>()?;
         let is_all = link.subLinkType == pg_sys::SubLinkType::ALL_SUBLINK;
@@ -209,8 +210,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Translates an expression that reads columns computed from the innermost level's rows, but not those rows
-    /// themselves.
+    /// Translates an expression that reads the columns computed from the innermost level, but does not read that
+    /// level's FROM.
     fn above<T>(&mut self, columns: Vec<Attempt<Typed>>, translate: impl FnOnce(&mut Self) -> T) -> T {
         let Scope { query, is_repeated, .. } = *self.scope();
         let rows = self.scopes.pop();

@@ -59,8 +59,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The common type of a column's values. If they show different numbers of digits, returns the number for each value,
-/// too. A null has any type, and shows no digits.
+/// The common type of a column's values. If the values show different numbers of digits, also returns the number for
+/// each value. A null fits every type, and shows no digits.
 fn common(column: &[Typed]) -> Attempt<(Type, Option<Vec<Option<u8>>>)> {
     let mut known = column.iter().filter(|typed| !is_null(typed));
     let first = known.clone().chain(column).next().ok_or_else(|| Why::Expression.of("VALUES of nothing"))?.ty;

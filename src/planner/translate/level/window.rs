@@ -75,8 +75,8 @@ impl<'a> Translator<'a> {
         Ok(all)
     }
 
-    /// Computes functions over windows with the same keys. Each function comes with its clause, because their frames
-    /// may differ.
+    /// Computes functions over windows with the same keys. Each function comes with its own window clause, because
+    /// windows with the same keys may have different frames.
     fn window(
         &mut self,
         rel: Rel,
@@ -96,7 +96,7 @@ impl<'a> Translator<'a> {
                 .cast::<pg_sys::WindowFunc>()
                 .ok_or_else(|| Why::WindowFunction.of("unknown window function"))?;
             let (function_of, value) = self.window_function(func)?;
-            // PostgreSQL evaluates the offsets and looks for the edges even for a function that ignores its frame.
+            // PostgreSQL evaluates a frame's offsets and edges even for a function that ignores its frame.
             let (range, bounds) = (range.as_ref().map_err(Clone::clone)?, frame.clone()?);
             let (frame, reach) = match (function_of.reads_frame(), range) {
                 (true, Some(range)) => (bounds, Some(range.for_function(&function_of)?)),
