@@ -27,7 +27,8 @@ impl Bitmap {
         Bitmap { region: Extents::new(pool, mechanism, SHORTEST_RUN), initial }
     }
 
-    /// Makes room for this many bits, by a longer first run or by more runs.
+    /// Makes room for this many bits: lengthens the first run, and appends further runs once there is more than one
+    /// chunk.
     pub fn grow(&mut self, rows: usize) -> Result<(), OutOfMemory> {
         let wanted = rows.min(CHUNK_ROWS) / 8;
         let mut filled = self.bytes() as usize;
@@ -74,7 +75,7 @@ impl Bitmap {
         mask
     }
 
-    /// The length of a chunk's run in bytes; all runs have the same length.
+    /// The memory of a chunk's bits in bytes. All runs have the same length.
     pub fn bytes_of(&self, chunk: usize) -> u64 {
         if chunk < self.region.run_count() { self.region.run_bytes() as u64 } else { 0 }
     }

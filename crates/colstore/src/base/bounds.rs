@@ -16,7 +16,8 @@ type Segment = [[AtomicI64; 2]; SEGMENT];
 #[derive(Clone, Debug)]
 pub struct Bounds {
     segments: Arc<RwLock<Vec<Arc<Segment>>>>,
-    /// The number of low bits that are cut off each value, because 128-bit values are stored in 64 bits.
+    /// The number of low bits that are cut off each value before it is stored: 64 for values of 128 bits, because an
+    /// entry has only 64 bits.
     unseen: u32,
 }
 
@@ -48,8 +49,8 @@ impl Bounds {
     }
 
     /// Sets tighter bounds, in a copy of the chunk's segment; only the writer calls this. Snapshots that hold the old
-    /// segment do not see later changes to the bounds of its chunks. They need none, because they do not see values
-    /// written later either.
+    /// segment do not see later changes of the bounds in it. They do not need to, because they do not see values that
+    /// are written later.
     pub fn tighten(&mut self, chunk: usize, low: i128, high: i128) {
         let mut segments = self.segments().clone();
         let segment = &mut segments[chunk / SEGMENT];
@@ -59,7 +60,8 @@ impl Bounds {
         self.widen(chunk, low, high);
     }
 
-    /// The bounds of a chunk as a snapshot sees them; the first is greater than the second if there is no value.
+    /// The least and the greatest value of a chunk, as the holder of these bounds sees them. If the chunk has no value,
+    /// the first is greater than the second.
     pub fn of(&self, chunk: usize) -> (i128, i128) {
         let segments = self.segments();
         // Relaxed loads suffice: the snapshot was handed to its holder after its values and their bounds had been

@@ -17,7 +17,7 @@ impl Claim {
         Claim { bytes: 0, charge: pool.charge() }
     }
 
-    /// The bytes in use. The pool is charged for at least that many.
+    /// The bytes in use. The pool is charged for at least this many bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -34,13 +34,13 @@ impl Claim {
         self.bytes -= bytes;
         let keep = if self.bytes == 0 { 0 } else { self.bytes + self.step() };
         if keep == 0 || self.bytes + 4 * self.step() < self.charge.bytes() {
-            // The result can be ignored, because reducing a claim cannot fail.
+            // The result can be ignored, because reducing a charge cannot fail.
             let _ = self.charge.set(keep);
         }
     }
 
-    /// The size of a step. It is small for tables that change little, because there are many of them, and each holds up
-    /// to a step too much.
+    /// The number of bytes by which the charge is raised or lowered. Small claims have small steps, because there are
+    /// many of them (one per table), and the charge of each may exceed its use by up to a step.
     fn step(&self) -> u64 {
         self.bytes.clamp(SMALLEST_STEP, LARGEST_STEP)
     }

@@ -30,7 +30,7 @@ impl Clock {
     }
 }
 
-/// The newest delays from commit to apply, at most [`MAX_DELAYS`], in microseconds of wall clock time.
+/// The newest delays from commit to apply, at most [`MAX_DELAYS`] of them, in microseconds of wall clock time.
 #[derive(Debug, Default)]
 pub struct Delays {
     micros: Vec<u64>,

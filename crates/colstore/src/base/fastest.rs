@@ -8,8 +8,8 @@
 
 #![allow(unsafe_code)]
 
-/// A loop with everything that it reads and writes. `run` must be `#[inline(always)]`, so that it is compiled anew for
-/// each set of instructions.
+/// A loop as a value: its fields are everything that the loop reads and writes. `run` must be `#[inline(always)]`, so
+/// that the loop is compiled anew for each set of instructions.
 pub trait Loop {
     type Result;
 

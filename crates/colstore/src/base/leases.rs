@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use snapmem::Relief;
 
-/// The longest time that the writer waits for memory after it was refused some. [`PATIENCE_WITH_ONE`] is the time that
-/// one query gets to leave before the next lease is revoked.
+/// The longest time that the writer waits for memory after the pool has refused some. One query gets
+/// [`PATIENCE_WITH_ONE`] to drop its views; then the next lease is revoked.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_WITH_ONE: Duration = Duration::from_secs(2);
 /// The time for which Arrow arrays made from a view may outlive the view.
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct Lease(Mutex<Terms>);
 
 enum Terms {
-    /// The lease is valid. If the function is there, revoking the lease calls it, so that the query ends.
+    /// The lease is valid. The function, if it is set, makes the query end; revoking the lease calls it.
     Held(Option<Box<dyn FnOnce() + Send>>),
     Revoked,
 }
@@ -85,7 +85,7 @@ impl Written {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A counter of the bytes that are written from now on.
+    /// Begins to count the bytes that are written from now on.
     pub fn beside(&self) -> Beside {
         Beside { written: self.clone(), then: self.0.load(Ordering::Relaxed) }
     }
@@ -110,7 +110,7 @@ pub struct Leases {
     lent: Mutex<Vec<Lent>>,
     /// The views of queries whose leases were revoked. They may still hold memory.
     leaving: Mutex<Vec<Weak<()>>>,
-    /// Whether the writer is doing work that must succeed, because a live table is lost otherwise.
+    /// Whether the writer is doing work that must succeed, because a failure would lose a live table.
     table_at_stake: AtomicBool,
     writer: ThreadId,
 }
@@ -140,8 +140,8 @@ impl Leases {
         }
     }
 
-    /// Does work of the writer that must succeed, because a live table is lost otherwise. Leases are revoked if memory
-    /// for the work is missing.
+    /// Does work of the writer that must succeed, because a failure would lose a live table. If memory for the work is
+    /// missing, leases are revoked.
     pub fn for_a_live_table<T>(&self, work: impl FnOnce() -> T) -> T {
         self.table_at_stake.store(true, Ordering::Relaxed);
         let done = work();
@@ -156,8 +156,9 @@ impl Leases {
         lent.push(Lent { lease, views: Arc::downgrade(views), tables });
     }
 
-    /// Removes the lease of the snapshot since which most bytes were written; among equals, the oldest lease. A
-    /// snapshot since which nothing was written keeps no memory, so its lease is not chosen.
+    /// Removes the lease whose snapshot keeps the most memory: the one since which most bytes were written. Among
+    /// equals, it is the oldest. A snapshot since which nothing was written keeps no memory, so its lease is not
+    /// chosen.
     fn dearest(&self) -> Option<Lent> {
         let mut lent = self.lent.lock();
         lent.retain(|lent| lent.views.strong_count() > 0);
@@ -168,7 +169,7 @@ impl Leases {
 }
 
 impl Relief for Leases {
-    /// Revokes leases until there is enough memory. Only the writer does this. A reader that gets no memory gives up
+    /// Revokes leases until there is enough memory. Only the writer does this; a reader that gets no memory gives up
     /// its own snapshot instead.
     fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool {
         if thread::current().id() != self.writer || !self.table_at_stake.load(Ordering::Relaxed) {
@@ -202,7 +203,7 @@ impl Relief for Leases {
 
 enum Waited {
     Enough,
-    /// All these views are gone, so no more memory can come from them.
+    /// All these views are gone, so waiting longer would free no more memory.
     AllGone,
     Late,
 }
@@ -216,8 +217,8 @@ fn wait(views: &[Weak<()>], deadline: Instant, is_enough: &dyn Fn() -> bool) -> 
         }
         let now = Instant::now();
         if views.iter().all(|views| views.strong_count() == 0) {
-            // If there are no views, there is nothing to wait for. If they are all gone, arrays made from them may live
-            // a little longer.
+            // Without views, there is nothing to wait for. Arrow arrays may outlive their view a little, so wait that
+            // long after the last view is gone.
             if views.is_empty() || now - *gone.get_or_insert(now) >= LINGER {
                 return Waited::AllGone;
             }
@@ -229,11 +230,11 @@ fn wait(views: &[Weak<()>], deadline: Instant, is_enough: &dyn Fn() -> bool) -> 
     }
 }
 
-/// The tokens that a view holds for as long as it is alive.
+/// Tokens that a view holds for as long as it exists.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// A token that every view of the store holds, so that the views can be counted.
+    /// A token that every view of the store holds. Its reference count tells how many views exist.
     pub _counted: Arc<()>,
-    /// A token that every view of the query holds. It shows whether any of these views is left.
+    /// A token that every view of one query holds. Once it has no holder, all views of that query are gone.
     pub of_query: Arc<()>,
 }

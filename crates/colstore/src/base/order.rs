@@ -1,5 +1,5 @@
-//! The order in which the bounds of a column compare its numbers. A number's position in that order is called its
-//! place. It is the number itself, except for floats, where it is computed from the bits.
+//! The order in which bounds compare a column's numbers. A number's position in that order is called its place. For all
+//! types except floats, the place is the number itself. For floats, it is computed from the float's bits.
 
 use plan::{Type, float_order};
 
@@ -8,7 +8,7 @@ pub enum Order {
     Numbers,
     /// Floats of 64 bits. Codings treat their bits as signed integers.
     Floats,
-    /// Numbers of 128 bits, most of which need more than 64 bits.
+    /// Numbers of 128 bits. Most of them do not fit 64 bits.
     Wide,
 }
 
@@ -21,12 +21,12 @@ impl Order {
         }
     }
 
-    /// The number of low bits that bounds omit.
+    /// The number of low bits that are cut off before a place is stored in bounds.
     pub fn unseen(self) -> u32 {
         if self == Order::Wide { 64 } else { 0 }
     }
 
-    /// The place in the order of a number, which for a float is its bits as an integer. For floats, this function is
+    /// The place of a number in the order. A float is passed as its bits, in an integer; for floats, this function is
     /// its own inverse.
     #[inline]
     pub fn place(self, number: i128) -> i128 {
@@ -36,19 +36,19 @@ impl Order {
         }
     }
 
-    /// The number at a place: the inverse of [`Order::place`].
+    /// The number whose place is `place`: the inverse of [`Order::place`].
     #[inline]
     pub fn number(self, place: i128) -> i128 {
         self.place(place)
     }
 
-    /// The range of numbers that covers all places from `low` to `high`. For floats, the numbers are bits as signed
-    /// integers. `low` must not exceed `high`.
+    /// The least and the greatest number among all numbers whose places are from `low` to `high`. A float counts as its
+    /// bits, read as a signed integer. `low` must not exceed `high`.
     #[inline]
     pub fn numbers(self, low: i128, high: i128) -> (i128, i128) {
         match self {
             Order::Numbers | Order::Wide => (low, high),
-            // Negative floats come before all others, in the reverse order of their bits.
+            // Negative floats come first in the order. Among them, the one with the greatest bits comes first.
             Order::Floats if high < 0 => (self.number(high), self.number(low)),
             Order::Floats if low < 0 => (i64::MIN.into(), i64::MAX.into()),
             Order::Floats => (low, high),

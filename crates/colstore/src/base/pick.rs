@@ -17,7 +17,7 @@ impl Pick<'_> {
         }
     }
 
-    /// The number of rows up to the last selected one.
+    /// The number of rows from the start of the chunk up to and including the last selected row.
     pub fn reach(self) -> usize {
         match self {
             Pick::First(rows) => rows,

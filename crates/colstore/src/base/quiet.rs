@@ -67,15 +67,15 @@ impl Quiet {
         self.next_ms
     }
 
-    /// Schedules a round for the chunks that were written to, unless one is scheduled.
+    /// Schedules the next round, unless one is scheduled or no chunk was overwritten.
     pub fn expect_looks(&mut self, now_ms: u64) {
         if self.next_ms.is_none() && !self.restless.is_empty() {
             self.next_ms = Some(now_ms + ROUND_MILLIS);
         }
     }
 
-    /// The next chunk to check, and one of its columns. `is_settled` says whether no snapshot will need an older
-    /// version of any row of the chunk.
+    /// The next chunk to check, and one of its columns. `is_settled` says whether no snapshot needs an older version of
+    /// any row of the chunk.
     pub fn next(&mut self, now_ms: u64, columns: usize, is_settled: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
         if self.next_ms.is_none_or(|at| now_ms < at) {
             return None;
@@ -116,7 +116,7 @@ impl Quiet {
 mod tests {
     use super::*;
 
-    /// All columns of all chunks that are due for a check at this time.
+    /// All pairs of a chunk and a column that are due for a check at this time.
     fn looked_at(quiet: &mut Quiet, now_ms: u64) -> Vec<(usize, usize)> {
         std::iter::from_fn(|| quiet.next(now_ms, 2, |_| true)).collect()
     }
@@ -129,7 +129,7 @@ mod tests {
         for wanted in [4, 8, 16, 32] {
             quiet.written(1);
             quiet.expect_looks(now_ms);
-            // The first round finds that the chunk was written to, so it does not count as quiet.
+            // The first round finds that the chunk was written to before it, so that round does not count as quiet.
             let mut rounds = 0;
             let found = loop {
                 now_ms = quiet.next_ms().unwrap();

@@ -18,10 +18,10 @@ pub fn buffer(run: Run, bytes: usize) -> Buffer {
     unsafe { Buffer::from_custom_allocation(start, bytes, Arc::new(run)) }
 }
 
-/// An array over the views that a text column has written.
+/// An array of texts over views that a text column has written.
 ///
-/// Arrow would check every view and every byte for every query. These checks cannot fail: `Column::check` lets only
-/// UTF-8 in, and `text` writes a view together with the bytes that it refers to.
+/// Arrow's checked constructor would test every view and every byte in every query. These tests cannot fail:
+/// `Column::check` lets only UTF-8 in, and `text` writes a view together with the bytes that it refers to.
 pub fn strings(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> StringViewArray {
     let views = ScalarBuffer::new(views, 0, rows);
     // SAFETY: every view refers to whole, valid UTF-8 texts inside `blocks`, as explained above; a null's view is
@@ -29,9 +29,9 @@ pub fn strings(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<Nu
     unsafe { StringViewArray::new_unchecked(views, blocks, nulls) }
 }
 
-/// Like [`strings`], but over views of bytes that need not be text.
+/// Like [`strings`], but for bytes, which need not be UTF-8.
 pub fn bytes(views: Buffer, rows: usize, blocks: Vec<Buffer>, nulls: Option<NullBuffer>) -> BinaryViewArray {
     let views = ScalarBuffer::new(views, 0, rows);
-    // SAFETY: as above, except UTF-8, which bytes need not be.
+    // SAFETY: as in `strings`; bytes need not be UTF-8.
     unsafe { BinaryViewArray::new_unchecked(views, blocks, nulls) }
 }

@@ -14,10 +14,11 @@ use crate::cells::text::{TextColumn, TextSnapshot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cell<'a> {
     Null,
-    /// A value that the layout cannot represent. The column stores a null, and remembers the slot.
+    /// A value that the mirror's layout cannot represent. The column stores a null in its place, and remembers the
+    /// slot.
     Unholdable,
-    /// An integer, float, decimal or boolean. As many low bytes as the column is wide are the value; all others are
-    /// zero.
+    /// An integer, float, decimal or boolean. The low bytes, as many as the column is wide, hold the value; all higher
+    /// bytes are zero.
     Fixed(u128),
     /// A text or other bytes. [`Column::check`] checks that a text is UTF-8 before it is written.
     Text(&'a [u8]),
@@ -33,8 +34,8 @@ pub enum BadValue {
 }
 
 impl<'a> Cell<'a> {
-    /// The cell of a value; `None` if the value is unchanged. The encoding of a text is not checked here, because most
-    /// texts of an update are already in the column.
+    /// The cell of a value; `None` if the value is unchanged. UTF-8 is not checked here, because most texts of an
+    /// update equal texts that are already in the column. [`Column::check`] checks it.
     #[inline]
     pub fn from_value(ty: Type, value: Value<'a>) -> Result<Option<Cell<'a>>, BadValue> {
         Ok(Some(match value {
@@ -62,11 +63,11 @@ impl<'a> Cell<'a> {
 pub struct Column {
     pub ty: Type,
     cells: Cells,
-    /// One bit per slot: 1 if the cell is not null. `None` until the first null.
+    /// A bit per slot: 1 if the cell is not null. `None` until the first null is written.
     valid: Option<Bitmap>,
-    /// The existing slots that hold [`Cell::Unholdable`]. `None` until the first of them.
+    /// The slots that hold [`Cell::Unholdable`]. `None` until there is such a slot.
     unholdable: Option<UnholdableSlots>,
-    /// The number of slots for which there is room.
+    /// The number of slots that the column has room for.
     rows: usize,
     mechanism: Mechanism,
     pool: Pool,
@@ -114,7 +115,7 @@ impl Column {
         Ok(())
     }
 
-    /// The slot's content if it is null or unholdable.
+    /// The slot's cell if it is null or unholdable; otherwise `None`.
     #[inline]
     fn no_value(&self, slot: u32) -> Option<Cell<'static>> {
         match &self.valid {
@@ -125,7 +126,7 @@ impl Column {
         }
     }
 
-    /// The cell of a slot, in a column of the key.
+    /// The cell of a slot. The column must belong to the table's key.
     #[inline]
     pub fn get(&self, slot: u32) -> Cell<'_> {
         self.no_value(slot).unwrap_or_else(|| match &self.cells {
@@ -140,7 +141,7 @@ impl Column {
     #[inline]
     pub fn prefetch(&self, slot: u32) {
         match &self.cells {
-            // The bits of a whole chunk are a few cache lines, which usually stay in the cache.
+            // A whole chunk's bits take only a few cache lines, which usually stay in the cache.
             Cells::Bits(_) => {}
             Cells::Numbers(numbers) => numbers.prefetch(slot),
             Cells::Text(text) => text.prefetch(slot),
@@ -166,7 +167,7 @@ impl Column {
         }
     }
 
-    /// The content of a slot. A packed text is unpacked into `buffer`.
+    /// The cell of a slot, in any column. A packed text is unpacked into `buffer`.
     pub fn read<'a>(&'a self, slot: u32, buffer: &'a mut Vec<u8>) -> Cell<'a> {
         self.no_value(slot).unwrap_or_else(|| match &self.cells {
             Cells::Bits(bits) => Cell::Fixed(bits.get(slot) as u128),
@@ -175,7 +176,7 @@ impl Column {
         })
     }
 
-    /// Checks that a cell which comes from the stream may be written to the column.
+    /// Checks whether a cell that comes from the stream may be written to the column.
     #[inline]
     pub fn check(&self, cell: Cell<'_>) -> Result<(), BadValue> {
         match cell {
@@ -263,15 +264,15 @@ impl Column {
         self.unholdable.as_ref().is_some_and(|slots| slots.bits.get(slot))
     }
 
-    /// Called when a row is deleted, while older snapshots may still need it. Forgets that the cell was unholdable;
-    /// returns whether it was.
+    /// Clears the slot's mark of an unholdable value, and returns whether it was set. It is called when a row is
+    /// deleted, while older snapshots may still need the row.
     pub fn forget_unholdable(&mut self, slot: u32) -> Result<bool, OutOfMemory> {
         let unholdable = self.is_unholdable(slot);
         self.set_unholdable(slot, false)?;
         Ok(unholdable)
     }
 
-    /// Called when no snapshot can need a deleted row any more.
+    /// Drops the content of a deleted row's slot. It is called when no snapshot can need the row any more.
     pub fn forget(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         match &mut self.cells {
             Cells::Text(text) => text.forget(slot),
@@ -316,7 +317,7 @@ impl Column {
         matches!(self.cells, Cells::Numbers(_))
     }
 
-    /// Like [`Numbers::look_at`]. Among the first `rows` rows of the chunk, only those in `seen` will ever be read.
+    /// Like [`Numbers::look_at`]. `seen` marks those of the chunk's first `rows` rows that can ever be read.
     pub fn look_at(&mut self, chunk: usize, rows: usize, seen: &Mask) -> Result<(), OutOfMemory> {
         let Cells::Numbers(numbers) = &mut self.cells else { return Ok(()) };
         let mut kept = *seen;
@@ -360,7 +361,7 @@ impl Column {
     }
 }
 
-/// A snapshot of a column. Its maker may patch older values into it before others see it.
+/// A snapshot of a column. The thread that took it may patch older values into it before other threads see it.
 #[derive(Debug)]
 pub struct ColumnSnapshot {
     pub ty: Type,
@@ -415,7 +416,7 @@ impl ColumnSnapshot {
         Ok(())
     }
 
-    /// Whether a row has a value that the layout cannot hold.
+    /// Whether the layout cannot represent the value of some row.
     pub fn has_unholdable(&self) -> bool {
         self.unholdable.as_ref().is_some_and(|slots| slots.count > 0)
     }
@@ -427,14 +428,14 @@ impl ColumnSnapshot {
         }
     }
 
-    /// Called when all patches have been made.
+    /// Makes the patches readable. It is called when all patches have been made.
     pub fn seal(&mut self) {
         if let CellsSnapshot::Text(text) = &mut self.cells {
             text.seal();
         }
     }
 
-    /// A description for people of the form in which a chunk is written.
+    /// The form in which a chunk is written, described for people.
     pub fn coding(&self, chunk: usize) -> Result<String, OutOfMemory> {
         match &self.cells {
             CellsSnapshot::Bits(_) => Ok("bits".into()),
@@ -448,7 +449,7 @@ impl ColumnSnapshot {
         self.valid.as_ref().map(|valid| valid.run(chunk)).transpose()
     }
 
-    /// The slots whose values the layout cannot hold; they are marked as null, too.
+    /// A bitmap of the slots whose values the layout cannot represent. These slots are also marked as null.
     pub fn unholdable(&self, chunk: usize) -> Result<Option<Run>, OutOfMemory> {
         self.unholdable.as_ref().map(|slots| slots.bits.run(chunk)).transpose()
     }

@@ -50,7 +50,7 @@ impl Patches {
     }
 }
 
-/// Replaces the values of those among a chunk's first rows that have patches.
+/// Replaces values by their patches. `values` are those of a chunk's first rows; patches of other rows are skipped.
 pub fn put<T>(patches: &[Patch], values: &mut [T], of_image: impl Fn(u128) -> T) {
     for (row, image) in patches {
         if let Some(value) = values.get_mut(*row as usize) {
@@ -59,7 +59,7 @@ pub fn put<T>(patches: &[Patch], values: &mut [T], of_image: impl Fn(u128) -> T)
     }
 }
 
-/// The selected ones of a chunk's values. If the first rows are selected, `values` has just these.
+/// Selects values of a chunk. If `pick` is a number of first rows, `values` has just these rows already.
 pub fn picked<T: Copy>(values: Vec<T>, pick: Pick<'_>) -> Vec<T> {
     match pick {
         Pick::First(_) => values,
@@ -67,7 +67,7 @@ pub fn picked<T: Copy>(values: Vec<T>, pick: Pick<'_>) -> Vec<T> {
     }
 }
 
-/// Keeps the last patch of each row.
+/// Keeps only the last patch of each row.
 fn keep_latest(patches: &mut Vec<Patch>) {
     let mut seen = vec![false; CHUNK_ROWS];
     patches.reverse();
@@ -90,7 +90,7 @@ mod tests {
         assert!(patches.of(0).is_empty() && patches.of(1).len() <= 2 * CHUNK_ROWS);
         let mut values = vec![0; CHUNK_ROWS];
         patches.of(1).iter().for_each(|(row, image)| values[*row as usize] = u128::from_le_bytes(*image));
-        // Rows below 4,000 were patched once more than the others.
+        // Rows below 4,000 were patched once more than the rows from 4,000 on.
         let last = |row: usize| if row < 4000 { 96_000 + row } else { 88_000 + row };
         assert!((0..8000).all(|row| values[row] == last(row) as u128));
         drop(patches);

@@ -1,7 +1,7 @@
 //! Surveys of a table's columns, for people: their codings, sizes and contents.
 //!
-//! A survey is computed on request, from a snapshot, in the thread that requests it. So it is up to date, and neither
-//! costs updates anything nor holds the writer up.
+//! A survey is computed on request, from a snapshot, in the thread that requests it. So it is up to date, costs updates
+//! nothing, and does not hold up the writer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash};
@@ -20,7 +20,8 @@ use crate::base::pick::Pick;
 use crate::cells::column::{CellsSnapshot, ColumnSnapshot};
 use crate::read::view;
 
-/// The number of rows from which the number of distinct values is estimated, as ANALYZE does.
+/// The number of rows in the sample from which the number of distinct values is estimated. By default, ANALYZE's sample
+/// has the same size.
 const SAMPLED: usize = 30_000;
 /// The number of bits of a bitmap that counts distinct values: each value of a chunk sets one bit, chosen by its hash.
 const MARKS: usize = 1 << 17;
@@ -58,7 +59,7 @@ impl Survey {
         self.slots.div_ceil(CHUNK_ROWS)
     }
 
-    /// A column's survey in a chunk, without the number of distinct values.
+    /// The survey of one column in one chunk, except the number of distinct values, which stays 0.
     fn part(&self, column: usize, chunk: usize) -> Result<ChunkSurvey, OutOfMemory> {
         let Surveyed { cells, bytes, .. } = &self.columns[column];
         let (slots, rows) = (self.slots_of(chunk), self.live_counts[chunk]);
@@ -86,7 +87,8 @@ impl Survey {
         })
     }
 
-    /// The bounds of a chunk's booleans, as 0 and 1; the first is greater than the second if there are none.
+    /// The bounds of a chunk's booleans, as 0 and 1. If there are no values, the first bound is greater than the
+    /// second.
     fn truths(
         &self,
         bits: &ExtentsSnapshot,
@@ -110,7 +112,7 @@ impl Survey {
             marks[mark / 64] |= 1 << (mark % 64);
         }
         let marked: u32 = marks.iter().map(|word| word.count_ones()).sum();
-        // Several values may have set the same bit, so the number of bits is corrected for expected collisions.
+        // Several distinct values may have set the same bit, so the count is corrected for the expected collisions.
         let all = MARKS as f64;
         let distinct = all * (all / (all - f64::from(marked))).ln();
         Ok(ChunkSurvey { distinct: distinct.round() as u64, ..self.part(column, chunk)? })
@@ -163,13 +165,13 @@ impl Survey {
     }
 }
 
-/// Whether the order of a column's stored numbers or bytes is the order of its values.
+/// Whether the stored numbers or bytes of a type, compared as such, have the same order as the values.
 fn has_known_order(ty: Type) -> bool {
     use Type::{Enum, Interval, Numeric, Opaque};
     !matches!(ty, Enum | Interval | Numeric | Opaque)
 }
 
-/// Counts of the sampled values.
+/// The sampled values of a column: how often each hash was seen, and how many values there were.
 #[derive(Default)]
 struct Sample {
     seen: HashMap<u64, u32>,
@@ -184,8 +186,8 @@ impl Sample {
         }
     }
 
-    /// The estimated number of distinct values among `all` values, by the estimator of Haas and Stokes, which ANALYZE
-    /// uses, too.
+    /// The estimated number of distinct values in the column, which has `all` values. The estimator is that of Haas and
+    /// Stokes, which ANALYZE uses, too.
     fn distinct_among(&self, all: u64) -> u64 {
         let (found, once) = (self.seen.len() as u64, self.seen.values().filter(|times| **times == 1).count());
         if self.values == 0 || self.values >= all {

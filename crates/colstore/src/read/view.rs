@@ -22,7 +22,7 @@ use crate::cells::column::{CellsSnapshot, ColumnSnapshot};
 use crate::cells::numbers::{CodedChunk, Form, NumbersSnapshot};
 use crate::cells::patches::{self, Patch};
 
-/// The greatest number of distinct numbers for which [`TableView::distinct`] lists a chunk's numbers.
+/// [`TableView::distinct`] lists the numbers of a chunk only if there are at most this many.
 const MOST_NUMBERS: i128 = 1000;
 
 /// The rows of one table as a snapshot sees them, with the requested columns in the requested order.
@@ -34,7 +34,7 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
     fn key(&self) -> Option<&[usize]> {
         None
     }
-    /// The number of rows that exist, without empty slots.
+    /// The number of rows that exist; empty slots are not counted.
     fn row_count(&self) -> u64;
     fn chunk_count(&self) -> usize;
     /// All columns of a chunk. Decoding needs memory, and fails if there is none.
@@ -51,15 +51,15 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(self.chunk(index)?.arrays.swap_remove(column))
     }
 
-    /// Some rows of a column of a chunk; `rows` is in ascending order. `None` if it costs less to pick them from the
-    /// whole array.
+    /// Some rows of a column of a chunk; `rows` is in ascending order. `None` if it costs less to read the whole array,
+    /// and to pick the rows from it.
     fn picked(&self, index: usize, column: usize, rows: &[u32]) -> Result<Option<ArrayRef>, OutOfMemory> {
         let _ = (index, column, rows);
         Ok(None)
     }
 
-    /// The rows of a chunk whose values in a column are not null and lie in a range; `None` if the codes do not tell.
-    /// The column must have bounds.
+    /// The rows of a chunk whose values in a column are not null and lie in a range. `None` if this cannot be told
+    /// without decoding the values. The column must have bounds.
     fn within(
         &self,
         index: usize,
@@ -70,7 +70,7 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// The distinct values of a column of a chunk, if they are known and few. Some values may occur in no row.
+    /// The distinct values of a column of a chunk, if they are known and few. A listed value may occur in no row.
     fn distinct(&self, index: usize, column: usize) -> Result<Option<Distinct>, OutOfMemory> {
         let _ = (index, column);
         Ok(None)
@@ -81,8 +81,8 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(Coded::of(self.types()[column], &self.array(index, column)?))
     }
 
-    /// A column of a chunk as integers of 64 bits, if its type is an integer or decimal and all values that are not
-    /// null fit. A decimal is multiplied by a power of ten.
+    /// A column of a chunk as integers of 64 bits. `None` unless the type is an integer or decimal, and all values
+    /// except nulls fit. A decimal appears as an integer without its decimal point: 1.23 is 123.
     fn integers(&self, index: usize, column: usize) -> Result<Option<Integers>, OutOfMemory> {
         Ok(Integers::of_array(&self.array(index, column)?))
     }
@@ -93,9 +93,10 @@ pub trait TableView: Send + Sync + std::fmt::Debug {
         Ok(nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.inner().clone()))
     }
 
-    /// The bounds of a column's values in a chunk, without nulls, if they are known. For integers, dates, times, scaled
-    /// decimals and uuids they are numbers; for floats and texts, positions in the order of the type
-    /// ([`plan::float_order`], [`plan::text_order`]). The first is greater than the second if there are no values.
+    /// The least and the greatest value of a column in a chunk, if they are known; nulls are ignored. For integers,
+    /// dates, times, scaled decimals and uuids, the bounds are numbers. For floats and texts, they are positions in the
+    /// order of the type ([`plan::float_order`], [`plan::text_order`]). If there are no values, the first bound is
+    /// greater than the second.
     fn bounds(&self, index: usize, column: usize) -> Option<(i128, i128)> {
         let _ = (index, column);
         None
@@ -122,7 +123,7 @@ pub struct Chunk {
     pub live: Option<BooleanBuffer>,
 }
 
-/// The view of a table over snapshots of its columns. Each array points into one run of a column.
+/// The view of a table over snapshots of its columns. An array that needs no decoding points into a column's memory.
 #[derive(Debug)]
 pub struct ColumnsView {
     types: Vec<Type>,
@@ -216,8 +217,8 @@ impl TableView for ColumnsView {
             Form::Listed(listing) => return Ok(Integers::of_list(codes, listing, valid, numbers.bounds(index))),
             Form::Offsets(coding) => coding,
         };
-        // The bounds include all values ever written; the coding limits which values this snapshot can contain. Both
-        // are used.
+        // The bounds cover all values ever written. The coding limits which values this snapshot can contain. The
+        // intersection of both ranges is used.
         let ((low, high), (least, greatest)) = (numbers.bounds(index), coding.values(full));
         let (Ok(low), Ok(high)) = (i64::try_from(low.max(least)), i64::try_from(high.min(greatest))) else {
             return Ok(None);
@@ -317,7 +318,7 @@ pub fn bounds(column: &ColumnSnapshot, chunk: usize) -> Option<(i128, i128)> {
     }
 }
 
-/// The numbers of a column, if their order as signed integers is the order of the values.
+/// The numbers of a column, if comparing them as signed integers orders the column's values. Otherwise `None`.
 fn ordered(column: &ColumnSnapshot) -> Option<&NumbersSnapshot> {
     match &column.cells {
         _ if column.ty.is_float() || column.ty == Type::Uuid => None,
@@ -326,13 +327,13 @@ fn ordered(column: &ColumnSnapshot) -> Option<&NumbersSnapshot> {
     }
 }
 
-/// Whether every integer between two stored numbers is a value of the type, too.
+/// Whether every integer between two stored numbers also stands for a value of the type.
 fn counts(ty: Type) -> bool {
     use Type::{Date, Decimal64, Decimal128, Int16, Int32, Int64};
     matches!(ty, Int16 | Int32 | Int64 | Date | Decimal64 { .. } | Decimal128 { .. })
 }
 
-/// The numbers that a chunk lists, or all numbers between its bounds, if they are few.
+/// The numbers in a chunk's list, or all numbers between the chunk's bounds, if they are few.
 fn few_numbers(
     ty: Type,
     numbers: &NumbersSnapshot,
@@ -352,7 +353,7 @@ fn few_numbers(
         Form::Offsets(_) => return Ok(None),
     };
     let (least, greatest) = ty.slot_bytes().map_or((0, 0), |full| coding.values(full));
-    // The bounds may have become wider after the snapshot was taken; the coding has not.
+    // The bounds may have become wider since the snapshot was taken. The coding is the snapshot's own, so it has not.
     let (low, high) = numbers.bounds(index);
     let (low, high) = (low.max(least), high.min(greatest));
     if high - low >= MOST_NUMBERS {
@@ -360,7 +361,7 @@ fn few_numbers(
     }
     let count = (high - low + 1).max(0) as usize;
     let first = if count > 0 { coding.code(low) as usize } else { 0 };
-    // The last number may be any, because it stands for null.
+    // The last element stands for null, so its number does not matter.
     let all: Vec<i128> = (low..=high).chain([0]).collect();
     let values = number_array(ty, Source::Values(&all), last_null(count + 1));
     Ok(Some((values, Codes { run: codes, width: coding.width, first, rows })))
@@ -371,7 +372,7 @@ fn last_null(count: usize) -> Option<NullBuffer> {
     Some(NullBuffer::new(BooleanBuffer::collect_bool(count, |at| at + 1 < count)))
 }
 
-/// An array of some rows of a chunk.
+/// An Arrow array of the selected rows of a chunk.
 pub fn array(column: &ColumnSnapshot, chunk: usize, pick: Pick<'_>) -> Result<ArrayRef, OutOfMemory> {
     let valid = column.valid(chunk)?.map(|frame| NullBuffer::new(bits(frame, pick)));
     let nulls = valid.filter(|nulls| nulls.null_count() > 0);

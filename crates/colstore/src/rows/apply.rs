@@ -61,7 +61,7 @@ pub fn apply(
     }
 }
 
-/// Writes a transaction's operations since its last undo entry as a new entry, if there are any.
+/// Writes the operations since a transaction's last undo entry as a new entry, if there are any.
 fn end_entry(undo: &mut Undo, xid: Option<u64>, now_ms: u64, ops: &mut OpWriter) -> Result<(), Fault> {
     if let Some(xid) = xid
         && !ops.bytes.is_empty()
@@ -76,9 +76,9 @@ fn end_entry(undo: &mut Undo, xid: Option<u64>, now_ms: u64, ops: &mut OpWriter)
 #[derive(Default)]
 struct Batch<'a> {
     changes: Vec<DecodedChange>,
-    /// The new cells of all changes except deletes, without gaps.
+    /// The new cells of all changes except deletes, one change directly after the other.
     cells: Vec<Option<Cell<'a>>>,
-    /// The key's cells of all changes, without gaps.
+    /// The key's cells of all changes, one change directly after the other.
     keys: Vec<Cell<'a>>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Appends a row's cells; `None` stands for an unchanged one.
+/// Appends the cells of a row to `cells`; `None` stands for an unchanged cell.
 fn read_row<'a>(bytes: &'a [u8], types: &[Type], cells: &mut Vec<Option<Cell<'a>>>) -> Result<(), Fault> {
     let mut reader = RowReader::new(bytes);
     for &ty in types {
@@ -174,13 +174,13 @@ fn read_row<'a>(bytes: &'a [u8], types: &[Type], cells: &mut Vec<Option<Cell<'a>
     at_end(&reader)
 }
 
-/// The next cell of a row; `None` if it is unchanged.
+/// The next cell of a row; `None` if the change leaves the cell as it is.
 #[inline]
 pub fn read_cell<'a>(reader: &mut RowReader<'a>, ty: Type) -> Result<Option<Cell<'a>>, Fault> {
     Cell::from_value(ty, reader.next(ty).map_err(undecodable)?).map_err(undecodable)
 }
 
-/// Appends a key's cells.
+/// Appends the cells of a key to `key`.
 fn read_key<'a>(bytes: &'a [u8], types: &[Type], identity: &[usize], key: &mut Vec<Cell<'a>>) -> Result<(), Fault> {
     let mut reader = RowReader::new(bytes);
     for &column in identity {
@@ -209,7 +209,7 @@ impl<'a> Iterator for Messages<'a> {
         }
         let first = self.first();
         if first.is_err() {
-            // After an invalid length, no further message can be found.
+            // After an invalid length, the start of the next message is unknown.
             self.rest = &[];
         }
         Some(first)

@@ -8,11 +8,11 @@ use crate::base::claim::Claim;
 
 const ENTRY_BYTES: u64 = size_of::<PendingTransaction>() as u64 + 16;
 
-/// A committed transaction's changes of one table, until they are applied.
+/// The changes that a committed transaction has made to one table. They wait to be applied.
 #[derive(Debug)]
 pub struct PendingTransaction {
     pub xid: u64,
-    /// PostgreSQL's commit time. It is set only for the first table that the transaction touched, so that each
+    /// PostgreSQL's commit time. Only the entry for the first table that the transaction touched has it, so that each
     /// transaction is counted once.
     pub counted: Option<i64>,
     /// Messages of the stream, each with its length before it.
@@ -36,8 +36,8 @@ impl Backlog {
         Ok(())
     }
 
-    /// Removes and returns wanted transactions in commit order: all, or the first ones until they amount to `budget`
-    /// bytes.
+    /// Removes the wanted transactions, and returns them in commit order. It stops when the removed ones amount to
+    /// `budget` bytes.
     pub fn take(&mut self, wanted: impl Fn(u64) -> bool, budget: u64) -> Vec<PendingTransaction> {
         let (mut taken, mut kept) = (Vec::new(), Vec::new());
         let mut bytes = 0;

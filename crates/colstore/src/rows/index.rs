@@ -28,7 +28,7 @@ const SLOT_BYTES: u64 = size_of::<u32>() as u64;
 pub struct KeyIndex {
     /// One shard, or [`SHARDS`].
     shards: Vec<HashTable<u32>>,
-    /// If rows may repeat: for each slot, the next slot with an equal row.
+    /// Only if rows may repeat: for each slot, the next slot with an equal row.
     next: Option<Vec<u32>>,
     hasher: RandomState,
     /// The memory of all shards in bytes.
@@ -37,7 +37,7 @@ pub struct KeyIndex {
     pool: Pool,
 }
 
-/// The error that another row has this key.
+/// An error: another row already has this key.
 #[derive(Debug)]
 pub struct Duplicate;
 
@@ -58,7 +58,7 @@ impl KeyIndex {
         hash(&self.hasher, key)
     }
 
-    /// The slot of a row with this key. If several rows are equal, it is the one after the first.
+    /// The slot of a row with this key. If several rows are equal, it is the slot after the first one in the chain.
     #[inline]
     pub fn find(&self, hash: u64, equal: impl Fn(u32) -> bool) -> Option<u32> {
         let head = *self.shards[self.shard(hash)].find(hash, |&slot| equal(slot))?;
@@ -68,7 +68,7 @@ impl KeyIndex {
         }
     }
 
-    /// Adds `slot`. `key_of` returns the key's cells of a slot.
+    /// Adds `slot` under the key whose hash is `hash`. `key_of` returns the key's cells in any slot.
     pub fn insert<'a, K: Iterator<Item = Cell<'a>>>(
         &mut self,
         hash: u64,
@@ -98,8 +98,8 @@ impl KeyIndex {
         Ok(Ok(()))
     }
 
-    /// Removes `slot`. [`KeyIndex::find`] must have returned it, and its cells must not have changed since then.
-    /// Returns whether it was there.
+    /// Removes `slot` from the index. [`KeyIndex::find`] must have returned the slot, and its key must not have changed
+    /// since then. Returns whether the slot was in the index.
     pub fn remove(&mut self, hash: u64, slot: u32, equal: impl Fn(u32) -> bool) -> bool {
         let shard = self.shard(hash);
         let shard = &mut self.shards[shard];
@@ -166,7 +166,8 @@ impl KeyIndex {
         let shard = self.shard(hash);
         let shard = &mut self.shards[shard];
         let before = shard.allocation_size() as u64;
-        // The approximate size of the doubled table. For a while, both tables exist.
+        // The approximate size of the table after it has doubled. While it grows, the old and the new table exist
+        // together.
         let wanted = 2 * before + 64;
         let others = self.charge.bytes() - self.shard_bytes;
         self.charge.set(others + self.shard_bytes + wanted)?;
@@ -193,7 +194,7 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// The shard of a hash. It is chosen by bits that the hash table within a shard does not use.
+    /// The index of the shard for a hash. It uses bits of the hash that the hash table within a shard does not use.
     #[inline]
     fn shard(&self, hash: u64) -> usize {
         (hash >> 32) as usize & (self.shards.len() - 1)

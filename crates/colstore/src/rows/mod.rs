@@ -64,9 +64,9 @@ pub struct Rows {
     pub live: Bitmap,
     /// The number of live rows in each chunk.
     pub live_counts: Vec<u32>,
-    /// The number of slots that are or were in use.
+    /// The number of slots that were ever used.
     pub slots: u32,
-    /// The number of slots for which there is room.
+    /// The number of slots that the columns have room for.
     room: usize,
     pub count: u64,
     free: Vec<u32>,
@@ -111,19 +111,19 @@ impl Rows {
         }
     }
 
-    /// Does a step of work for an idle writer: merges lines that were put aside for snapshots back into the columns, or
-    /// rewrites a chunk of texts. Returns whether there was anything to do.
+    /// Does a step of work for an idle writer: merges lines of memory that were put aside for snapshots back into the
+    /// columns, or rewrites a chunk of texts. Returns whether there was anything to do.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let columns: usize = self.columns.iter_mut().map(|column| column.tidy(TIDY_RUNS)).sum();
         let merged = columns + self.live.tidy(TIDY_RUNS) > 0;
         merged || self.columns.iter_mut().any(|column| column.tidy_rest(now_ms))
     }
 
-    /// Checks one column of a chunk for numbers that fit in fewer bytes now, if a check is due. Returns whether one
-    /// was.
+    /// If a check is due, checks one column of one chunk for numbers that now fit in fewer bytes. Returns whether a
+    /// check was due.
     pub fn look(&mut self, now_ms: u64) -> bool {
         let slots_of = |chunk: usize| CHUNK_ROWS.min(self.slots as usize - chunk * CHUNK_ROWS);
-        // The undo of a deleted row may restore it until its slot is free. So a chunk is settled if each of its slots
+        // While a deleted row's slot is not free, undo may restore the row. So a chunk is settled if each of its slots
         // is live or free.
         let (live, free) = (&self.live_counts, &self.free_counts);
         let is_roomy = self.pool.room() > self.pool.limit() / ROOM_FOR_LOOKS;
@@ -133,7 +133,7 @@ impl Rows {
             if column.has_numbers() {
                 let rows = slots_of(chunk);
                 if !is_settled(chunk) || column.look_at(chunk, rows, &self.live.mask(chunk, rows)).is_err() {
-                    // The chunk stays as it is. It is checked again later, when there may be memory for the new coding.
+                    // The chunk keeps its coding. It is checked again later, when there may be memory for a new coding.
                     self.quiet.written(chunk);
                 }
                 return true;
@@ -167,11 +167,13 @@ impl Rows {
         self.index.hash(key.iter().copied())
     }
 
-    /// Prefetches the row whose key has this hash, and returns its slot. It may be another row with the same hash.
+    /// Prefetches the row whose key has this hash, and returns its slot. It may prefetch another row whose key has the
+    /// same hash.
     #[inline]
     pub fn prefetch(&self, hash: u64) -> Option<u32> {
         let slot = self.index.find(hash, |_| true)?;
-        // The cells are scattered in memory. Prefetching all of them takes no longer than prefetching one.
+        // The cells are scattered in memory. Prefetching all of them takes no longer than prefetching one, because the
+        // processor loads them at the same time.
         self.columns.iter().for_each(|column| column.prefetch(slot));
         Some(slot)
     }
@@ -189,7 +191,7 @@ impl Rows {
         self.index.find(hash, equal)
     }
 
-    /// Inserts a row, and returns its slot. No cell may be missing.
+    /// Inserts a row, and returns its slot. Every cell must be given.
     pub fn insert(&mut self, row: &[Option<Cell<'_>>], hash: u64) -> Result<u32, Fault> {
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -210,8 +212,7 @@ impl Rows {
         Ok(slot)
     }
 
-    /// Appends `count` rows, given column by column, to a table that is being loaded, from which no row was ever
-    /// deleted.
+    /// Appends `count` rows, given column by column. The table is being loaded, and no row was ever deleted from it.
     pub fn append_all(&mut self, columns: &[Vec<Cell<'_>>], count: usize) -> Result<(), Fault> {
         let mut done = 0;
         while done < count {
@@ -252,8 +253,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Writes those cells of a row that differ from the present ones; `None` stands for an unchanged cell. `same_key`
-    /// says that the cells of the key do not differ.
+    /// Overwrites the cells of a row that differ from the present cells. `None` stands for an unchanged cell.
+    /// `same_key` says that no cell of the key differs.
     pub fn update(
         &mut self,
         slot: u32,
@@ -303,7 +304,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Records that numbers in the slot's chunk were overwritten, so that they may need fewer bytes now.
+    /// Records that numbers in the slot's chunk were overwritten. The present numbers may need fewer bytes, so the
+    /// chunk will be checked.
     #[inline]
     fn overwritten(&mut self, slot: u32) {
         if self.has_numbers {
@@ -360,7 +362,7 @@ impl Rows {
         self.index.hash(key(&self.columns, &self.identity, slot))
     }
 
-    /// Adds a slot to the index. `hash` is the hash of the key that its cells have now.
+    /// Adds a slot to the index. `hash` is the hash of the key that the slot's cells form now.
     fn enter(&mut self, slot: u32, hash: u64) -> Result<(), Fault> {
         let Rows { columns, identity, index, .. } = self;
         let key_of = |slot| key(columns, identity, slot);

@@ -28,7 +28,7 @@ use crate::cells::column::Cell;
 
 /// The shortest time between two marks. A gate that comes sooner replaces the last mark.
 const MARK_MILLIS: u64 = 250;
-/// The approximate memory of an entry besides its operations, including what the allocator adds.
+/// The approximate memory of an entry in addition to its operations, including the allocator's overhead.
 const ALLOCATION_BYTES: u64 = 32;
 
 #[derive(Debug)]
@@ -94,15 +94,15 @@ impl Undo {
         snapshot.dominates(&self.floor)
     }
 
-    /// The entries after the newest mark whose gate `snapshot` dominates, newest first. `snapshot` sees all earlier
-    /// entries.
+    /// The entries that come after the newest mark whose gate `snapshot` dominates, newest first. `snapshot` sees all
+    /// entries before that mark.
     pub fn recent(&self, snapshot: &Snapshot) -> impl DoubleEndedIterator<Item = &Entry> + Clone {
         let seen = self.marks.iter().rev().find(|mark| snapshot.dominates(&mark.gate)).map_or(0, |mark| mark.upto);
         let start = seen.saturating_sub(self.first) as usize;
         self.entries.range(start..).rev()
     }
 
-    /// The position of the newest mark: its gate sees every entry below.
+    /// The position of the newest mark. The mark's gate sees every entry before it.
     fn marked(&self) -> u64 {
         self.marks.back().map_or(self.first, |mark| mark.upto.max(self.first))
     }
@@ -118,7 +118,7 @@ impl Undo {
         (self.marked() > self.first).then_some(oldest.applied_ms)
     }
 
-    /// Discards and returns the oldest entry, and moves the floor. `None` if no mark lies behind the entry.
+    /// Discards and returns the oldest entry, and raises the floor. `None` if no mark comes after the entry.
     pub fn discard_oldest(&mut self) -> Option<Entry> {
         while self.marks.len() > 1 && self.marks[0].upto <= self.first {
             self.marks.pop_front();
@@ -164,7 +164,8 @@ pub enum Op<'a> {
     Insert {
         slot: u32,
     },
-    /// The row's cells are still in its slot. `unholdable` lists the columns (a u16 each) whose cells were unholdable.
+    /// The row's cells are still in its slot. `unholdable` lists the numbers of the columns whose cells were
+    /// unholdable, each as a u16.
     Delete {
         slot: u32,
         unholdable: &'a [u8],

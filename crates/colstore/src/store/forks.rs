@@ -1,9 +1,9 @@
 //! Forked children of the engine, which see the columns as they were at the fork, and the memory that they cost.
 //!
-//! The kernel copies a page when parent or child first writes to it, and does not report that. But every copy is a page
-//! fault of the thread that owns the store. So while a child exists, the thread's page faults are an upper bound for
-//! the number of copied pages. These are charged to the pool like other memory; if there is no room for them, the
-//! children are ended.
+//! When parent or child first writes to a page after the fork, the kernel copies the page, and tells nobody. But each
+//! copy that the parent causes is a page fault of the thread that owns the store. So while a child exists, the thread's
+//! page faults are an upper bound for the number of copied pages. These pages are charged to the pool like other
+//! memory. If there is no room for them, the children are ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ pub struct Forked {
 /// The reason why a child did not answer.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// The store ended the child because memory was missing.
+    /// The store ended the child, because memory was scarce.
     Starved,
     /// The child ended by itself, or could not be asked.
     Ended(Error),
@@ -51,7 +51,7 @@ impl Forked {
 /// The store's record of its children.
 #[derive(Debug)]
 pub struct Forks {
-    /// The children, oldest first, each with the number of page faults that this thread had at the fork.
+    /// The children, oldest first. The number is the count of this thread's page faults at the fork.
     children: Vec<(Weak<Forked>, u64)>,
     /// The thread's number of page faults when they were last counted.
     counted: u64,
@@ -90,10 +90,11 @@ impl Forks {
         let faults = page_faults();
         self.pool.count_copied((faults - self.counted) * page_bytes());
         self.counted = faults;
-        // Pages copied before the oldest child was forked belonged to children that have ended, so they are free again.
+        // Pages that were copied before the oldest child was forked were kept for earlier children, which have ended.
+        // So these pages are free again.
         let kept = self.children.first().map_or(0, |(_, born)| faults - born);
         let fits = self.charge.set(kept * page_bytes()).is_ok();
-        // Tables must never lack memory because of a child.
+        // Children are ended early, so that no table ever lacks memory because of a child.
         if !fits || kept > 0 && self.pool.room() < self.pool.limit() / MARGIN {
             for child in self.children.iter().filter_map(|(child, _)| child.upgrade()) {
                 child.starved.store(true, Ordering::Release);

@@ -37,15 +37,15 @@ pub struct Store {
     pool: Pool,
     tables: HashMap<u32, Table>,
     agenda: Agenda,
-    /// The number of visits to tables by gates, discards and idle work. Tests check that it stays small.
+    /// How often gates, discards and idle work have visited a table. Tests check that this number stays small.
     pub(crate) visits: u64,
-    /// The number of columns of chunks that were checked by an idle writer.
+    /// How often an idle writer has checked a column of a chunk.
     pub(crate) looks: u64,
     events: Vec<ToWorker>,
     delays: Delays,
     pub(crate) clock: Clock,
     changes_applied: u64,
-    /// A token that every view holds a clone of.
+    /// A token of which every view holds a clone.
     alive: Arc<()>,
     leases: Arc<Leases>,
     forks: Forks,
@@ -66,8 +66,8 @@ pub struct Served {
 }
 
 impl Served {
-    /// Undoes the changes that S does not see. The requesting thread calls this, so that the writer need not wait for
-    /// it.
+    /// Undoes the changes that S does not see, in all tables of a request. The requesting thread calls this, so that
+    /// the writer does not spend its time on it.
     pub fn settled(tables: Vec<TableSnapshot>) -> Result<Served, Refusal> {
         let mut served = Served::default();
         for table in tables {
@@ -117,8 +117,8 @@ impl Store {
         }
     }
 
-    /// Applies the pending transactions of one table that `snapshot` sees, or the first part of them. Returns false if
-    /// there are none.
+    /// Applies the pending transactions of one table that `snapshot` sees; if they are many, only the first of them.
+    /// Returns false if there are none.
     fn apply_some(&mut self, relid: u32, snapshot: &Snapshot) -> bool {
         let now_ms = self.clock.millis();
         let Some(table) = self.tables.get_mut(&relid) else { return false };
@@ -144,7 +144,7 @@ impl Store {
         self.agenda.oldest_undo().filter(|(at_ms, _)| *at_ms < before_ms).map(|(_, relid)| relid)
     }
 
-    /// Discards the oldest undo of all tables until the limit is met.
+    /// Discards the oldest undo of all tables until the undo is within its limit of bytes.
     fn discard_undo_beyond_limit(&mut self) {
         while self.agenda.undo_bytes() > self.limits.undo_bytes
             && let Some((_, relid)) = self.agenda.oldest_undo()
@@ -153,7 +153,7 @@ impl Store {
         }
     }
 
-    /// Discards the oldest undo of a table that the agenda has named.
+    /// Discards the oldest undo entry of a table. The agenda has named the table.
     fn discard_oldest(&mut self, relid: u32) {
         self.visits += 1;
         let Some(table) = self.tables.get_mut(&relid) else { return };
@@ -188,7 +188,7 @@ impl Store {
         self.load_result(relid, result.map(|_| ()))
     }
 
-    /// Called when the loader has ended early. The table then waits for another load of the same generation.
+    /// Ends a load that the loader has given up. The table then waits for another load of the same generation.
     pub fn load_abort(&mut self, relid: u32, generation: u64) {
         if let Ok(table) = self.loading_table(relid, generation) {
             table.load_abort();
@@ -210,9 +210,9 @@ impl Store {
         Err(refusal)
     }
 
-    /// Takes snapshots of the tables of a request, in which changes that S does not see are not undone yet. The caller
-    /// has made sure that the stream has reached the request's L. With a lease, the caller may hold the tables until
-    /// the lease is revoked; without one, as long as it likes.
+    /// Takes snapshots of the tables of a request. Changes that S does not see are not undone yet. The caller has made
+    /// sure that the stream has reached the request's L. With a lease, the caller may hold the tables until the lease
+    /// is revoked; without a lease, as long as it likes.
     pub fn bind(
         &mut self,
         snapshot: &Snapshot,
@@ -246,21 +246,21 @@ impl Store {
         Served::settled(self.bind(snapshot, tables, None)?)
     }
 
-    /// A table's columns as they are now, which another thread can survey.
+    /// A table's columns as they are now, for a survey by another thread.
     pub fn survey(&mut self, relid: u32, fingerprint: u64) -> Result<Survey, Refusal> {
         let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
         table.survey(fingerprint, &self.alive)
     }
 
-    /// Forks this process. The child does a task on views that [`Store::serve`] has returned. The parent may drop the
-    /// views afterwards, because the child has its own copy. See [`Errand`] for the limits of the child.
+    /// Forks this process. The child does a task on views that [`Store::serve`] has returned to the parent. Afterwards
+    /// the parent may drop the views, because the child has its own copy. See [`Errand`] for the limits of the child.
     pub fn fork(&mut self, errand: impl Errand, reply_bytes: usize) -> Result<Arc<Forked>, Refusal> {
         let out_of_memory = |error: snapmem::Error| Refusal::OutOfMemory { what: error.to_string() };
         self.forks.fork(errand, reply_bytes).map_err(out_of_memory)
     }
 
-    /// Charges the memory that children cost. It must be called repeatedly, because every write of the parent may copy
-    /// a page.
+    /// Charges the memory that children cost. It must be called repeatedly, because every write of the parent may make
+    /// the kernel copy another page.
     pub fn settle_forks(&mut self) {
         self.forks.settle();
     }
@@ -289,7 +289,7 @@ impl Store {
         self.look(now_ms)
     }
 
-    /// Checks one chunk that has become quiet, if there is one. Returns whether there was.
+    /// Checks one column of a chunk that has become quiet, if there is such a chunk. Returns whether there was one.
     fn look(&mut self, now_ms: u64) -> bool {
         // The loop ends, because each visit postpones the table's next check.
         while let Some((at_ms, relid)) = self.agenda.next_look()

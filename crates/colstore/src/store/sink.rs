@@ -11,9 +11,9 @@ use crate::rows::backlog::PendingTransaction;
 use crate::table::Table;
 use crate::table::request::TableChanges;
 
-/// A receiver of the stream: the store, or an observer that only tracks which state each table is in.
+/// A receiver of the change stream: the store, or an observer that only tracks the state of each table.
 pub trait Sink {
-    /// Whether the store needs the changes of this table, because the table is watched and not broken.
+    /// Whether the receiver needs the changes of this table: the table is watched and not broken.
     fn wants(&self, relid: u32) -> bool;
     /// Whether there is room for a transaction of this many bytes.
     fn has_room(&self, bytes: usize) -> bool;

@@ -1,12 +1,12 @@
-//! The agenda: the tables that have work to do. Most tables of a database have none most of the time. So gates,
-//! discards and idle work visit only tables on the agenda, however many other tables there are.
+//! The agenda: the tables that have work to do. At most times, most tables have none. Gates, discards and idle work
+//! visit only tables on the agenda, so their cost does not depend on the number of other tables.
 
 use std::collections::BTreeSet;
 
-/// A table's entry in the agenda, as it was when the table last changed it.
+/// A table's entry in the agenda, as the table last reported it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// Whether transactions wait for a gate, or undo exists that no gate has marked yet.
+    /// Whether transactions wait for a gate, or whether there is undo after the newest mark.
     pub unsettled: bool,
     /// The time at which the oldest undo was written, if a mark allows discarding it.
     pub discardable_ms: Option<u64>,

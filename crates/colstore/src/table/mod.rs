@@ -35,8 +35,8 @@ use crate::rows::undo::{Op, Undo};
 use crate::rows::{Fault, Rows, undecodable};
 use crate::table::agenda::{Agenda, Note};
 
-/// The bytes of transactions that are applied at a time. Undo can be discarded between two times, so that a long
-/// backlog does not become equally long undo.
+/// The number of bytes of transactions that are applied in one step. Undo can be discarded between two steps, so a long
+/// backlog does not become an equally long undo.
 const APPLY_BYTES: u64 = 16 << 20;
 /// The number of loaded rows that are appended to the columns at a time.
 const LOADED_AT_ONCE: usize = 512;
@@ -84,14 +84,14 @@ pub struct Live {
     loaded: Arc<Snapshot>,
 }
 
-/// The result of applying transactions.
+/// The transactions that were applied, and the number of their changes.
 pub struct Applied {
     pub transactions: Vec<PendingTransaction>,
     pub changes: u64,
 }
 
-/// Appends rows in the form of `frame::Kind::Rows`, one after the other. They are collected column by column, and added
-/// [`LOADED_AT_ONCE`] at a time.
+/// Appends rows, which are encoded one after the other as in `frame::Kind::Rows`. Their cells are collected in a list
+/// for each column; [`LOADED_AT_ONCE`] rows are added to the table at a time.
 fn load(rows: &mut Rows, types: &[Type], bytes: &[u8]) -> Result<(), Fault> {
     let mut reader = RowReader::new(bytes);
     let mut columns: Vec<Vec<Cell<'_>>> = types.iter().map(|_| Vec::with_capacity(LOADED_AT_ONCE)).collect();
@@ -154,8 +154,8 @@ impl Table {
         self.backlog = Backlog::new(&self.pool);
     }
 
-    /// Counts all rows of a table as written bytes. It is called before the table is dropped, because from then on only
-    /// snapshots keep the rows.
+    /// Counts all rows of a table as written bytes. It is called before the table is dropped: from then on, the rows
+    /// stay in memory only because of snapshots, and [`Written`] tells how much memory a snapshot keeps.
     pub fn count_left_rows(&self) {
         if let State::Live(live) = &self.state {
             self.written.add(live.rows.bytes());
@@ -171,7 +171,7 @@ impl Table {
         }
     }
 
-    /// Applies the pending transactions that `snapshot` sees, or the first part of them.
+    /// Applies the pending transactions that `snapshot` sees; if they are many, only the first of them.
     pub fn apply_some(&mut self, snapshot: &Snapshot, now_ms: u64) -> Result<Applied, Fault> {
         let State::Live(live) = &mut self.state else {
             return Ok(Applied { transactions: Vec::new(), changes: 0 });
@@ -206,7 +206,7 @@ impl Table {
         Ok(())
     }
 
-    /// Does a step of idle work, see [`Rows::tidy`]. Returns whether there was any.
+    /// Does a step of idle work, see [`Rows::tidy`]. Returns whether there was something to do.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let State::Live(live) = &mut self.state else {
             self.untidy = false;
@@ -230,8 +230,8 @@ impl Table {
         }
     }
 
-    /// Records that a query reads the columns at `positions`. Frequent reading may make a different form of texts
-    /// better.
+    /// Records that a query reads the columns at `positions`. If a column's texts are read often, another form of them
+    /// may be better, so the table may have idle work.
     pub fn is_read(&mut self, positions: &[usize]) {
         if let State::Live(live) = &self.state {
             self.untidy |= positions.iter().any(|position| !live.rows.columns[*position].is_tidy());
@@ -278,8 +278,8 @@ impl Table {
         Ok(load(rows, &self.types, bytes))
     }
 
-    /// Ends the load. `announced` is the number of rows that the loader has sent. Returns the number of rows of the
-    /// table, which is live now.
+    /// Ends the load, after which the table is live. Returns the number of its rows. `announced` is the number of rows
+    /// that the loader has sent.
     pub fn load_end(&mut self, announced: u64) -> Result<Result<u64, Fault>, Refusal> {
         match std::mem::replace(&mut self.state, State::Broken) {
             State::Loading { rows, .. } if rows.count != announced => {
@@ -298,8 +298,8 @@ impl Table {
         }
     }
 
-    /// Waits for another load. The backlog stays, because the next load's snapshot may not see transactions that this
-    /// load's snapshot sees.
+    /// Waits for another load. The backlog is kept: it may contain transactions that this load's snapshot sees, but the
+    /// next load's snapshot does not.
     pub fn load_abort(&mut self) {
         if matches!(self.state, State::Loading { .. }) {
             self.state = State::Waiting;

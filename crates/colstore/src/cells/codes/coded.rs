@@ -16,7 +16,8 @@ pub const SHORT_TEXT: usize = 15;
 /// The number that all longer texts have.
 pub const LONG_TEXT: i128 = -1;
 
-/// The number of a text. Two texts of at most [`SHORT_TEXT`] bytes are equal if and only if their numbers are.
+/// The number that represents a text. Two texts of at most [`SHORT_TEXT`] bytes are equal if and only if their numbers
+/// are.
 pub fn number_of_text(text: &[u8]) -> i128 {
     let mut bytes = [0; 16];
     match bytes.get_mut(..text.len()) {
@@ -27,7 +28,7 @@ pub fn number_of_text(text: &[u8]) -> i128 {
     i128::from_le_bytes(bytes)
 }
 
-/// The text that a number determines; `None` if the number stands for longer texts.
+/// The text that a number represents; `None` for the number of all longer texts.
 pub fn text_of_number(number: i128) -> Option<String> {
     let bytes = number.to_le_bytes();
     let text = bytes.get(..bytes[SHORT_TEXT] as usize).filter(|text| text.len() <= SHORT_TEXT)?;
@@ -48,8 +49,8 @@ pub(crate) enum Valid {
 
 pub(crate) enum CodedCells {
     Bits(Run),
-    /// Codes of numbers. `full` is the length of a value in bytes. Patches replace decoded values; if a row has two,
-    /// the later one counts.
+    /// Numbers as codes. `full` is the length of a decoded value in bytes. A patch replaces the decoded value of a row;
+    /// if a row has two patches, the later one counts.
     Numbers {
         codes: Run,
         coding: Coding,
@@ -67,7 +68,7 @@ pub(crate) enum CodedCells {
 }
 
 impl Coded {
-    /// A copy of an array's values; `None` for floats and bytes.
+    /// The values of an array, copied; `None` if its elements are floats or bytes.
     pub fn of(ty: Type, array: &ArrayRef) -> Option<Coded> {
         let rows = 0..array.len();
         let values: Box<[i128]> = match ty.physical() {
@@ -112,7 +113,7 @@ impl Coded {
     }
 }
 
-/// The number of each text; any number for a null.
+/// The number that represents each text. A null gets an arbitrary number.
 pub(crate) fn numbers_of_texts(texts: &ArrayRef) -> Box<[i128]> {
     texts.as_string_view().iter().map(|text| number_of_text(text.unwrap_or_default().as_bytes())).collect()
 }

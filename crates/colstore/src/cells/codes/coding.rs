@@ -19,22 +19,22 @@ const WIDTHS: [usize; 5] = [0, 1, 2, 4, 8];
 pub struct Coding {
     /// The length of a code in bytes.
     pub width: usize,
-    /// The base; 0 if the codes are the values themselves.
+    /// The number that is added to each code; 0 if the codes are the values themselves.
     base: i64,
 }
 
 impl Coding {
-    /// The coding of a new run: all values are 0, and take no bytes.
+    /// The coding of a new run, in which every value is 0 and takes no bytes.
     pub const NOTHING: Coding = Coding { width: 0, base: 0 };
 
-    /// The narrowest coding of values from `low` to `high`. Unused codes are divided equally between values below and
-    /// above. `full` is the length of a value in bytes.
+    /// The narrowest coding of the values from `low` to `high`. If the codes can represent more values, half of the
+    /// additional ones lie below `low`, and half above `high`. `full` is the length of a value in bytes.
     pub fn covering(low: i128, high: i128, full: usize) -> Coding {
         let narrow = WIDTHS.into_iter().filter(|&width| width < full);
         narrow.filter_map(|width| Coding::around(low, high, width)).next().unwrap_or(Coding { width: full, base: 0 })
     }
 
-    /// The narrowest coding of values from `low` to `high` that is wider than this one.
+    /// The narrowest coding of the values from `low` to `high` whose codes are longer than those of this coding.
     pub fn wider(self, low: i128, high: i128, full: usize) -> Coding {
         let wide = WIDTHS.into_iter().filter(|&width| width < full && width > self.width);
         wide.filter_map(|width| Coding::around(low, high, width)).next().unwrap_or(Coding { width: full, base: 0 })
@@ -47,7 +47,7 @@ impl Coding {
         Some(Coding { width, base })
     }
 
-    /// The base, to which a code is added.
+    /// The number that is added to each code.
     pub fn base(self) -> i64 {
         self.base
     }
@@ -59,19 +59,19 @@ impl Coding {
         self.width == full || (0..=largest_code(self.width)).contains(&distance)
     }
 
-    /// The code of a value, in the low bytes. The value must have one.
+    /// The code of a value, in the low bytes of the result. [`Coding::holds`] must be true for the value.
     #[inline]
     pub fn code(self, value: i128) -> u128 {
         value.wrapping_sub(self.base.into()) as u128
     }
 
-    /// The value of a code, in the low bytes; the other bytes are meaningless.
+    /// The value that a code stands for. Only the low bytes of the result, as many as a value has, are meaningful.
     #[inline]
     pub fn value(self, code: u128) -> u128 {
         code.wrapping_add(i128::from(self.base) as u128)
     }
 
-    /// The least and the greatest value that have a code. `full` is the length of a value in bytes.
+    /// The least and the greatest value that the coding can represent. `full` is the length of a value in bytes.
     pub fn values(self, full: usize) -> (i128, i128) {
         match self.width == full {
             true => (i128::MIN >> (128 - 8 * full), i128::MAX >> (128 - 8 * full)),
@@ -97,7 +97,7 @@ impl Coding {
         Coding { width: (label >> 64) as usize, base: label as u64 as i64 }
     }
 
-    /// Recodes the values of a chunk. A value without a code in the new coding becomes an arbitrary one.
+    /// Rewrites a chunk's codes in the coding `new`. A value that `new` cannot represent becomes an arbitrary one.
     pub fn recode(self, codes: &[u8], new: Coding, into: &mut [u8]) {
         match new.width {
             0 => {}
@@ -171,8 +171,8 @@ fn decoded<const N: usize, T>(codes: &[u8], pick: Pick<'_>, value: impl Fn([u8; 
             let (blocks, others) = rows.as_chunks::<BLOCK>();
             for block in blocks {
                 let first = block[0] as usize;
-                // If most rows are selected, the rows of a block are often adjacent, and can be read without their
-                // numbers.
+                // If most rows are selected, a block's rows are often adjacent. Then the codes can be read as one
+                // slice, without looking at each row's index.
                 match block[BLOCK - 1] as usize == first + BLOCK - 1 {
                     true => values.extend(codes[first..first + BLOCK].iter().map(|code| value(*code))),
                     false => values.extend(block.iter().map(|row| value(codes[*row as usize]))),
@@ -235,7 +235,7 @@ numbers!(i16, i32, i64, i128);
 mod tests {
     use super::*;
 
-    /// Lengths in bytes, each with values of that length.
+    /// Test cases: the length of a value in bytes, and some values of that length.
     const CASES: [(usize, &[i128]); 6] = [
         (2, &[-32768, 32767, 0]),
         (4, &[-5, 250]),

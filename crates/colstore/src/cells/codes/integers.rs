@@ -1,5 +1,5 @@
 //! A chunk's column as integers of 64 bits, read from any coding. Callers read a few integers at a time, so that these
-//! stay in the nearest cache.
+//! stay in the level-1 cache.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int16Type, Int32Type, Int64Type};
@@ -25,16 +25,16 @@ pub struct Integers {
 
 #[derive(Debug)]
 enum Form {
-    /// Codes, their coding, and the length of the column's own values in bytes.
+    /// The codes, their coding, and the length of a value of the column in bytes.
     Codes(Run, Coding, usize),
-    /// Codes, and the integers that they stand for.
+    /// The codes, and the integer that each code stands for.
     Listed(Run, Listing, Box<[i64]>),
     Values(ScalarBuffer<i64>),
 }
 
 impl Integers {
-    /// The integers that codes stand for. Values that are not null lie between `low` and `high`. `full` is the length
-    /// of a value in bytes.
+    /// The integers of a chunk that is coded as offsets. All values that are not null lie between `low` and `high`.
+    /// `full` is the length of a value in bytes.
     pub(crate) fn of_codes(
         codes: Run,
         coding: Coding,
@@ -52,7 +52,7 @@ impl Integers {
         Integers { form, valid, low, high }
     }
 
-    /// The integers of a chunk with a list of its numbers, if these fit 64 bits.
+    /// The integers of a chunk that is coded as a list; `None` if a number of the list does not fit 64 bits.
     pub(crate) fn of_list(
         run: Run,
         listing: Listing,
@@ -68,7 +68,8 @@ impl Integers {
         Some(Integers { form: Form::Listed(run, listing, numbers), valid, low, high })
     }
 
-    /// `count` integers from row `first` on, if they lie in memory as integers of 64 bits.
+    /// `count` integers from row `first` on, without a copy; `None` if the chunk is coded, so that they must be decoded
+    /// first.
     pub fn in_place(&self, first: usize, count: usize) -> Option<&[i64]> {
         match &self.form {
             Form::Values(values) => Some(&values[first..first + count]),

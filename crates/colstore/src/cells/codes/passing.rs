@@ -2,7 +2,7 @@
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 
-/// The rows whose codes pass the test.
+/// The rows whose codes pass the test, as a bitmap.
 #[inline]
 pub fn where_code<const N: usize>(codes: &[u8], rows: usize, passes: impl Fn([u8; N]) -> bool) -> BooleanBuffer {
     where_sixteen(codes, rows, &passes, |codes| {

@@ -14,7 +14,8 @@ use crate::cells::codes::short;
 /// The distinct values of a chunk's column, and the codes that say which row has which value.
 #[derive(Debug)]
 pub struct Distinct {
-    /// The distinct values in the order of their codes, followed by a null. The index of a value is called its place.
+    /// The distinct values in the order of their codes, followed by a null. The index of a value in this array is
+    /// called its place.
     pub values: ArrayRef,
     pub(crate) codes: Codes,
     /// The rows that are not null; `None` if no row is null.
@@ -27,7 +28,7 @@ pub struct Codes {
     pub run: Run,
     /// The length of a code in bytes: 0, 1 or 2.
     pub width: usize,
-    /// The code of the first of the distinct values, modulo the number of codes.
+    /// The code of the first distinct value. Codes count on from there, and wrap around after the largest code.
     pub first: usize,
     pub rows: usize,
 }
@@ -56,8 +57,8 @@ impl Distinct {
 }
 
 impl Distinct {
-    /// Computes the index in `values` from a code. Rows that are null or do not exist may have any code, so the index
-    /// is limited to the last one.
+    /// Returns a function from a row's code to its place, that is, its index in `values`. Rows that are null or do not
+    /// exist may have any code, so the place is limited to the last one.
     #[inline(always)]
     fn place(&self) -> impl Fn(u16) -> u16 + use<> {
         let (first, null) = (self.codes.first as u16, self.values.len() as u16 - 1);
@@ -76,14 +77,14 @@ impl Distinct {
         used.into()
     }
 
-    /// The number of indexes that rows may have in `values`. The null's index counts only if a row is null.
+    /// The number of places that a row may have. The place of the null counts only if a row is null.
     pub fn count(&self) -> usize {
         let nulls = usize::from(self.valid.is_some());
         (self.values.len() - 1 + nulls).max(1)
     }
 
-    /// For each row, the index of its value in `values`: for all rows from the first on, or for those in `some`. A row
-    /// that does not exist may get any index.
+    /// Writes each row's place, that is, the index of its value in `values`. If `some` is given, only its rows are
+    /// written. A row that does not exist may get any place.
     pub fn places(&self, some: Option<&[u32]>, into: &mut [u16]) {
         let Codes { run, width, .. } = &self.codes;
         let (place, null) = (self.place(), self.values.len() as u16 - 1);
@@ -143,8 +144,8 @@ impl Coding {
         if (low, high) == (base, largest) {
             return BooleanBuffer::new_set(rows);
         }
-        // Differences of codes are taken modulo the number of codes. So the test also holds for negative values that
-        // are their own codes.
+        // Differences are taken modulo the number of codes. So the test is right even if the codes are negative numbers
+        // themselves.
         let (first, span) = (self.code(low), high.wrapping_sub(low));
         match self.width {
             0 => BooleanBuffer::new_set(rows),

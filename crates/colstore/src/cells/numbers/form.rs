@@ -6,7 +6,7 @@ use crate::base::pick::Pick;
 use crate::cells::codes::coding::{Coding, Number};
 use crate::cells::codes::listing::Listing;
 
-/// The bit that distinguishes labels of lists.
+/// The bit that is set in the labels of lists only.
 const LISTED: Label = 1 << 127;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Form {
         }
     }
 
-    /// The length in bytes of a run with room for `rows` rows; a list always covers all rows of a chunk.
+    /// The length in bytes of a run with room for `rows` rows. The run of a list always has room for a whole chunk.
     pub fn bytes(self, rows: usize) -> usize {
         match self {
             Form::Offsets(coding) => coding.width * rows,
@@ -32,7 +32,7 @@ impl Form {
         }
     }
 
-    /// A description for people. `full` is the length of a value in bytes.
+    /// The form, described for people. `full` is the length of a value in bytes.
     pub fn in_words(self, full: Option<usize>) -> String {
         match self {
             Form::Offsets(coding) => coding.in_words(full),
@@ -66,7 +66,7 @@ impl Form {
         }
     }
 
-    /// Recodes the values of a run as offsets. A value that the new coding cannot represent becomes an arbitrary one.
+    /// Recodes a run as offsets, in the coding `new`. A value that `new` cannot represent becomes an arbitrary one.
     pub fn recode(self, run: &[u8], new: Coding, into: &mut [u8]) {
         match (self, new.width) {
             (Form::Offsets(coding), _) => coding.recode(run, new, into),

@@ -1,4 +1,5 @@
-//! Cells of equal width: integers, floats, decimals. Each chunk is a run, and has a form of its own.
+//! Cells of equal width: integers, floats, decimals. Each chunk is a run of memory, and each has its own form: offsets
+//! or a list.
 
 mod form;
 
@@ -21,9 +22,9 @@ const SHORTEST: usize = 64;
 /// The number of codes that are written at a time.
 const WRITTEN_AT_ONCE: usize = 64;
 
-/// The number of bytes of a run, from an aligned offset on, that are surely adjacent in memory.
+/// The alignment and length of pieces of a run that are surely contiguous in memory.
 const LINE: usize = 64;
-/// The bounds of an empty set of values.
+/// The bounds of a chunk without values: the first is greater than the second.
 const NO_VALUES: (i128, i128) = (i128::MAX, i128::MIN);
 
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub struct Numbers {
     order: Order,
     /// The length of a value in bytes.
     width: usize,
-    /// The number of slots for which there is room.
+    /// The number of slots that there is room for.
     rows: usize,
     pool: Pool,
 }
@@ -44,8 +45,8 @@ pub struct Numbers {
 #[derive(Debug)]
 struct Chunk {
     form: Form,
-    /// The least place of a value in the column's [`Order`]. All present values, and those since the last check, lie
-    /// between `low` and `high`. Without values, `low` exceeds `high`.
+    /// The place of the least value in the column's [`Order`]; `high` is the place of the greatest. Both cover all
+    /// present values, and all values written since the last check. Without values, `low` exceeds `high`.
     low: i128,
     high: i128,
     /// Whether the chunk was last recoded with codes of the same width. If so, the next recoding widens the codes.
@@ -56,7 +57,7 @@ impl Chunk {
     const EMPTY: Chunk =
         Chunk { form: Form::Offsets(Coding::NOTHING), low: NO_VALUES.0, high: NO_VALUES.1, moved: false };
 
-    /// A coding for the present values, and for values whose places in the order lie between `low` and `high`.
+    /// A coding for the chunk's present values, and for additional values whose places lie between `low` and `high`.
     fn coding_with(&self, low: i128, high: i128, order: Order, width: usize) -> Coding {
         let (low, high) = order.numbers(self.low.min(low), self.high.max(high));
         let coding = Coding::covering(low, high, width);
@@ -73,8 +74,8 @@ impl Numbers {
         Numbers { region, chunks: Vec::new(), bounds, order, width, rows: 0, pool: pool.clone() }
     }
 
-    /// Makes room for `rows` cells: more cells of the first chunk, or one more chunk. `valid` has the cells that are
-    /// not null, if some are null.
+    /// Makes room for `rows` cells: lengthens the first chunk, or adds one chunk. `valid` marks the cells that are not
+    /// null; `None` if no cell is null.
     pub fn grow(&mut self, rows: usize, valid: Option<&Bitmap>) -> Result<(), OutOfMemory> {
         if let Some(last) = self.chunks.len().checked_sub(1) {
             match (rows <= CHUNK_ROWS, self.chunks[last].form) {
@@ -98,14 +99,14 @@ impl Numbers {
         Ok(())
     }
 
-    /// The cell's bytes, little-endian; bytes beyond the column's width are zero.
+    /// The cell's value, in the low bytes. Bytes beyond the column's width are zero.
     #[inline]
     pub fn get(&self, slot: u32) -> u128 {
         let (chunk, row) = split(slot);
         self.value(chunk, row) & (u128::MAX >> (128 - 8 * self.width))
     }
 
-    /// The value of a row. Only as many low bytes as the column's width belong to the cell.
+    /// The value of a row, in the low bytes of the result. Bytes beyond the column's width are meaningless.
     #[inline]
     fn value(&self, chunk: usize, row: usize) -> u128 {
         match self.chunks[chunk].form {
@@ -130,13 +131,13 @@ impl Numbers {
         }
     }
 
-    /// The number in the chunk's list that a code stands for.
+    /// The number that a code stands for, read from the chunk's list.
     #[inline]
     fn listed(&self, chunk: usize, listing: Listing, code: usize) -> i128 {
         number_of(self.region.bytes_in(chunk, listing.place(code), self.width))
     }
 
-    /// The code of a number that is in the chunk's list.
+    /// The code of a number, if the chunk is coded as a list that contains the number.
     #[inline]
     fn listed_code(&self, chunk: usize, number: i128) -> Option<(u16, usize)> {
         let Form::Listed(listing) = self.chunks[chunk].form else { return None };
@@ -177,7 +178,7 @@ impl Numbers {
         if width == 0 { Ok(()) } else { self.region.write_in(chunk, row * width, &code[..width]) }
     }
 
-    /// Writes values into consecutive slots of one chunk. A slot with `None` gets an arbitrary value.
+    /// Writes values into consecutive slots of one chunk. If a value is `None`, its slot gets an arbitrary value.
     pub fn put_all(
         &mut self,
         first: u32,
@@ -225,8 +226,8 @@ impl Numbers {
         }
     }
 
-    /// Recodes a chunk as offsets if necessary, so that it can hold values whose places in the order lie between `low`
-    /// and `high`.
+    /// Makes sure that a chunk can hold values whose places lie between `low` and `high`. If necessary, recodes it as
+    /// offsets.
     #[inline]
     fn prepare(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
         let known = &self.chunks[chunk];
@@ -240,7 +241,8 @@ impl Numbers {
         Ok(coding)
     }
 
-    /// Widens the bounds. This is called before values with places from `low` to `high` are written.
+    /// Widens a chunk's bounds to the places `low` and `high`. It is called before the values with these places are
+    /// written.
     #[inline]
     fn widen(&mut self, chunk: usize, low: i128, high: i128) {
         let known = &mut self.chunks[chunk];
@@ -250,7 +252,8 @@ impl Numbers {
         }
     }
 
-    /// Recodes a chunk for its present values, and for values with places from `low` to `high`.
+    /// Recodes a chunk as offsets, for its present values, and for additional values whose places lie between `low` and
+    /// `high`.
     #[cold]
     fn code_with(&mut self, chunk: usize, low: i128, high: i128) -> Result<Coding, OutOfMemory> {
         let known = &self.chunks[chunk];
@@ -260,7 +263,7 @@ impl Numbers {
         Ok(new)
     }
 
-    /// Recodes a chunk without codes for future values. It is called once all slots of the chunk are taken.
+    /// Recodes a chunk for exactly its present values. It is called once all slots of the chunk are taken.
     fn tighten(&mut self, chunk: usize, valid: &Mask) -> Result<(), OutOfMemory> {
         let known = &self.chunks[chunk];
         let old = match known.form {
@@ -272,14 +275,15 @@ impl Numbers {
         let coding = if tightest.width < old.width { tightest } else { old };
         // Rows that are null contain arbitrary numbers, which must not be counted.
         match self.few(chunk, CHUNK_ROWS, valid, coding) {
-            // If memory is missing, the chunk stays as it is.
+            // If there is no memory for the list, the chunk keeps its coding.
             Some(few) if self.list(chunk, &few).is_ok() => Ok(()),
             _ if coding != old => self.code_anew(chunk, coding, CHUNK_ROWS),
             _ => Ok(()),
         }
     }
 
-    /// The distinct numbers of the `kept` rows, if the chunk is full and a list is shorter than codes in this coding.
+    /// The distinct numbers of the `kept` rows. `None` if the chunk is not full, or if a list would not save enough
+    /// memory compared with codes in this coding.
     fn few(&self, chunk: usize, rows: usize, kept: &Mask, coding: Coding) -> Option<Few> {
         if rows < CHUNK_ROWS {
             return None;
@@ -287,12 +291,14 @@ impl Numbers {
         let kept = (0..rows).filter(|row| has(kept, *row));
         let values = kept.map(|row| value_of(self.value(chunk, row), self.width));
         let few = Few::of(values, coding.width, self.width)?;
-        // Equal floats must have equal bits here, because grouping by code would separate them otherwise.
+        // A list tells floats apart by their bits. So each float must have only one bit pattern here (no -0, one NaN),
+        // because grouping by code would otherwise separate equal floats.
         let is_one = |bits: &i128| is_canonical(*bits as i64);
         (self.order != Order::Floats || few.numbers().iter().all(is_one)).then_some(few)
     }
 
-    /// Recodes a chunk as a list of these numbers. A value that is not among them becomes one of them.
+    /// Recodes a chunk as a list of these numbers. A row whose number is not in the list gets an arbitrary number of
+    /// the list.
     fn list(&mut self, chunk: usize, few: &Few) -> Result<(), OutOfMemory> {
         let (old, full, new) = (self.chunks[chunk].form, self.width, Form::Listed(few.listing()));
         self.region.replace_run(chunk, new.bytes(CHUNK_ROWS).max(SHORTEST), new.label(), |codes, into| {
@@ -311,8 +317,8 @@ impl Numbers {
             && numbers().all(|(code, number)| self.listed(chunk, few.listing(), code) == *number)
     }
 
-    /// Checks a chunk that was overwritten. If the present values need fewer bytes or tighter bounds than earlier ones,
-    /// recodes the first `rows` rows. Only the `kept` rows will ever be read.
+    /// Checks a chunk that was overwritten. If the present values fit in fewer bytes or tighter bounds than earlier
+    /// values did, recodes the first `rows` rows. Only the `kept` rows will ever be read.
     pub fn look_at(&mut self, chunk: usize, rows: usize, kept: &Mask) -> Result<(), OutOfMemory> {
         let (low, high) = self.ends(chunk, rows, kept);
         let known = &self.chunks[chunk];
@@ -339,8 +345,8 @@ impl Numbers {
         if (low, high) == (known.low, known.high) && form == known.form {
             return Ok(());
         }
-        // Readers rely on the bounds for all rows, so a row that is not kept must not hold a number beyond them,
-        // either.
+        // Readers assume that every row lies within the bounds. So rows that are not kept get a number within the
+        // bounds, too.
         let (least, greatest) = self.ends(chunk, rows, &[u64::MAX; _]);
         if form != known.form || least < low || greatest > high {
             let (width, code) = (coding.width, coding.code(self.order.number(low.min(high))).to_le_bytes());
@@ -354,7 +360,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Tightens the bounds of a chunk, if they are wider than from `low` to `high`.
+    /// Tightens the bounds of a chunk to `low` and `high`, if they are wider.
     fn close_in(&mut self, chunk: usize, low: i128, high: i128) {
         let known = &mut self.chunks[chunk];
         let before = (known.low, known.high);
@@ -364,8 +370,8 @@ impl Numbers {
         }
     }
 
-    /// The places in the order of the least and the greatest value of the kept rows. The first is greater than the
-    /// second if no row is kept.
+    /// The places of the least and the greatest value among the kept rows. The first is greater than the second if no
+    /// row is kept.
     fn ends(&self, chunk: usize, rows: usize, kept: &Mask) -> (i128, i128) {
         let coding = match self.chunks[chunk].form {
             Form::Offsets(coding) => coding,
@@ -429,7 +435,7 @@ impl Numbers {
         self.code_anew_but(chunk, new, rows, |_| {})
     }
 
-    /// Recodes a chunk. `mend` may change the new codes before they take effect.
+    /// Recodes a chunk as offsets. `mend` may change the new codes before they take effect.
     fn code_anew_but(
         &mut self,
         chunk: usize,
@@ -482,14 +488,15 @@ fn is_canonical(bits: i64) -> bool {
     float_order::canonical(f64::from_bits(bits as u64)).to_bits() as i64 == bits
 }
 
-/// The signed number in the low `width` bytes of an image.
+/// The signed number in the low `width` bytes of `image`.
 #[inline]
 fn value_of(image: u128, width: usize) -> i128 {
     let unused = 128 - 8 * width;
     (image << unused) as i128 >> unused
 }
 
-/// A snapshot of a column's numbers, with private patches. A patched value need not fit the coding of its chunk.
+/// A snapshot of a column's numbers, with private patches (older values). A patched value need not fit the coding of
+/// its chunk.
 #[derive(Debug)]
 pub struct NumbersSnapshot {
     cells: ExtentsSnapshot,
@@ -504,7 +511,7 @@ pub struct NumbersSnapshot {
 pub struct CodedChunk<'a> {
     pub codes: Run,
     pub form: Form,
-    /// Rows whose value differs from their code, with the value's bytes. If a row has two patches, the later one
+    /// Older values of some rows, as bytes. They replace the decoded values. If a row has two patches, the later one
     /// counts.
     pub patches: &'a [Patch],
 }
@@ -514,8 +521,8 @@ impl NumbersSnapshot {
         self.patches.add(slot, image)
     }
 
-    /// The bounds of a chunk's values as places in the column's [`Order`]. They include patched values, which may lie
-    /// outside of the chunk's own bounds.
+    /// The least and the greatest place of a chunk's values in the column's [`Order`]. They include patched values,
+    /// which may lie outside of the bounds of the present values.
     pub fn bounds(&self, chunk: usize) -> (i128, i128) {
         self.patches.of(chunk).iter().fold(self.bounds.of(chunk), |(low, high), (_, image)| {
             let place = self.order.place(value_of(u128::from_le_bytes(*image), self.width));

@@ -1,4 +1,4 @@
-//! Compares numbers with a plain vector, and tests bounds and codings.
+//! Compares the column with a plain vector, and tests bounds and codings.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -29,7 +29,7 @@ fn some_value(rnd: &mut StdRng, slot: usize, width: usize) -> i128 {
     if rnd.random_bool(0.01) { rnd.random() } else { value }
 }
 
-/// Compares a snapshot with the model, and returns the number of chunks that are lists.
+/// Checks that a snapshot equals the model, and returns the number of chunks that are coded as lists.
 fn check(snapshot: &NumbersSnapshot, model: &Model, width: usize) -> usize {
     let mut lists = 0;
     for (chunk, want) in model.chunks(CHUNK_ROWS).enumerate() {
@@ -95,7 +95,7 @@ fn numbers_equal_a_plain_vector() {
                 let kept: Vec<bool> = of_chunk.clone().map(|_| rnd.random_bool(0.9)).collect();
                 let rows = mask((0..kept.len()).filter(|row| kept[*row]));
                 numbers.look_at(chunk, kept.len(), &rows).unwrap();
-                // A row that is not kept may have any value now.
+                // A row that is not kept may have any value now, so the model takes over the present value.
                 let lost = |slot: &usize| !kept[slot % CHUNK_ROWS];
                 of_chunk.filter(lost).for_each(|slot| model[slot] = numbers.get(slot as u32));
             }
@@ -136,7 +136,8 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
         let listed = numbers.bytes_of(0);
         assert_eq!((plain, listed), (16 * CHUNK_ROWS as u64, 2 * CHUNK_ROWS as u64));
         let before = (numbers.snapshot().unwrap(), model.clone());
-        // A number that is in the list is written in place. A number that is not makes the chunk be recoded as offsets.
+        // Writing a number that is in the list keeps the list. Writing any other number makes the chunk be recoded as
+        // offsets.
         model[7] = tenant(8);
         numbers.put(7, model[7]).unwrap();
         assert_eq!((numbers.bytes_of(0), numbers.get(7)), (listed, model[7]));
@@ -144,7 +145,7 @@ fn a_list_is_given_up_for_a_number_that_it_does_not_have_and_comes_back() {
         model[9] = 77;
         numbers.put(9, 77).unwrap();
         assert_eq!((numbers.bytes_of(0), numbers.get(9), numbers.get(7)), (plain, 77, tenant(8)));
-        // The number in a row that nobody can see is not added to the list, so the row's value changes.
+        // Row 4711 is not kept, so its number is not added to the list, and the row gets another value.
         model[4711] = 1 << 126;
         numbers.put(4711, model[4711]).unwrap();
         let (mut now, past) = (numbers.snapshot().unwrap(), model.clone());
@@ -246,7 +247,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
         let all = mask(0..CHUNK_ROWS);
         assert_eq!(look(&mut numbers, &all), (1, (0, 99)));
 
-        // Values far beyond all others; one of them stays in a row that nobody can see.
+        // Values far beyond all others. One of them stays in row 4711, which is not kept.
         let (low, high) = (image_of(-5, 8), 1 << 60);
         for (row, image) in [(17, low), (4711, high), (42, high)] {
             numbers.put(row, image).unwrap();
@@ -273,7 +274,7 @@ fn what_is_not_there_any_more_takes_no_bytes_and_widens_no_bounds() {
         check(&now, &model, 8);
         assert_eq!(now.bounds(0), (0, 1 << 60));
 
-        // Chunks with one value, and with none.
+        // One value in all kept rows, and then no kept row.
         (0..CHUNK_ROWS as u32).filter(|row| row % 2 == 0).for_each(|row| numbers.put(row, 7).unwrap());
         assert_eq!(look(&mut numbers, &mask((0..CHUNK_ROWS).step_by(2))), (0, (7, 7)));
         assert_eq!(numbers.get(2), 7);
@@ -300,7 +301,7 @@ fn bounds_of_floats_are_those_of_their_order() {
     numbers.put(17, image(f64::NEG_INFINITY)).unwrap();
     numbers.put(4711, image(1e300)).unwrap();
     assert_eq!(bounds(&mut numbers), (f64::NEG_INFINITY, 1e300));
-    // Rows whose values have all the same sign, or both signs.
+    // Kept rows with positive floats only, with negative ones only, and with both.
     for rows in [200..300, 0..50, 50..150] {
         let ends = (rows.start as f64 - 100.5, rows.end as f64 - 101.5);
         let kept = mask(rows.filter(|row| *row != 17));

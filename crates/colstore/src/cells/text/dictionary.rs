@@ -10,7 +10,7 @@ use snapmem::{Charge, OutOfMemory, Pool};
 
 use super::heap::{Heap, Place};
 
-/// Capacity of a new dictionary.
+/// The capacity of a new dictionary.
 const FEWEST: usize = 4;
 const GROWTH: usize = 4;
 /// The greatest number of texts in a dictionary.
@@ -24,7 +24,7 @@ pub struct Dictionary {
     limit: u64,
 }
 
-/// The place in the chunk's heap of each text, by code. Existing entries do not change; new ones are appended.
+/// For each code, the place of its text in the chunk's heap. Existing entries do not change; new ones are appended.
 #[derive(Clone, Debug)]
 pub struct Entries {
     places: Arc<[AtomicU64]>,
@@ -87,7 +87,7 @@ impl Dictionary {
         Ok(code as u16)
     }
 
-    /// Replaces the list of places by a longer one; snapshots keep the old list.
+    /// Copies the places into a longer list. Snapshots keep the old list.
     fn grow(&mut self) -> Result<(), OutOfMemory> {
         let Entries { places, len } = &self.entries;
         let room = (places.len() * GROWTH).clamp(FEWEST, MOST);

@@ -1,9 +1,9 @@
-//! The range in which the texts of a chunk lie, as places in the order of texts ([`text_order`]).
+//! The least and the greatest text of a chunk, as places in the order of texts ([`text_order`]).
 
 use plan::text_order;
 
-/// The places of the least and the greatest text of a chunk. Every text that is written widens the writer's edges; they
-/// are exact again after the chunk is rewritten. A snapshot keeps the edges as they were when it was taken.
+/// The places of a chunk's least and greatest text. Every text that is written widens the writer's edges; rewriting the
+/// chunk makes them exact again. A snapshot keeps the edges as they were when it was taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges {
     low: i128,
@@ -20,15 +20,16 @@ impl Edges {
         (self.low, self.high) = (self.low.min(place), self.high.max(place));
     }
 
-    /// The edges of a chunk after some of its texts are gone. `texts` are those that remain. A null looks like an empty
-    /// text. If the edges say that the chunk never had an empty text, an empty one is counted as a null.
+    /// The edges of a chunk after some of its texts were removed. `texts` are the remaining ones. Nulls are stored as
+    /// empty texts. So if the old edges exclude the empty text, every empty text among `texts` is a null, and is not
+    /// counted.
     pub fn of_those_left<'a>(self, texts: impl Iterator<Item = &'a [u8]>) -> Edges {
         let mut edges = Edges::NONE;
         texts.for_each(|text| edges.include_left(text, self));
         edges
     }
 
-    /// Widens the edges for a text that remains. `before` are the chunk's edges from when all texts were there.
+    /// Widens the edges for a remaining text. `before` are the chunk's edges before texts were removed.
     #[inline]
     pub fn include_left(&mut self, text: &[u8], before: Edges) {
         if !text.is_empty() || before.low == text_order::place(&[]) {

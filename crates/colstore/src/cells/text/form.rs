@@ -6,7 +6,7 @@ use super::heap::{MAX_BLOCK, Place};
 
 /// The number of entries that codes of one byte can distinguish.
 pub const FEW: usize = 256;
-/// The label of [`Form::Rows`] with width 0; labels of the other forms are lower.
+/// The label of [`Form::Rows`] with a width of 0. All labels of `Codes` and `Places` are lower.
 const ROWS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub enum Form {
     Codes(usize),
     /// Each row has the place of its text's record in the heap, in this many bytes; 0 stands for the empty text.
     Places(usize),
-    /// The texts are stored in the order of the rows. Each row has the length of its text in this many bytes; with 0
-    /// bytes, all texts have the same length.
+    /// The texts are stored one after the other in the order of the rows. Each row has the length of its text, in this
+    /// many bytes. With 0 bytes, all texts have the same length.
     Rows(usize),
 }
 
@@ -52,7 +52,8 @@ impl Form {
         }
     }
 
-    /// The bytes of a place in this form, with `None` for the empty text. Returns `None` if the place does not fit.
+    /// The bytes that a row stores for a place; `place` is `None` for the empty text. Returns `None` if the place does
+    /// not fit this form.
     pub fn write(self, place: Option<Place>) -> Option<u64> {
         let Some(Place { block, offset }) = place else { return Some(0) };
         match self {
@@ -68,7 +69,7 @@ impl Form {
         Some(Place { block: block as u32, offset: (place & ((1 << shift) - 1)) as u32 })
     }
 
-    /// A description for people.
+    /// The form, described for people.
     pub fn in_words(self) -> String {
         match self {
             Form::Codes(0) => "constant".into(),

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use snapmem::{FrameRef, OutOfMemory, Pool, prefetch};
 
 const MIN_BLOCK: usize = 512;
-/// The size of a block that is begun because a snapshot shares the last one. It is small, because there may be many
-/// such blocks.
+/// The size of a new block that is begun because a snapshot shares the last block. It is small, because there may be
+/// many such blocks.
 const SHARED_BLOCK: usize = 4 << 10;
 /// The greatest offset in a block; no record begins beyond it.
 pub const MAX_BLOCK: usize = 1 << 20;
-/// A heap is rewritten if it has this many blocks more than its texts need.
+/// A heap is rewritten if it has this many blocks more than its texts require.
 const SPARE_BLOCKS: usize = 24;
 /// The length of a block is a multiple of this.
 const GRAIN: usize = 64;
@@ -28,7 +28,7 @@ pub struct Place {
 #[derive(Debug, Default)]
 pub struct Heap {
     blocks: Arc<Vec<Block>>,
-    /// The bytes of all records, including records that nothing refers to any more.
+    /// The bytes of all records, including those to which no row refers any more.
     written: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The block's frame as a run, which never changes again, and the number of bytes in use.
+    /// The block's memory as an immutable run, and the number of bytes in use.
     pub fn into_run(self) -> (snapmem::Run, usize) {
         (self.frame.into_run(), self.used)
     }
@@ -62,14 +62,14 @@ impl Heap {
     }
 
     pub fn append(&mut self, text: &[u8], pool: &Pool) -> Result<Place, OutOfMemory> {
-        // The larger the heap, the longer the new block, so that there are few blocks, and only a small part of the
-        // heap is unused.
+        // New blocks become longer as the heap grows. So there are few blocks, and only a small part of the heap is
+        // unused.
         let size = if self.is_shared() { SHARED_BLOCK } else { self.written.min(64 << 10).max(self.written / 4) };
         self.append_into(text, size.clamp(MIN_BLOCK, MAX_BLOCK).next_power_of_two(), pool)
     }
 
-    /// Like [`Heap::append`], if it is known that records of `total` bytes altogether, including this one, will be
-    /// appended.
+    /// Like [`Heap::append`], for a text that belongs to a series of texts: their records, including this one, have
+    /// `total` bytes. So new blocks need no spare room.
     pub fn append_of(&mut self, text: &[u8], total: usize, pool: &Pool) -> Result<Place, OutOfMemory> {
         self.append_into(text, total.clamp(GRAIN, MAX_BLOCK).next_multiple_of(GRAIN), pool)
     }
@@ -130,7 +130,7 @@ impl Heap {
         self.blocks.first().map_or(&[], Block::bytes)
     }
 
-    /// A heap with only the kept blocks, which are renumbered.
+    /// A heap that has only the blocks in `kept`, numbered anew.
     pub fn with_blocks(&self, kept: &[u32]) -> Heap {
         let blocks: Vec<Block> = kept.iter().map(|block| self.blocks[*block as usize].clone()).collect();
         Heap { written: blocks.iter().map(|block| block.used).sum(), blocks: Arc::new(blocks) }
@@ -160,7 +160,8 @@ impl Heap {
     }
 }
 
-/// The length of the record for a text of `length` bytes. The bytes before the text hold seven bits of its length each.
+/// The length of the record for a text of `length` bytes. Before the text stand bytes with its length, seven bits in
+/// each.
 pub fn record_bytes(length: usize) -> usize {
     let bits = usize::BITS - length.leading_zeros();
     length + bits.div_ceil(7).max(1) as usize
@@ -177,7 +178,7 @@ fn write_length(length: usize, into: &mut [u8]) {
     }
 }
 
-/// The text of the record at an offset of a block, and the offset at which the text itself begins.
+/// The text of the record at `offset`, after the offset at which the text itself begins.
 #[inline]
 pub fn text_at(block: &[u8], offset: usize) -> (usize, &[u8]) {
     let (mut length, mut at, mut shift) = (0, offset, 0);

@@ -14,7 +14,7 @@
 const MOST_STEPS: usize = 15;
 /// The number of characters that are packed or unpacked at a time.
 const BLOCK: usize = 32;
-/// The number of codes that are packed as a unit.
+/// The number of codes that are packed together in one word.
 const GROUP: usize = 8;
 /// The possible lengths of a code in bits, shortest first.
 const BITS: [u32; 3] = [4, 5, 6];
@@ -32,8 +32,7 @@ pub struct Packing {
     count: usize,
 }
 
-/// A step: for all codes from `code` on, and so for all characters from `character` on, the distance between code and
-/// character is larger by `by`.
+/// A step: a gap of `by` characters that have no code, directly before `character`, whose code is `code`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Step {
     code: u8,
@@ -42,8 +41,8 @@ struct Step {
 }
 
 impl Packing {
-    /// A packing for texts in which characters occur this often. If there are too many characters, it covers only the
-    /// most frequent ones, and texts with others stay plain.
+    /// A packing for texts with these uses of characters. If there are too many distinct characters, only the most
+    /// frequent ones get a code; a text with any other character stays plain.
     pub fn of(uses: &Uses) -> Option<Packing> {
         let used: Vec<u8> = (0..=255).filter(|character| uses[usize::from(*character)] > 0).collect();
         let fitting = BITS.into_iter().filter(|bits| used.len() <= 1 << bits);
@@ -79,7 +78,7 @@ impl Packing {
         (characters * self.bits as usize).div_ceil(8)
     }
 
-    /// Appends a packed text if all its characters have a code. Returns whether they have.
+    /// Packs a text and appends it, if all its characters have a code. Returns whether they have.
     pub fn append(&self, text: &[u8], to: &mut Vec<u8>) -> bool {
         let start = to.len();
         for block in text.chunks(BLOCK) {
@@ -109,7 +108,7 @@ impl Packing {
         text.chunks(BLOCK).enumerate().all(|(at, block)| self.block(packed, at, block.len())[..block.len()] == *block)
     }
 
-    /// Unpacks a text with as many characters as `into` has room for.
+    /// Unpacks the first `into.len()` characters of a text.
     #[inline]
     pub fn read(&self, packed: &[u8], into: &mut [u8]) {
         for (at, block) in into.chunks_mut(BLOCK).enumerate() {
@@ -118,8 +117,8 @@ impl Packing {
         }
     }
 
-    /// Like [`Packing::read`], for `characters` characters, but writes whole blocks. `into` has room for
-    /// [`whole_blocks`] of `characters`.
+    /// Like [`Packing::read`] for `characters` characters, but faster, because it writes whole blocks. `into` needs
+    /// room for [`whole_blocks`] of `characters`.
     #[inline(always)]
     pub fn read_blocks(&self, packed: &[u8], characters: usize, into: &mut [u8]) {
         let blocks = into[..whole_blocks(characters)].as_chunks_mut::<BLOCK>().0;
@@ -128,7 +127,7 @@ impl Packing {
         }
     }
 
-    /// Unpacks a block of characters, of which `wanted` are needed.
+    /// Unpacks the block with index `at`. Only its first `wanted` characters are needed.
     #[inline(always)]
     fn block(&self, packed: &[u8], at: usize, wanted: usize) -> [u8; BLOCK] {
         match self.bits {
@@ -165,8 +164,8 @@ impl Packing {
         characters
     }
 
-    /// The codes of characters. A character without a code gets a number that is no code, or the code of another
-    /// character.
+    /// The code of each character. A character without a code gets an arbitrary number, which may be the code of
+    /// another character.
     #[inline]
     fn codes(&self, characters: &[u8; BLOCK]) -> [u8; BLOCK] {
         let mut codes = characters.map(|character| character.wrapping_sub(self.first));
@@ -184,14 +183,15 @@ pub const fn whole_blocks(characters: usize) -> usize {
     characters.next_multiple_of(BLOCK)
 }
 
-/// A byte with all bits set, or with none. Compilers use masks, but not branches, for many characters at once.
+/// A byte with all bits set if `is_set`, otherwise 0. The compiler vectorizes code with masks, but not code with
+/// branches.
 #[inline(always)]
 fn mask(is_set: bool) -> u8 {
     0u8.wrapping_sub(is_set.into())
 }
 
-/// Adds unused characters to the used ones, so that there are fewer gaps, while there are at most `most`. The shortest
-/// gaps are filled first.
+/// Fills the shortest gaps between used characters first, by adding the unused characters in them. The result has at
+/// most `most` characters.
 fn fill_gaps(used: &mut Vec<u8>, most: usize) {
     let mut gaps: Vec<(u8, u8)> = used.windows(2).map(|pair| (pair[0], pair[1])).collect();
     gaps.sort_by_key(|(low, high)| high - low);
@@ -222,7 +222,7 @@ fn gathered<const B: u32>(word: u64) -> u64 {
     word & half | word >> (32 - 4 * B) & half << (4 * B)
 }
 
-/// Masks of the lower four of eight codes, of two codes in each half of a word, and of one code in each quarter.
+/// Three masks: the lower four of eight codes; two codes in each half of a word; one code in each quarter.
 const fn masks<const B: u32>() -> (u64, u64, u64) {
     ((1 << (4 * B)) - 1, ((1 << (2 * B)) - 1) * 0x0000_0001_0000_0001, ((1 << B) - 1) * 0x0001_0001_0001_0001)
 }
@@ -327,7 +327,7 @@ mod tests {
         let packing = Packing::of(&uses).unwrap();
         assert_eq!(packing.bits(), 6);
         assert!((0..32).all(|at| packing.append(&[33 + 2 * at], &mut Vec::new())));
-        // There are more gaps than steps may be, and each gap is too long to be filled.
+        // There are more gaps than [`MOST_STEPS`], and each gap is too long to be filled.
         let mut far = [0; 256];
         (0..40).for_each(|at| far[6 * at] = 1);
         assert_eq!(Packing::of(&far), None);

@@ -28,9 +28,9 @@ use crate::base::bitmap::{Bitmap, Mask, has};
 use crate::base::chunk::CHUNK_ROWS;
 use crate::base::quiet::{MOST_PATIENCE, ROUND_MILLIS};
 
-/// The number of rounds without readers after which plain chunks are packed again.
+/// Plain chunks at rest are packed again after this many rounds in which no query read them.
 const UNREAD_ROUNDS: u32 = 32;
-/// Packing has to save at least 1/8 of a chunk's bytes.
+/// A chunk is packed only if that saves at least 1/8 of its bytes.
 const WORTH_PACKING: usize = 8;
 /// Chunks are unpacked only while more than 1/4 of the memory limit is free.
 const ROOM_FOR_PLAIN: u64 = 4;
@@ -40,7 +40,7 @@ const ROOM_FOR_PLAIN: u64 = 4;
 pub struct Rest {
     /// Whether chunks may be laid to rest at all.
     allowed: bool,
-    /// Chunks that were at rest and were then written to; `restless` counts those of them that are not at rest again.
+    /// Chunks that were at rest and were then written to. `restless` counts those that have not come to rest again.
     disturbed: HashMap<usize, Disturbed>,
     restless: usize,
     /// The number of packed chunks at rest; `plain` counts the plain chunks that could be packed.
@@ -91,7 +91,7 @@ impl Rest {
         }
     }
 
-    /// The counter of texts read from chunks at rest, for a new snapshot.
+    /// The counter with which a new snapshot counts the texts that it reads from chunks at rest.
     pub fn reader(&mut self) -> Arc<AtomicU64> {
         self.asked = true;
         self.reads.clone()
@@ -110,7 +110,7 @@ impl Rest {
         self.restless += 1;
     }
 
-    /// Called when a chunk is laid to rest, perhaps again.
+    /// Called when a chunk has been laid to rest, for the first time or again.
     fn settled(&mut self, chunk: usize) {
         if let Some(disturbed) = self.disturbed.get_mut(&chunk)
             && !std::mem::replace(&mut disturbed.rests, true)
@@ -119,7 +119,7 @@ impl Rest {
         }
     }
 
-    /// Called when a chunk cannot be laid to rest. It is not tried again.
+    /// Called when a chunk that was woken up cannot be laid to rest again. No further attempt is made.
     fn give_up(&mut self, chunk: usize) {
         self.settled(chunk);
         self.disturbed.remove(&chunk);
@@ -178,8 +178,8 @@ impl TextColumn {
         }
     }
 
-    /// Moves the texts of a full chunk with places, or of a chunk at rest, into a new sequence. Returns false if that
-    /// would not be shorter. Texts in rows that are null are dropped.
+    /// Moves the texts of a chunk into a new sequence. The chunk is full with places, or at rest. Returns false if a
+    /// sequence would not be shorter. Rows that are null get empty texts.
     pub(super) fn lay_to_rest(
         &mut self,
         chunk: usize,
@@ -202,7 +202,7 @@ impl TextColumn {
                 return Ok(false);
             }
         }
-        // The sequence would be longer if many rows share texts in the heap, because it has a copy for each.
+        // Rows may share texts in the heap. A sequence has a copy of the text for each row, so it may be longer.
         if of.sequence.is_none() && total > of.heap.written() {
             return Ok(false);
         }
@@ -243,7 +243,7 @@ impl TextColumn {
         if has(valid, row) { self.stored_in(chunk, row).read(buffer) } else { &[] }
     }
 
-    /// The texts of a chunk without gaps between them, and the length of each.
+    /// The texts of a chunk, one directly after the other, and the length entry of each.
     fn laid(&self, chunk: usize, total: usize, valid: &Mask, packing: Option<&Packing>) -> (Vec<u8>, Vec<Length>) {
         let (mut bytes, mut lengths) = (Vec::with_capacity(total), Vec::with_capacity(CHUNK_ROWS));
         let mut buffer = Vec::new();
@@ -286,7 +286,8 @@ impl TextColumn {
         let read = reads - std::mem::replace(&mut self.rest.known_reads, reads);
         self.rest.asked &= read > 0;
         self.rest.unread_rounds = if read > 0 { 0 } else { self.rest.unread_rounds.saturating_add(1) };
-        // Reading is frequent if, on average, at least every second chunk was read once since the last round.
+        // Reading is frequent if queries have read, since the last round, at least half as many texts as there are in
+        // all chunks at rest that are packed or could be.
         let often = read as usize >= (self.rest.packed + self.rest.plain).div_ceil(2) * CHUNK_ROWS && read > 0;
         let is_roomy = self.pool.room() > self.pool.limit() / ROOM_FOR_PLAIN;
         let for_long = self.rest.unread_rounds >= UNREAD_ROUNDS;

@@ -13,19 +13,20 @@ use snapmem::{Charge, OutOfMemory, Pool, prefetch};
 use super::packing::Packing;
 use crate::base::pick::Pick;
 
-/// The number of rows between two starts. Their length entries lie in one cache line of the run.
+/// The number of rows in a group, for which one start is kept. The group's length entries lie in one cache line of the
+/// run.
 pub const GROUP: usize = 16;
-/// The length of the longest text, in characters.
+/// The greatest number of characters in a text of a sequence.
 pub const LONGEST: usize = (u16::MAX / 2) as usize;
 
 #[derive(Debug)]
 pub struct Sequence {
     pub packing: Option<Packing>,
-    /// Whether packing makes the texts much shorter, or would if it were done.
+    /// Whether packing makes the texts much shorter, or would make them so if they are plain.
     is_packable: bool,
     /// The start of each group of rows.
     starts: Box<[u32]>,
-    /// The length entry of every row, if all entries are equal.
+    /// The length entry that every row has, if all entries are equal.
     same: u16,
     charge: Charge,
 }
@@ -135,8 +136,8 @@ impl Sequence {
         }
     }
 
-    /// The start and the length of a row's text. `group` returns the length entries of a group's rows, at least up to
-    /// the given row.
+    /// The offset and the length entry of a row's text. `group` returns the length entries of one group of rows, at
+    /// least up to the given row.
     #[inline]
     pub fn locate<'r>(&self, row: usize, width: usize, group: impl FnOnce(usize) -> &'r [u8]) -> (usize, Length) {
         if width == 0 {
@@ -152,7 +153,7 @@ impl Sequence {
         (self.starts[row / GROUP] as usize + before, length(within))
     }
 
-    /// Prefetches what [`Sequence::locate`] reads, except the length entries.
+    /// Prefetches the starts that [`Sequence::locate`] reads, but not the length entries.
     #[inline]
     pub fn prefetch(&self, row: usize) {
         if let Some(start) = self.starts.get(row / GROUP) {
@@ -169,8 +170,8 @@ impl Sequence {
         }
     }
 
-    /// Visits the selected rows of a chunk with the start and length of each text. `run` holds the length entries of
-    /// all rows.
+    /// Calls `each` for each selected row, with the offset and the length entry of its text. `run` holds the length
+    /// entries of all rows.
     pub fn walk(&self, run: &[u8], width: usize, pick: Pick<'_>, mut each: impl FnMut(usize, Length)) {
         let group = |group: usize| &run[group * GROUP * width..];
         match pick {

@@ -1,5 +1,5 @@
-//! Garbage collection in chunks. It removes texts to which no slot refers and room for future texts, and merges short
-//! blocks.
+//! Garbage collection in chunks: removes texts to which no slot refers, removes memory reserved for future texts, and
+//! merges short blocks.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,9 +12,9 @@ use super::dictionary::{Dictionary, MOST};
 use super::heap::{Heap, Place, record_bytes};
 use super::{MOST_AT_ONCE, TextColumn};
 
-/// The number of changed bytes below which the live bytes are not counted again.
+/// The live bytes are not counted again before this many bytes have changed.
 const MIN_CHANGED: usize = 16 << 10;
-/// The number of bytes of texts that one pass moves at most, in a chunk that is too long for a single pass.
+/// The greatest number of bytes of text that one pass moves in a chunk that is too long to be rewritten in one piece.
 const SWEPT_AT_ONCE: usize = 1 << 20;
 /// Blocks below this size are merged if there are too many of them.
 const SHORT_BLOCK: usize = 64 << 10;
@@ -26,7 +26,8 @@ impl TextColumn {
         of.changed > of.settled / 2 + MIN_CHANGED || of.heap.has_many_blocks()
     }
 
-    /// Rewrites the texts if less than two thirds of their bytes are live, or if they lie in too many blocks.
+    /// Rewrites the texts of a chunk if less than two thirds of their bytes are live, or if they lie in too many
+    /// blocks.
     pub(super) fn settle(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let places: HashSet<Place> = (0..self.rows_of()).filter_map(|row| self.place(chunk, row)).collect();
         let of = &mut self.chunks[chunk];
@@ -42,16 +43,17 @@ impl TextColumn {
             true if of.dictionary.is_some() => self.drop_unused(chunk),
             true => self.compact(chunk),
             false => {
-                // Nothing is rewritten now. The next check comes when as many bytes have changed as half of the heap.
+                // Nothing is rewritten now. The next check comes when the changed bytes amount to half of the heap.
                 of.settled = of.heap.written();
                 Ok(())
             }
         }
     }
 
-    /// Makes room in a dictionary that has reached its greatest number of entries.
+    /// Makes room in a dictionary that has `most` entries, the greatest number allowed.
     pub(super) fn make_room(&mut self, chunk: usize, most: usize) -> Result<(), OutOfMemory> {
-        // A rewrite pays only if it makes room for many new texts; otherwise the chunk gives up its dictionary.
+        // Dropping unused texts pays only if it makes room for many new ones. Otherwise the chunk gives up its
+        // dictionary.
         let is_long = self.chunks[chunk].heap.written() > MOST_AT_ONCE;
         if !is_long && self.used(chunk).iter().filter(|used| **used).count() <= most / 2 {
             self.drop_unused(chunk)
@@ -120,8 +122,8 @@ impl TextColumn {
         Ok((heap, dictionary))
     }
 
-    /// Replaces the codes of a chunk by the places that they stand for. No text is copied, so several rows may share
-    /// one.
+    /// Replaces the codes of a chunk by the places that they stand for. No text is copied, so several rows may refer to
+    /// the same text.
     pub(super) fn give_up_codes(&mut self, chunk: usize) -> Result<(), OutOfMemory> {
         let places: Vec<Option<Place>> = (0..self.rows_of()).map(|row| self.place(chunk, row)).collect();
         self.refer_to(chunk, &places)?;
@@ -154,9 +156,8 @@ impl TextColumn {
         Ok(())
     }
 
-    /// Collects garbage in a heap that is too long to be rewritten in one piece. It drops blocks without live texts,
-    /// moves the live texts of some other blocks, and renumbers the remaining blocks. `used` are the places of all
-    /// rows.
+    /// Collects garbage in a heap that is too long to be rewritten in one piece: drops blocks without live texts, moves
+    /// the live texts out of some sparse blocks, and renumbers the remaining blocks. `used` has the places of all rows.
     fn sweep(&mut self, chunk: usize, used: HashSet<Place>) -> Result<(), OutOfMemory> {
         let of = &mut self.chunks[chunk];
         let old = &of.heap;
@@ -168,7 +169,7 @@ impl TextColumn {
             |block: u32, bytes: usize| 4 * bytes < 3 * old.block_bytes(block) || many && bytes < SHORT_BLOCK;
         let worth_it = by_block.iter().map(|(block, places)| (bytes(places), *block));
         let mut worth_it: Vec<(usize, u32)> = worth_it.filter(|(bytes, block)| is_worth_it(*block, *bytes)).collect();
-        // Blocks with the fewest live bytes come first, because moving these costs least.
+        // Blocks with the fewest live bytes come first, because emptying them costs least.
         worth_it.sort_unstable();
         let mut left = SWEPT_AT_ONCE;
         let swept: HashSet<u32> = worth_it
@@ -195,7 +196,7 @@ impl TextColumn {
         let of = &mut self.chunks[chunk];
         of.heap = heap;
         if !all {
-            // More blocks are worth it, so the next pass is due soon.
+            // More blocks are worth emptying, so the next pass is due soon.
             of.changed = (of.settled / 2 + MIN_CHANGED).saturating_sub(SWEPT_AT_ONCE / 4);
         }
         Ok(())

@@ -29,12 +29,12 @@ const MAX_PATCHES: usize = i32::MAX as usize;
 pub struct TextSnapshot {
     references: ExtentsSnapshot,
     chunks: Vec<ChunkTexts>,
-    /// Patched cells: Arrow's views of older texts.
+    /// Patched cells: for each, the Arrow view of its older text.
     patches: Patches,
-    /// The long texts of patches, by chunk. Views refer to them as one block, whose number follows those of the chunk's
-    /// own blocks.
+    /// The long texts of patches, by chunk. Views refer to them as one block, which is numbered after the chunk's own
+    /// blocks.
     long: HashMap<usize, Vec<u8>>,
-    /// The texts of `long` as buffers, made when all patches are there.
+    /// The texts of `long` as buffers, made once all patches are there.
     sealed: HashMap<usize, Buffer>,
     reads: Arc<AtomicU64>,
     charge: Charge,
@@ -94,8 +94,8 @@ impl ChunkTexts {
         }
     }
 
-    /// Views of texts at rest, with the long texts that had to be unpacked. The views refer to these as the block with
-    /// number `own`.
+    /// Views of the texts of a chunk at rest, and the long texts among them that had to be unpacked. The views refer to
+    /// the unpacked texts as the block with number `own`.
     fn views_at_rest(
         &self,
         sequence: &Sequence,
@@ -127,8 +127,8 @@ impl Loop for ViewsAtRest<'_> {
         let is_unpacked = |length: &Length| length.is_packed() && length.characters() > INLINE;
         let long = self.places.iter().filter(|(_, length)| is_unpacked(length));
         let total: usize = long.map(|(_, length)| length.characters()).sum();
-        // Unpacking writes whole blocks, so it may write beyond the end of a text, where the next text is written
-        // later.
+        // Unpacking writes whole blocks of characters, so it may write beyond the end of a text. The next text then
+        // overwrites that.
         let mut unpacked = vec![0; if total > 0 { whole_blocks(total) + whole_blocks(1) } else { 0 }];
         let (mut views, mut at) = (Vec::with_capacity(self.places.len()), 0);
         for &(start, length) in self.places {
@@ -190,18 +190,18 @@ impl TextSnapshot {
         Ok(long_view(text, block, offset as u32))
     }
 
-    /// Stops counting the texts read through this snapshot, so that they do not count as reads of a query.
+    /// Stops the counting of texts that this snapshot reads, because the reader is not a query.
     pub fn look_only(&mut self) {
         self.reads = Arc::default();
     }
 
-    /// Called when all patches have been made.
+    /// Turns the long patched texts into buffers. It is called when all patches have been made.
     pub fn seal(&mut self) {
         let long = std::mem::take(&mut self.long).into_iter();
         self.sealed = long.map(|(chunk, texts)| (chunk, Buffer::from_vec(texts))).collect();
     }
 
-    /// A description for people of the form in which a chunk is written.
+    /// The form in which a chunk is written, described for people.
     pub fn coding(&self, chunk: usize) -> Result<String, OutOfMemory> {
         let form = Form::from_label(self.references.labelled_run(chunk)?.1).in_words();
         let sequence = self.chunks[chunk].sequence.as_ref();
@@ -240,8 +240,8 @@ impl TextSnapshot {
         Ok((Buffer::from_vec(views), blocks))
     }
 
-    /// Views of the distinct texts of a chunk, followed by an empty one; then the run of codes that number these texts,
-    /// and the width of a code. `None` if some texts have no code.
+    /// The distinct texts of a chunk: a view of each, followed by the view of an empty text; the run with the code of
+    /// each row; and the width of a code. `None` if the chunk has no dictionary, or has patches.
     pub fn distinct(&self, chunk: usize) -> Result<Option<(Vec<u128>, Run, usize)>, OutOfMemory> {
         let (run, label) = self.references.labelled_run(chunk)?;
         let texts = &self.chunks[chunk];
@@ -255,7 +255,8 @@ impl TextSnapshot {
         })
     }
 
-    /// The blocks to which a chunk's views refer, by number; the last one has the patched texts.
+    /// The blocks to which a chunk's views refer, in the order of their numbers. The last block holds the patched
+    /// texts.
     pub fn blocks(&self, chunk: usize) -> Vec<Buffer> {
         let buffer = |block: &Block| {
             let (run, used) = block.clone().into_run();

@@ -15,7 +15,7 @@ type Model = Vec<Vec<u8>>;
 
 fn read(snapshot: &TextSnapshot, chunk: usize, pick: Pick<'_>) -> BinaryViewArray {
     let (views, blocks) = snapshot.texts(chunk, pick).unwrap();
-    // Unlike the tested code, this constructor checks the views.
+    // Unlike the tested code, this constructor checks that every view is valid.
     BinaryViewArray::try_new(arrow_buffer::ScalarBuffer::new(views, 0, pick.len()), blocks, None).unwrap()
 }
 
@@ -104,7 +104,7 @@ fn texts_equal_a_plain_vector() {
                 let slot = rnd.random_range(0..model.len().min(CHUNK_ROWS));
                 column.forget(slot as u32).unwrap();
                 forgotten.insert(slot);
-                // The slot may contain anything now, so the model takes over what it contains.
+                // The slot may contain anything now, so the model takes over the slot's content.
                 model[slot] = text_of(&column, slot);
             }
             now_ms += 20;
@@ -153,7 +153,7 @@ fn column_of(texts: impl Iterator<Item = String>) -> TextColumn {
         }
         column.put(slot as u32, text.as_bytes()).unwrap();
     }
-    // Room for one more chunk marks the chunk before as full.
+    // Making room for one more chunk tells the column that the last chunk is full.
     column.grow(column.rows + CHUNK_ROWS, None).unwrap();
     column
 }
@@ -256,7 +256,7 @@ fn texts_that_nobody_has_any_more_do_not_pile_up() {
         // The memory may hold the original texts, as many bytes of texts that have come since, and a copy of both while
         // they are rewritten.
         assert!(most < 5 * before + (1 << 20), "{rows} rows, {distinct} distinct: {before} bytes, then up to {most}");
-        // The same limit holds if rows share texts, and then get other texts one by one.
+        // The same limit holds if rows share texts, and then get texts of their own one by one.
         if rows == CHUNK_ROWS {
             column.give_up_codes(0).unwrap();
             for i in 0..3000 {
@@ -333,7 +333,7 @@ fn chunks_that_are_read_often_are_not_packed() {
     assert!(!is_packed(&column, 0) && !is_packed(&column, 1) && !column.is_tidy());
     check(&column.snapshot().unwrap(), &model);
     check(&snapshot, &model);
-    // Unpacked chunks stay unpacked while a query reads them now and then.
+    // Unpacked chunks stay unpacked while queries read them now and then.
     for _ in 0..50 {
         column.snapshot().unwrap().texts(0, Pick::Rows(&[7])).unwrap();
         assert_eq!(rounds(&mut column, &mut now_ms, 1), 0);
@@ -404,8 +404,8 @@ fn held_text(snapshot: &TextSnapshot, row: usize) -> Vec<u8> {
 fn edges_are_those_of_the_texts_that_are_left() {
     let bounds = |column: &mut TextColumn| column.snapshot().unwrap().bounds(0);
     let places = |low: &str, high: &str| (text_order::place(low.as_bytes()), text_order::place(high.as_bytes()));
-    // The first chunk has a dictionary, the second one has places, and the third one is at rest. In each of them, one
-    // slot has no text.
+    // The first chunk has a dictionary, the second has places, and the third is at rest. In each chunk, one slot has no
+    // text.
     let empty = |of: fn(usize) -> String| {
         let mut column = TextColumn::new(&Pool::new(1 << 30), Mechanism::BEST, true);
         column.grow(CHUNK_ROWS, None).unwrap();
