@@ -25,8 +25,9 @@ mod verifying;
 pub extern "C-unwind" fn _PG_init() {
     forbid_backtraces();
     if !pg::session::is_preloading() {
-        // The library is loaded by a session only. It may have been removed from the setting, or a standby may lack the
-        // setting. Flagged queries then run on the heap, and the list of mirrored tables can be edited.
+        // The server was started without the library, and only this session has loaded it. The library may have been
+        // removed from `shared_preload_libraries`, or a standby may lack the setting. Flagged queries then run on the
+        // heap, and the list of mirrored tables can be edited.
         return if pg::session::is_creating_extension() {
             api::require_library()
         };

@@ -28,8 +28,8 @@ pub struct ScanSpec {
     pub columns: Vec<Conversion>,
     /// The functions that the query calls. Its user must have the permission to execute them.
     pub functions: Vec<u32>,
-    /// The names that the query gives to the relations whose rows the backend computes, one for each of them in the
-    /// plan.
+    /// The names in the query of the relations whose rows the backend computes, in the order in which the plan lists
+    /// these relations.
     pub sent: Vec<String>,
     /// The names of each relation of the plan.
     pub names: Vec<RelationNames>,
@@ -70,7 +70,8 @@ pub enum Conversion {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChooserSpec {
     pub heap: HeapSide,
-    /// Given if the query did not ask for the engine. Running it on the heap is never an error then.
+    /// The cost comparison, if the query did not ask for the engine. Running such a query on the heap is never an
+    /// error.
     pub unasked: Option<Unasked>,
 }
 

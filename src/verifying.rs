@@ -1,5 +1,5 @@
-//! A flag that queries of `anker.verify` set, because they need the rows themselves from any engine. Without it, an
-//! engine that forks lets its child processes answer only grouped queries.
+//! A flag that is set while queries of `anker.verify` run. These queries need the rows themselves, but an engine that
+//! forks lets its child processes answer only grouped queries, unless this flag is set.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

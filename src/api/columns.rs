@@ -1,8 +1,8 @@
 //! `anker.columns` and `anker.chunks` show the columns of a mirrored table, as the engine stores them.
 //!
 //! The contents of rows are shown only to users who may read all rows: they need the privilege, and no row security may
-//! apply to them. How a column is coded also reveals something about its contents. It is shown to these users, and to
-//! those who may read all statistics.
+//! apply to them. The coding of a column also reveals something about its contents, so it is shown only to these users,
+//! and to users who may read all statistics.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -32,8 +32,8 @@ const LONG_PATIENCE: Duration = Duration::from_secs(60);
 const NOT_PERMITTED: &str = "the current user may not read any whole column of it";
 
 thread_local! {
-    /// The start time of the statement in which the engine did not answer. The rest of that statement does not ask it
-    /// again.
+    /// The start time of the statement in which the engine did not answer. Later calls in that statement do not ask the
+    /// engine again.
     static GIVEN_UP: Cell<Option<i64>> = const { Cell::new(None) };
 }
 

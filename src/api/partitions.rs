@@ -94,8 +94,8 @@ unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
     relids.filter(|relid| is_wanted(*relid, parents)).for_each(mirror_part);
 }
 
-/// Whether a table is part of a table whose parts are to be mirrored. While another process has the list locked, this
-/// waits only if parts of these tables are mirrored.
+/// Whether a table has become a part of a table whose parts are to be mirrored. If another process has the list of such
+/// tables locked, waits for the lock only if shared memory shows mirrored parts of the table's ancestors.
 fn is_wanted(part: pg_sys::Oid, parents: pg_sys::Oid) -> bool {
     let above = relation::ancestors(part);
     if above.is_empty() {

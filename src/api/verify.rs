@@ -140,7 +140,8 @@ fn read(query: &CStr, side: Side, mut each: impl FnMut(&[u8])) {
         Side::Heap => c"off",
         Side::Mirror => c"hint",
     };
-    // Without the fallback, a query that the mirror cannot answer is an error. The heap's rows would seem to be equal.
+    // The fallback is off, so that a query that the mirror cannot answer raises an error. With the fallback, the heap
+    // would answer for the mirror, and the two sides would seem to be equal.
     let settings = [(c"anker.route", route), (c"anker.fallback", c"off"), (c"extra_float_digits", c"3")];
     Spi::connect(|_| {
         let ask = || {

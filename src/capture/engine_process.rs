@@ -129,7 +129,7 @@ impl Pulse {
 
 impl Drop for EngineProcess {
     fn drop(&mut self) {
-        // An engine that has ended already cannot be killed, and needs it no more.
+        // Killing fails if the engine has ended already, which is what is wanted here, so the error is ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

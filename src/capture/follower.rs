@@ -49,7 +49,7 @@ struct Transaction {
     list_truncated: bool,
     /// The tables whose changes are not sent to the engine in this transaction, each with the reason.
     void: HashMap<u32, Void>,
-    /// The last row identity that was found to agree with the mirror's.
+    /// The last identity of a relation in this transaction that was found to be the one that the mirror uses.
     identity: Option<RowIdentity>,
 }
 
@@ -69,7 +69,8 @@ impl From<TooWide> for Void {
     }
 }
 
-/// The way in which the log identifies the rows of a relation at a moment. The columns of an index never change.
+/// How the WAL identifies a relation's rows at some moment: by all columns (`full`), or by the columns of an index. The
+/// columns of an index never change, so the index's oid is enough.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RowIdentity {
     relid: u32,
@@ -78,9 +79,9 @@ struct RowIdentity {
 }
 
 impl Transaction {
-    /// Whether the log now identifies the rows of a relation as the mirror does. DDL may change the identity within the
-    /// transaction, and change it back. An update in between logs no old key of the mirror, although it may have
-    /// changed that key.
+    /// Whether the WAL now identifies the rows of a relation by the same columns as the mirror. DDL may change the
+    /// identity within the transaction, and change it back. An update in between may change the columns of the mirror's
+    /// key, but the WAL does not contain the key's old values.
     fn has_identity(&mut self, encoder: &RowEncoder, relation: &OpenRelation) -> bool {
         let now = RowIdentity {
             relid: relation.oid().to_u32(),
@@ -226,7 +227,8 @@ impl Follow for Follower {
             return self.list_change(change);
         }
         let scratch = self.scratch;
-        // SAFETY: a row's values are written to the ring, in memory of Rust's.
+        // SAFETY: the row's values are encoded into memory that Rust owns, so nothing in the scratch memory is used
+        // afterwards.
         if let Err(void) = unsafe { scratch.with(|| self.row_change(change)) } {
             self.transaction.void.insert(change.relation.oid().to_u32(), void);
         }

@@ -1,5 +1,5 @@
-//! The mirrored tables of this database. `follow::Tables` decides which actions are due. The registry carries them out,
-//! and tells it the results.
+//! The mirrored tables of this database. `follow::Tables` decides which actions are due. The registry carries out these
+//! actions, and reports their results to `follow::Tables`.
 //!
 //! Tables begin to be watched only inside decoding's callbacks, because only there the catalog is that of the stream's
 //! position.

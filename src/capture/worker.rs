@@ -64,10 +64,10 @@ pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
     process::telling_errors(|| follow(database), blame);
 }
 
-/// Follows a database. Returns when there is nothing to follow, or nothing any more.
+/// Follows a database. Returns if no table is mirrored, or as soon as no table is mirrored any more.
 fn follow(database: pg_sys::Oid) {
-    // From here on, anker.mirror() marks the database as wanted. So if the look below misses its row, another worker is
-    // started.
+    // From here on, `anker.mirror()` marks the database as wanted, so another worker is started if the look-up below
+    // misses a row that `anker.mirror()` adds.
     set_state(database, DatabaseState::Idle, "");
     // A list that another process has locked may contain tables, so it counts as a list with tables.
     let with_tables = || load::list_oid().filter(|&list| load::has_tables(list).unwrap_or(true));
@@ -229,9 +229,9 @@ impl Capture {
         });
     }
 
-    /// Ends the worker because there is nothing to mirror. If tables were mirrored before, another worker is wanted,
-    /// which looks for new ones itself. A worker that found tables in the list, but none that can be mirrored, must not
-    /// be restarted at once.
+    /// Ends the worker because there is nothing to mirror. If the worker has mirrored tables, it marks the database as
+    /// wanted, so that another worker looks for tables that were listed meanwhile. If the list has tables but none can
+    /// be mirrored, another worker must not be started at once, because it would find the same list.
     fn stop(&mut self) {
         let registry = &self.decoder.follower().registry;
         shared::retain_tables(self.database, |_| false);

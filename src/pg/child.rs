@@ -72,8 +72,8 @@ impl Child {
         Child { state: unsafe { (*statement).planstate }, statement, junk_filter: ptr::null_mut() }
     }
 
-    /// Calls the hooks of a run for a child that was started while its query ran, because those hooks could not see it
-    /// before.
+    /// Calls the `ExecutorRun` hooks for a child that was started while its query ran. When these hooks were called for
+    /// the query, they could not see this child.
     ///
     /// # Safety
     ///
@@ -81,8 +81,8 @@ impl Child {
     /// that must be dropped, because an error jumps over them.
     pub unsafe fn run_hooks(&self, place: Place<'_>) {
         let estate = place.scan().ps.state;
-        // SAFETY: by the caller's promise, a part of the running query, which has all that a statement of its own would
-        // have. What the hooks count is not the query's.
+        // SAFETY: by the caller's promise, the child is a part of the running query. The query's state has all that the
+        // fields of a statement need. The query's row count is restored, because a hook may change it.
         unsafe {
             let processed = (*estate).es_processed;
             let mut statement = pg_sys::QueryDesc {

@@ -277,8 +277,8 @@ pub unsafe fn range_table_relation(estate: *mut pg_sys::EState, number: pg_sys::
     }
 }
 
-/// The tree of `query`, with the columns of its subquery `entry`, which has the number `index`, replaced by their
-/// expressions.
+/// Replaces each column of the subquery `entry` (number `index` in the range table) by the expression that computes it,
+/// in the whole tree of `query`. Returns that tree.
 ///
 /// # Safety
 ///

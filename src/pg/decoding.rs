@@ -64,7 +64,7 @@ pub enum Action {
 pub struct Change<'a> {
     /// The relation, as it was defined when the row was changed.
     pub relation: &'a OpenRelation,
-    /// Whether the transaction changes the catalog, too. If not, the relation has its definition from before the
+    /// Whether the transaction also changes the catalog. If it does not, `relation` has its definition from before the
     /// transaction.
     pub among_ddl: bool,
     /// The WAL position of the change.

@@ -86,7 +86,7 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn estate(&self) -> &pg_sys::EState {
-        // SAFETY: as above.
+        // SAFETY: by the promise of `new`; fields are read before anything else happens.
         unsafe { &*self.scan().ps.state }
     }
 

@@ -50,7 +50,8 @@ pub fn options_for_heap(options: i32) -> Option<i32> {
     (options & FOR_HEAP != 0).then_some(options & !FOR_HEAP)
 }
 
-/// Plans a query for the heap alone. It calls all planner hooks. Ours then only calls the previous one.
+/// Plans a query for the heap alone. Calls all planner hooks. Our own hook recognizes the query, and only calls the
+/// hook before it.
 ///
 /// # Safety
 ///

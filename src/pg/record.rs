@@ -131,8 +131,8 @@ pub(super) struct LongRecord {
 }
 
 impl LongRecord {
-    /// The record that is being read, if [`is_readable`] refuses a page that it needs, and all pages before that have
-    /// been read. `longest` must be several pages.
+    /// The record that the reader has begun to read, if [`is_readable`] refuses the next page that the record needs;
+    /// otherwise `None`. `longest` must be several pages.
     ///
     /// # Safety
     ///

@@ -223,7 +223,7 @@ impl OpenRelation {
         unsafe { pg_sys::RelationGetReplicaIndex(self.0) }
     }
 
-    /// The number of rows that the planner expects in the relation, which is not empty.
+    /// The number of rows that the planner expects in the relation.
     fn expected_rows(&self) -> f64 {
         let (mut pages, mut rows, mut all_visible) = (0, 0.0, 0.0);
         // SAFETY: the relation is open; without a place for them, widths of columns are not computed.
@@ -326,8 +326,8 @@ fn inheritors(relation: pg_sys::Oid, lock: Lock) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// Like [`family`], with locks for reading, but without waiting. The error is a relation that another process has
-/// locked.
+/// Like [`family`], with locks for reading, but never waits for a lock. The error is a relation that another process
+/// has locked.
 pub fn family_at_hand(relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, pg_sys::Oid> {
     let all = inheritors(relation, Lock::None);
     if let Some(locked) = all.iter().find(|&&relid| !try_lock(relid, Lock::Read)) {

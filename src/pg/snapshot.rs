@@ -109,8 +109,8 @@ pub fn next_full_xid() -> u64 {
     next_transaction().value
 }
 
-/// The full id of a transaction. The transaction must be older than `next`, by less than 2^32 ids. Every id in a
-/// snapshot or in recent WAL is.
+/// The full id of a transaction, of 64 bits. The transaction must be older than `next`, by less than 2^32 ids. This
+/// holds for every id in a snapshot or in recent WAL.
 pub fn widen(xid: pg_sys::TransactionId, next: u64) -> u64 {
     let xid = u32::from(xid) as u64;
     let same_epoch = (next & !0xffff_ffff) | xid;

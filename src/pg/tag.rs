@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 /// A value of the type begins with a tag.
 pub unsafe trait Headed: Copy + 'static {}
 
-// SAFETY: what all nodes of plans begin with, which begins with the tag itself.
+// SAFETY: every plan node begins with a `Plan`, and a `Plan` begins with the tag.
 unsafe impl Headed for pg_sys::Plan {}
 
 /// Node types that a tag identifies.

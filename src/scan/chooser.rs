@@ -4,7 +4,7 @@
 //!   begin    ask the engine, unless a reason against it is known
 //!   1st row  wait until the engine can no longer refuse; if it has refused, start the heap's plan under the same
 //!            snapshot, and make that plan first if the planner has not made it
-//!   rows     return those of the chosen side
+//!   rows     return the rows of the chosen side
 //! ```
 
 use std::ffi::CStr;
@@ -47,8 +47,8 @@ pub struct Chooser {
     compiled: Option<i32>,
     /// The way in which rows are sent to the client past the executor, if they are.
     delivery: Option<Delivery>,
-    /// Given if the query did not ask for the engine, with the planner's cost comparison. Running such a query on the
-    /// heap is never an error.
+    /// The planner's cost comparison, if the query did not ask for the engine. Running such a query on the heap is
+    /// never an error.
     unasked: Option<Unasked>,
 }
 

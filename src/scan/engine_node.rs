@@ -169,8 +169,8 @@ impl EngineNode {
         params.map(|(expr, (ty, source))| evaluate(expr, *ty, *source, place)).collect()
     }
 
-    /// Waits for the engine's first rows, or for all rows if it must be so. After that, the engine can no longer refuse
-    /// the query or fail on a value.
+    /// Waits for the engine's first rows, or for all rows if the first row must not be returned before the last has
+    /// arrived. After that, the engine can no longer refuse the query or fail on a value.
     pub fn prime(&mut self, place: Place<'_>, reads_ahead: bool) -> Result<(), Trouble> {
         if self.zone.is_some_and(|zone| zone != zone::of_session()) {
             let text = "the session's time zone has changed since the query began";

@@ -20,8 +20,8 @@ use crate::settings;
 use crate::spec::ScanSpec;
 
 thread_local! {
-    /// The start time of the statement in which the engine did not answer. The rest of that statement does not ask it
-    /// again.
+    /// The start time of the statement in which the engine did not answer. Later nodes of that statement do not ask the
+    /// engine again.
     static GIVEN_UP: Cell<Option<i64>> = const { Cell::new(None) };
 }
 

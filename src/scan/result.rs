@@ -73,8 +73,8 @@ impl EngineResult {
         match self.fill(&mut store, came) {
             Ok(()) => self.kept = Some(Kept::Tuples(store)),
             Err(trouble) => {
-                // The store must be closed here, because the query goes on without it, on the heap, and its file would
-                // stay.
+                // The query continues on the heap without the store. The store is closed here, because otherwise its
+                // file would stay.
                 store.end();
                 return Err(trouble);
             }

@@ -11,7 +11,7 @@ use crate::reason::{Reason, Why};
 use crate::settings;
 use crate::spec::ScanSpec;
 
-/// The memory of a value without its text, if it has one.
+/// The memory of one value, without the bytes of a text or a byte string.
 const VALUE_BYTES: usize = 16;
 
 /// The plans of the relations to send. The node's private list holds the specification first, and then these plans.

@@ -283,8 +283,9 @@ pub fn update_database(oid: pg_sys::Oid, change: impl FnOnce(&mut Database)) -> 
     DATABASES.change_or_insert(new, change).is_some()
 }
 
-/// Sets the state of a database, and applies `change` to its entry. Returns false if there is no room for the entry, or
-/// if the database is suspended, because only the process that suspended it may end that.
+/// Sets the state of a database, and applies `change` to its entry. Returns false if there is no room for the entry.
+/// Also returns false if the database is suspended, because only the process that suspended a database may end the
+/// suspension.
 pub fn set_state(oid: pg_sys::Oid, state: DatabaseState, change: impl FnOnce(&mut Database)) -> bool {
     let mut taken = false;
     update_database(oid, |d| {

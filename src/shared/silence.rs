@@ -54,8 +54,8 @@ pub fn pause(database: pg_sys::Oid) -> Option<Duration> {
     entry.silence.left(session::now())
 }
 
-/// Whether a query may ask the engine of a database. The error is the time for which it may not. The query will wait
-/// for at most `limit`.
+/// Whether a query may ask the engine of a database. The error is the time for which the query may not ask. If the
+/// query asks, it will wait for at most `limit`.
 pub fn may_ask(database: pg_sys::Oid, limit: Duration) -> Result<Asks, Duration> {
     let is_silent = DATABASES.get(database).is_some_and(|entry| entry.silence.is_of(entry.engine_pid));
     if !is_silent {

@@ -13,7 +13,7 @@ impl<'a> Node<'a> {
     pub fn operator(self) -> Option<Ref<'a, pg_sys::OpExpr>> {
         use pg_sys::NodeTag::{T_DistinctExpr, T_NullIfExpr, T_OpExpr};
         let is_operator = matches!(self.tag(), T_OpExpr | T_DistinctExpr | T_NullIfExpr);
-        // SAFETY: the tag tells the type, of which the other two are but names.
+        // SAFETY: the tag tells the type. DistinctExpr and NullIfExpr are other names for the structure OpExpr.
         is_operator.then(|| unsafe { self.seen_as() })
     }
 
@@ -80,7 +80,8 @@ impl<'a> Node<'a> {
         unsafe { Ref::new(compat::flatten_join_columns(query.as_ptr(), self.as_ptr())) }
     }
 
-    /// The condition with the conditions that all branches of an OR share moved in front of the OR.
+    /// The condition, with conditions that all branches of an OR share moved in front of the OR: `(a AND b) OR (a AND
+    /// c)` becomes `a AND (b OR c)`.
     pub fn canonical(self) -> Node<'a> {
         // SAFETY: a simplified condition; what comes is a valid one, too.
         unsafe { Ref::new(pg_sys::canonicalize_qual(self.as_ptr(), false).cast()) }

@@ -6,7 +6,7 @@ use pgrx::pg_sys::*;
 
 use super::{Element, List, Ref};
 
-/// A pointer of the tree, converted to the type of what it points to.
+/// Conversion of a pointer in a node's field to a safe type, such as a [`Ref`] or a [`List`].
 trait Followed<P> {
     /// # Safety
     ///

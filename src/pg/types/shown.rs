@@ -62,7 +62,7 @@ pub fn number_text(ty: Type, number: i128) -> Option<String> {
     }
 }
 
-/// The first characters, or bytes, that all texts have whose position in the order is `place`.
+/// The characters or bytes with which all texts begin that have the position `place` in the order of texts.
 fn start_text(ty: Type, place: i128) -> String {
     let (bytes, may_be_longer) = text_order::start(place);
     let mut start = match ty {
