@@ -20,8 +20,8 @@ use crate::memory::sys::PAGE;
 /// The length of the shortest run of mechanisms that do not work on pages.
 const LINE: usize = 64;
 
-/// The way in which a region is snapshotted. `fork` is not listed here, because its snapshot is another process, with
-/// an interface of its own.
+/// The way in which a region is snapshotted. `fork` is not listed, because its snapshot is a process, and has an
+/// interface of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
     Physical,

@@ -9,8 +9,8 @@ use crate::memory::pool::Pool;
 use crate::memory::region::{Region, Snapshot};
 use crate::memory::sys::faults;
 
-/// A lock on the process's areas of address space. Tests that use up all areas hold it for writing, tests that need
-/// some for reading.
+/// A lock on the process's areas of address space. Tests that use up all areas hold it exclusively; tests that need
+/// some areas hold it shared.
 pub(crate) static AREAS: RwLock<()> = RwLock::new(());
 
 const SEEDS: u64 = 12;

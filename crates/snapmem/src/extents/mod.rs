@@ -9,8 +9,9 @@
 //!               run 2: 4K, place 2, label
 //! ```
 //!
-//! If a run is replaced by a longer or shorter one, its place is free for the next run of its length. The place can be
-//! reused even while snapshots see the old run, because these keep regions and directory as they were.
+//! If a run is replaced by a longer or shorter one, its old place becomes free for a new run of the old length. The
+//! place can be reused even while snapshots see the old run, because a snapshot keeps the regions and the directory as
+//! they were.
 //!
 //! Each access costs one well-predicted branch, which tells epochs from the other mechanisms.
 
@@ -37,8 +38,8 @@ enum Kind {
 }
 
 impl Extents {
-    /// A list without runs. Runs that are appended later have `run_bytes` bytes. [`Mechanism::probe`] must have found
-    /// that the mechanism works here.
+    /// A list without runs. `run_bytes` is the length of runs that will be appended. [`Mechanism::probe`] must have
+    /// found that the mechanism works here.
     pub fn new(pool: &Pool, mechanism: Mechanism, run_bytes: usize) -> Extents {
         Extents(match mechanism {
             Mechanism::Epochs | Mechanism::Auto => Kind::Epochs(EpochRegion::automatic(pool, run_bytes)),
@@ -77,8 +78,8 @@ impl Extents {
         }
     }
 
-    /// Makes the run longer, if there is one, as well as runs appended later. The new bytes are zero. There must not be
-    /// more than one run.
+    /// Changes the length of appended runs to `run_bytes`. If there is a run already, it becomes as long; its new bytes
+    /// are zero. There must not be more than one run.
     pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
         match &mut self.0 {
             Kind::Epochs(region) => region.lengthen_runs(run_bytes),
@@ -86,8 +87,8 @@ impl Extents {
         }
     }
 
-    /// Replaces a run by a new one of any length. The new run begins as zeros; `fill` gets the old content, and writes
-    /// the new. Live snapshots keep the old run and its label. On error, nothing has changed.
+    /// Replaces a run by a new one of any length. The new run begins as zeros. `fill` is called with the old content,
+    /// and writes the new content. Live snapshots keep the old run and its label. On error, nothing has changed.
     pub fn replace_run(
         &mut self,
         run: usize,
@@ -101,7 +102,7 @@ impl Extents {
         }
     }
 
-    /// Bytes of a run, without a copy. They must lie within one line of 64 bytes.
+    /// Bytes of a run, without a copy. The bytes must lie within one line of 64 bytes.
     #[inline]
     pub fn bytes_in(&self, run: usize, within: usize, len: usize) -> &[u8] {
         match &self.0 {
@@ -135,7 +136,7 @@ impl Extents {
         }
     }
 
-    /// Whether [`Extents::tidy`] would find nothing to do for as long as nothing is written.
+    /// Whether [`Extents::tidy`] would find nothing to do. The answer holds until the next write.
     pub fn is_tidy(&self) -> bool {
         match &self.0 {
             Kind::Epochs(region) => region.is_tidy(),
@@ -153,7 +154,7 @@ impl Debug for Extents {
     }
 }
 
-/// The runs as they were when the snapshot was taken, except for patches of the snapshot's maker.
+/// The runs as they were when the snapshot was taken, with the patches that the snapshot's maker has added.
 #[derive(Debug)]
 pub struct ExtentsSnapshot(SnapshotKind);
 
@@ -185,7 +186,8 @@ impl ExtentsSnapshot {
         }
     }
 
-    /// Copies bytes from `offset` on, which must lie within one run. All runs must have the length of an appended run.
+    /// Copies bytes from `offset` on, which must lie within one run. All runs must have the same length, because
+    /// `offset` counts from the start of the first run.
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), OutOfMemory> {
         match &self.0 {

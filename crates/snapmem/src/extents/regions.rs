@@ -1,4 +1,4 @@
-//! Extents on a mechanism whose regions each have runs of a single length.
+//! Extents on a mechanism that has only runs of one length in each region.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -22,7 +22,8 @@ pub(super) struct Regions {
     pool: Pool,
 }
 
-/// A region whose runs are the places for extents' runs of one length.
+/// A region for the runs of one length. Each run of the region is a place, in which one run of the extents lies or
+/// which is free.
 struct Class {
     region: Box<dyn InPlace>,
     used: usize,
@@ -36,7 +37,7 @@ struct Place {
     label: Label,
     /// The index of the place in the region of its class.
     index: usize,
-    /// The run's length as a power of two. The place may be longer, because mechanisms have a least length.
+    /// The binary logarithm of the run's length. The place may be longer, because a mechanism may have a least length.
     bits: u8,
 }
 
@@ -75,7 +76,7 @@ impl Lengths {
     }
 }
 
-/// These functions are not inlined, so that the loops of callers that use epochs stay small.
+/// These functions are not inlined into [`Extents`], so that the loops of callers that use epochs stay small.
 impl Regions {
     pub fn new(pool: &Pool, mechanism: Mechanism, run_bytes: usize) -> Regions {
         assert!(is_run(run_bytes));
@@ -205,9 +206,9 @@ impl Regions {
         let class = match &mut self.classes[at] {
             Some(class) => class,
             none => none.insert(Class {
-                // A region takes memory while it holds locks that its snapshots need in order to end. So its pool must
-                // not ask for relief, which waits for snapshots to end; [`relieved`] asks for it instead, without a
-                // lock.
+                // A region asks for memory while it holds locks that snapshots need in order to end. Relief waits for
+                // snapshots to end, so the region's pool must not ask for it. [`relieved`] asks for relief instead,
+                // without a lock.
                 region: self.mechanism.in_place(&self.pool.unrelieved(), place_bytes)?,
                 used: 0,
                 free: Vec::new(),
@@ -221,7 +222,8 @@ impl Regions {
         Ok(Place { label, index: index?, bits })
     }
 
-    /// Frees the place of a run that only snapshots still see. When the last run of a length is gone, so is its region.
+    /// Frees the place of a run that only snapshots still see. When the last run of a length is freed, its region is
+    /// dropped.
     fn give_back(&mut self, place: Place) {
         let at = self.lengths.class(place.bits);
         let class = self.classes[at].as_mut().expect("a run has a region");
@@ -261,8 +263,8 @@ impl Debug for Regions {
     }
 }
 
-/// Calls `attempt`, and once more if it failed for lack of memory and others then freed some. A mechanism may take the
-/// bytes in several pieces, so all of them must be free.
+/// Calls `attempt`. If it fails for lack of memory, asks for relief, and calls it once more if `bytes` bytes are free
+/// then. A mechanism may take the bytes in several pieces, so all of them must be free.
 fn relieved<T>(
     pool: &Pool,
     bytes: usize,
@@ -290,7 +292,7 @@ pub(super) struct RegionsSnapshot {
     /// The snapshots of the regions, by class.
     regions: Vec<Option<Box<dyn Snapshot>>>,
     directory: Arc<Vec<Place>>,
-    /// The length of every run, if bytes are addressed by their offset.
+    /// The length of every run. It is used only if bytes are addressed by their offset.
     run_bytes: usize,
 }
 

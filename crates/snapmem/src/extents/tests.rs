@@ -28,8 +28,8 @@ struct Rig {
     extents: Extents,
     model: Model,
     snapshots: Vec<(ExtentsSnapshot, Model)>,
-    /// Whether all runs keep the length of an appended run, so that snapshots can be patched. Otherwise runs are
-    /// replaced by runs of other lengths.
+    /// Whether all runs keep the length of an appended run. Only then can snapshots be patched. Otherwise, some actions
+    /// replace a run by one of another length.
     equal: bool,
     rnd: StdRng,
 }
@@ -128,7 +128,7 @@ fn check_reads(snapshot: &ExtentsSnapshot, seen: &Model, rnd: &mut StdRng) {
     }
 }
 
-/// The run's first bytes, or the run followed by zeros.
+/// The first `bytes` bytes of a run; a shorter run is followed by zeros.
 fn resized(run: &[u8], bytes: usize) -> Vec<u8> {
     let mut resized = run.to_vec();
     resized.resize(bytes, 0);
@@ -190,7 +190,7 @@ impl Rig {
     }
 }
 
-/// When the last run of a length is gone, its memory is freed.
+/// When the last run of a length is replaced, the memory of that length's region is freed.
 #[test]
 fn a_length_that_is_no_longer_there_takes_no_memory() {
     let _others_may = AREAS.read();
@@ -205,14 +205,15 @@ fn a_length_that_is_no_longer_there_takes_no_memory() {
         (0..10).for_each(|run| extents.replace_run(run, 64, 2, |_, new| new.fill(7)).unwrap());
         assert_eq!(snapshot.labelled_run(3).unwrap().1, 1);
         drop(snapshot);
-        // A region of epochs notices only at the next snapshot that no snapshot sees the old runs any more.
+        // A region of epochs frees old runs at the next snapshot, because only then it notices that no snapshot sees
+        // them.
         drop(extents.snapshot().unwrap());
         assert!(pool.used() <= before + (8 << 10), "{mechanism}: {} after {before}", pool.used());
         assert_eq!(extents.bytes_in(9, 0, 64), [7; 64]);
     }
 }
 
-/// A place that another run had before is filled with zeros.
+/// A place that an earlier run has left is filled with zeros for the next run.
 #[test]
 fn a_place_that_was_given_back_is_zeroed() {
     let _others_may = AREAS.read();

@@ -7,10 +7,10 @@
 //!   snapshot  [0] [1] [2] [3]
 //! ```
 //!
-//! A frame is written only if the writer holds the only reference to it. After a snapshot, the writer checks the
-//! reference count at the first write to a frame, and remembers the answer. So most reads and writes do not touch the
-//! count. There are no page faults, no system calls and no TLB shoot-downs. Taking a snapshot costs a reference per
-//! frame.
+//! A frame is written only if the writer holds the only reference to it. At the first write to a frame after a
+//! snapshot, the writer checks the reference count, and remembers that the frame is private. So most reads and writes
+//! do not touch the count. There are no page faults, no system calls and no TLB shoot-downs. Taking a snapshot adds a
+//! reference to every frame.
 
 #![allow(unsafe_code)]
 
@@ -119,7 +119,7 @@ struct FramesSnapshot {
     pool: Pool,
     /// The number of live snapshots of the region.
     live: Arc<AtomicU64>,
-    /// The charge for the table.
+    /// The charge for the snapshot's table of frames.
     _charge: Charge,
 }
 
@@ -145,7 +145,7 @@ impl Snapshot for FramesSnapshot {
         if frame.get_mut().is_none() {
             *frame = self.pool.copy(frame)?;
         }
-        // The copy cannot be shared with another thread: it belongs to this value alone, which is borrowed exclusively.
+        // `frame` is a fresh copy that only this value refers to, and the value is borrowed exclusively.
         let own = frame.get_mut().expect("the frame is not shared");
         own[within..within + bytes.len()].copy_from_slice(bytes);
         Ok(())

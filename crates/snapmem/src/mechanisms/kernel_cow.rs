@@ -1,5 +1,5 @@
-//! Regions in private memory that the kernel duplicates and then copies on write. This is all of `vm_snapshot` and
-//! `mremap_cow`, except for the system call that duplicates.
+//! Regions in private memory. The kernel duplicates their mapping for a snapshot, and then copies pages when they are
+//! written. `vm_snapshot` and `mremap_cow` consist of this module, and each of its own system call for duplicating.
 //!
 //! The kernel copies a page when it is first written after a snapshot, and the copy cannot be refused. So the writer
 //! charges the memory of the copy before it writes. [`History`] tells whether a live snapshot still sees a page, and
@@ -21,7 +21,7 @@ use crate::memory::pool::{Alive, Charge, Pool};
 use crate::memory::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::memory::sys::{Mapping, PAGE};
 
-/// Makes a copy-on-write copy of the first bytes of a mapping.
+/// Duplicates the first bytes of a mapping: the result shares its pages copy-on-write.
 pub(crate) type Duplicate = fn(&Mapping, usize) -> Result<Mapping, Error>;
 
 /// A region in private anonymous memory.
@@ -97,7 +97,7 @@ impl KernelCowRegion {
         Ok(())
     }
 
-    /// Charges the memory of the copy that the kernel is going to make of a page.
+    /// Charges the memory of the copy that the kernel will make of a page when the page is written.
     fn leave(&mut self, page: usize) -> Result<(), Error> {
         let state = &mut *self.shared.state.lock();
         let born = self.born[page];
@@ -318,8 +318,8 @@ mod tests {
         region.write(0, &[2]).unwrap();
         region.write(PAGE, &[2]).unwrap();
         assert_eq!(used(&*region), (7, 2));
-        // The first snapshot still sees the old content of page 1. The old content of page 0 was seen by the second
-        // snapshot only, so it is free.
+        // The first snapshot still sees the old content of page 1. Only the second snapshot saw the old content of page
+        // 0, so it is free.
         drop(second);
         assert_eq!(used(&*region), (6, 2));
         drop(region);

@@ -46,12 +46,12 @@ enum Held {
 struct Point(Mutex<State>);
 
 struct State {
-    /// The region, until the writer takes it out to change it.
+    /// The region itself. It is absent once the writer has taken it out to change it.
     region: Option<Box<dyn Region>>,
     made: Option<Arc<dyn Snapshot>>,
     /// The number of snapshots declared at this point that still exist.
     declared: usize,
-    /// Whether the writer has ended, and so will not take the region out.
+    /// Whether the writer's side was dropped, so that nobody will take the region out.
     abandoned: bool,
 }
 
@@ -88,7 +88,7 @@ impl LazyRegion {
         }
     }
 
-    /// The region, for writing. If a snapshot was declared since the last change, it is made first.
+    /// The region, for writing. If a snapshot was declared since the last change, the actual snapshot is made first.
     #[inline]
     fn change(&mut self) -> Result<&mut dyn Region, Error> {
         if let Held::Declared(point) = &self.held {
@@ -106,7 +106,7 @@ impl LazyRegion {
         }
     }
 
-    /// The point for a declaration now.
+    /// The point to which a declaration made now belongs.
     fn declare(&mut self) -> &Arc<Point> {
         if let Held::Here(_) = self.held {
             let state = State { region: None, made: None, declared: 0, abandoned: false };
@@ -210,7 +210,7 @@ impl Snapshot for LazySnapshot {
         }
     }
 
-    /// Patches a private copy of the run, because other snapshots may share the actual one.
+    /// Patches a private copy of the run, because other declared snapshots may share the actual snapshot.
     fn patch(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let (index, within) = locate(self.len, self.run_bytes, offset, bytes.len());
         self.made()?;
@@ -219,7 +219,7 @@ impl Snapshot for LazySnapshot {
     }
 }
 
-/// When the last snapshot declared at a point is dropped, so is the actual snapshot.
+/// When the last snapshot that was declared at a point is dropped, the actual snapshot is dropped, too.
 impl Drop for LazySnapshot {
     fn drop(&mut self) {
         self.live.fetch_sub(1, Ordering::Relaxed);

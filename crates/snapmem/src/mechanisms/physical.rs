@@ -15,7 +15,7 @@ use crate::memory::pool::{Alive, FrameRef, Pool};
 use crate::memory::region::{InPlace, Region, Snapshot, Usage, locate};
 use crate::memory::run::Run;
 
-/// A region of frames, each of which is one run. Nobody else ever holds them.
+/// A region of frames, each of which is one run. Only the region refers to its frames, because snapshots copy them.
 #[derive(Debug)]
 pub struct PhysicalRegion {
     frames: Vec<FrameRef>,
@@ -132,7 +132,7 @@ impl Snapshot for PhysicalSnapshot {
         let (run, within) = locate(self.len(), self.run_bytes, offset, bytes.len());
         let frame = &mut self.frames[run];
         if frame.get_mut().is_none() {
-            // The reader may hold the run as it is, so it must not change.
+            // A reader may hold the run in its present form, so the run must not change.
             *frame = self.pool.copy(frame)?;
         }
         let own = frame.get_mut().expect("the frame is not shared");

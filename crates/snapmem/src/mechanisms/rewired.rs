@@ -9,9 +9,10 @@
 //! ```
 //!
 //! A snapshot is a second mapping of the region's file pages. It takes one mmap for each stretch of pages that are
-//! adjacent in the file. The kernel describes each stretch by an area (VMA). So each page that is written between
-//! snapshots makes later snapshots more expensive, until the process has vm.max_map_count areas. That is an error. It
-//! is raised before the kernel refuses, because other parts of the process need areas, too.
+//! adjacent in the file, and the kernel describes each stretch by an area (VMA). So each page that is written between
+//! snapshots makes later snapshots more expensive, until the process has vm.max_map_count areas. Then a snapshot or a
+//! write is an error. The error is raised a little before the kernel's limit, because other parts of the process need
+//! areas, too.
 //!
 //! Writes come through [`Region::write`], so no page has to be write-protected, and no signal is needed to notice a
 //! write. [`History`] tells when a file page that the region no longer maps is free for reuse.
@@ -39,7 +40,8 @@ pub struct RewiredRegion {
     space: Space,
     len: usize,
     run_bytes: usize,
-    /// For each page, the file page that is mapped there, and the last snapshot before that.
+    /// For each page, the file page that is mapped there, and the number of the last snapshot before its present
+    /// content was written.
     wiring: Vec<Wire>,
     areas: Areas,
     shared: Arc<Shared>,
@@ -119,13 +121,13 @@ impl RewiredRegion {
         })
     }
 
-    /// Whether the kernel needs a new area from this page on, if the page is wired like this.
+    /// Whether an area of the kernel begins at this page, if the page is mapped as `wire` says.
     fn starts_area(&self, page: usize, wire: Wire) -> bool {
         let (_, at) = self.space.at(page * PAGE);
         at == 0 || self.wiring[page - 1].file_page + 1 != wire.file_page
     }
 
-    /// The number of areas that would start at a page and at the next one, if the page were wired like this.
+    /// How many areas begin at this page and at the next one together, if the page is mapped as `wire` says.
     fn starts_around(&self, page: usize, wire: Wire) -> usize {
         let next_starts = self
             .wiring
@@ -134,7 +136,7 @@ impl RewiredRegion {
         usize::from(self.starts_area(page, wire)) + usize::from(next_starts)
     }
 
-    /// Copies a page that a live snapshot sees to another page of the file, and maps that in its place.
+    /// Copies a page that a live snapshot sees to a free page of the file, and maps the free page in its place.
     fn rewire(&mut self, page: usize) -> Result<(), Error> {
         let shared = self.shared.clone();
         let state = &mut *shared.state.lock();

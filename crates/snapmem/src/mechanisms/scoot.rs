@@ -53,8 +53,8 @@ pub struct ScootRegion {
     space: Space,
     len: usize,
     run_bytes: usize,
-    /// For each page, the number of the newest snapshot that does not read it from the file, because it has a private
-    /// copy, or is older than the page. Later snapshots read the page from the file.
+    /// For each page, the number of the newest snapshot that does not read the page from the file. Such a snapshot has
+    /// a private copy of the page, or is older than the page. Later snapshots read the page from the file.
     parted: Vec<u64>,
     /// The number of snapshots taken so far.
     taken: u64,
@@ -145,8 +145,8 @@ impl ScootRegion {
                 duplicate.charge.set(charged)?;
                 return Err(error);
             }
-            // The duplicates are in the order of their numbers. So if a later one fails, `parted` is right for those
-            // before it.
+            // Duplicates get their copies in the order of their numbers. So if one fails, `parted` is right for the
+            // duplicates before it.
             self.parted[page] = duplicate.number;
             self.copied_bytes += PAGE as u64;
             self.pool.count_copied(PAGE as u64);
@@ -265,8 +265,8 @@ impl Drop for ScootPages {
         let newest = duplicates.last().map_or(0, |duplicate| duplicate.number);
         self.live.newest.store(newest, Ordering::Release);
         drop(duplicates);
-        // Unmapping takes time, so it is done without the lock, which the writer needs. The charge is dropped after the
-        // memory.
+        // Unmapping takes time, so it is done after the lock is released, because the writer needs the lock. The charge
+        // is dropped after the memory.
         let Duplicate { space, charge, .. } = duplicate;
         drop(space);
         drop(std::mem::take(&mut self.space));

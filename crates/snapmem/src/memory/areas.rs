@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::memory::error::Error;
 
-/// The number of areas that mechanisms must not use, because the process needs them for code, stacks and large
-/// allocations.
+/// The number of areas that mechanisms leave to the process, for code, stacks and large allocations.
 const SPARE: usize = 4096;
 
-/// Linux's default limit.
+/// Linux's default for vm.max_map_count.
 const DEFAULT_LIMIT: usize = 65_530;
 
 const HINT: &str = "the process has come near vm.max_map_count mapped areas: raise it, \
@@ -36,7 +35,7 @@ impl Areas {
                 let fits = |used: usize| used.checked_add(more).filter(|&sum| sum <= limit.saturating_sub(SPARE));
                 IN_USE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
             };
-            // The administrator may have raised the limit since it was read, so it is read again.
+            // The administrator may have raised the limit since this process read it, so it is read again.
             if !claim(LIMIT.load(Ordering::Relaxed)) && !claim(read_limit()) {
                 return Err(Error::System {
                     call: "mmap",

@@ -12,12 +12,12 @@ use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::streaming;
 use crate::memory::sys::with_signals_blocked;
 
-/// The number of frames that a thread takes from the job at a time.
+/// The number of frames that a thread takes at a time.
 const BATCH: usize = 8;
 /// The greatest number of threads. No machine so far copies faster with more, because memory bandwidth is the limit.
 const MOST: usize = 4;
-/// Copies of at least this many bytes bypass the caches. Otherwise a copy would push everything out of the caches,
-/// including its own first bytes.
+/// If the copies of a job have more than this many bytes in total, they bypass the caches. Otherwise a job would evict
+/// everything from the caches, including its own first bytes.
 const STREAMED: usize = 8 << 20;
 
 /// A crew of threads that copy frames. The thread that asks for the copies is one of them.
@@ -63,13 +63,15 @@ impl Copiers {
             refused: OnceLock::new(),
             pool: pool.clone(),
         });
-        // The channel has room for every helper, so that no helper needs memory to report that it has finished.
+        // The channel has room for a message from every helper, so that no helper needs memory to report that it has
+        // finished.
         let (done, some_done) = mpsc::sync_channel(MOST);
         // Helpers are asked only for more than one batch, because a single batch is copied before a helper has woken
         // up.
         if job.frames.len() > BATCH {
             let mut helpers = self.helpers.lock();
-            // Sending to a helper that has ended fails. It is removed, and the other threads do its work.
+            // Sending fails if the helper's thread has ended. Then the helper is removed, and the other threads do its
+            // work.
             helpers.retain(|helper| helper.send(Task { job: Arc::downgrade(&job), done: done.clone() }).is_ok());
         }
         drop(done);
@@ -97,7 +99,7 @@ fn start_helper() -> Option<Sender<Task>> {
             if let Some(job) = job.upgrade() {
                 job.work();
                 drop(job);
-                // An error here means that nobody waits any more.
+                // An error here means that the thread that asked no longer waits.
                 let _ = done.send(());
             }
         }
@@ -112,7 +114,7 @@ struct Job {
     copies: Vec<OnceLock<FrameRef>>,
     /// Copies from its second argument to its first.
     copy: fn(&mut [u8], &[u8]),
-    /// The index of the first frame that nobody has taken yet.
+    /// The index of the first frame that no thread has taken yet.
     next: AtomicUsize,
     refused: OnceLock<OutOfMemory>,
     pool: Pool,

@@ -7,10 +7,10 @@
 //!                   A: born 0, kept with 2     B: born 2, kept with 3
 //! ```
 //!
-//! Snapshots are numbered from 1. A page's version is born with the number of the last snapshot before it. All later
+//! Snapshots are numbered from 1. A version of a page is born with the number of the last snapshot before it. All later
 //! snapshots see the version, until the writer replaces it. A replaced version is kept with the newest snapshot that
-//! sees it. When that snapshot ends, the version passes to the next older snapshot if that sees it, too; otherwise it
-//! is free. So no count per page and snapshot is needed.
+//! sees it. When that snapshot ends, the version passes to the next older snapshot, if this one sees the version, too;
+//! otherwise the version is free. So no count per page and snapshot is needed.
 
 /// The live snapshots of a region, and a value for every replaced version that they see.
 #[derive(Debug)]
@@ -44,7 +44,8 @@ impl<T> History<T> {
         self.taken
     }
 
-    /// The number of the newest live snapshot, or 0. It sees versions that were born with a lower number.
+    /// The number of the newest live snapshot, or 0. That snapshot sees all versions that were born with a lower
+    /// number.
     pub fn newest(&self) -> u64 {
         self.live.last().map_or(0, |live| live.number)
     }
@@ -63,7 +64,7 @@ impl<T> History<T> {
         newest.kept.push(Version { born, kept });
     }
 
-    /// Ends a snapshot. `free` gets the values of the versions that no other snapshot sees.
+    /// Ends a snapshot. `free` is called with the value of each version that no other snapshot sees.
     pub fn end(&mut self, number: u64, mut free: impl FnMut(T)) {
         let at = self.live.binary_search_by_key(&number, |live| live.number).expect("the snapshot is alive");
         let mut ended = self.live.remove(at).kept;

@@ -13,12 +13,12 @@ const STEP: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct PageFile {
     fd: MemFd,
-    /// The number of pages for which the file has room; `end` is the number that was handed out.
+    /// The number of pages that the file has room for. `end` is the number of pages that were ever handed out.
     room: usize,
     end: usize,
     /// Pages that have memory, but are not in use.
     warm: Vec<usize>,
-    /// Places without memory.
+    /// Pages that are not in use and have no memory.
     empty: Vec<usize>,
     /// The charge for all pages that have memory.
     charge: Charge,
@@ -58,13 +58,13 @@ impl PageFile {
         self.charge.set(bytes).expect("a claim can always be lowered");
     }
 
-    /// Returns the memory of pages to the system. They may have received some, but are not in use.
+    /// Returns the memory of pages to the system. The pages are not in use, but some of them may have memory.
     pub fn forget(&self, first: usize, pages: usize) {
         // Pages that are not freed now are freed with the file.
         let _ = self.fd.discard(first * PAGE, pages * PAGE);
     }
 
-    /// A page with this content, for a user.
+    /// A page with this content. The caller owns it until [`PageFile::give_back`].
     pub fn take(&mut self, content: &[u8]) -> Result<usize, Error> {
         if let Some(&page) = self.warm.last() {
             self.fd.write_at(page * PAGE, content)?;
@@ -81,7 +81,7 @@ impl PageFile {
         Ok(page)
     }
 
-    /// Frees pages that nobody uses or maps any more.
+    /// Frees pages that no region uses and no mapping shows any more.
     pub fn give_back(&mut self, pages: impl IntoIterator<Item = usize>) {
         let before = self.warm.len();
         self.warm.extend(pages);

@@ -14,14 +14,14 @@ use crate::memory::region::{Snapshot, locate};
 use crate::memory::run::Run;
 use crate::memory::sys::{FilePages, Mapping, MemFd, PAGE, require_page_size};
 
-/// The least and the greatest size of a piece of address space. In between, a new piece is as large as all pieces
-/// before it together, so that a region has few pieces.
+/// The least and the greatest size of a piece of address space. Between these limits, a new piece is as large as all
+/// earlier pieces together, so that a region has few pieces.
 const PIECE: Range<usize> = 1 << 20..1 << 30;
 
 const NO_POPULATE: &str = "this kernel has no MADV_POPULATE_WRITE: it came with Linux 5.14";
 
-/// Checks on one page whether this kernel supports the mechanisms that use files. An emulated kernel may ignore the
-/// advice that these mechanisms need; then a snapshot would change with its file.
+/// Checks, with one page, whether this kernel supports the mechanisms that use files. An emulated kernel may ignore
+/// MADV_POPULATE_WRITE; then a snapshot would change together with its file.
 pub(crate) fn probe_files() -> Result<(), Error> {
     require_page_size()?;
     let file = MemFd::new()?;
@@ -70,7 +70,7 @@ impl Space {
         self.pieces.last().map_or(0, |piece| piece.start + piece.mapping.len())
     }
 
-    /// The size that the next piece must have so that there is room for `len` bytes in total; 0 if there is room
+    /// The size that the next piece must have so that there is room for `len` bytes in total; 0 if there is enough room
     /// already.
     pub fn missing(&self, len: usize, run_bytes: usize) -> usize {
         match len.saturating_sub(self.room()) {

@@ -1,9 +1,9 @@
 //! The pool: frames of memory that are shared, counted, limited, and kept warm.
 //!
-//! The first touch of a frame causes page faults, which cost more than copying it. Therefore freed frames are kept
-//! warm, on a list per size (powers of two), for their next user. The lists are bounded, and are emptied before a
-//! request is refused because of the limit. Others may keep warm memory in the same way ([`KeepsWarm`]), or make
-//! readers free memory ([`Relief`]).
+//! The first touch of a frame causes page faults, which cost more than copying the frame. Therefore freed frames are
+//! kept warm, on a list per size (powers of two), for their next user. The lists are bounded, and are emptied before a
+//! request is refused because of the limit. Other owners of memory may keep it warm in the same way ([`KeepsWarm`]), or
+//! make readers free memory ([`Relief`]).
 
 #![allow(unsafe_code)]
 
@@ -23,13 +23,13 @@ use crate::memory::slabs;
 
 /// The alignment of every frame: a cache line, which Arrow requires, too.
 const ALIGN: usize = 64;
-/// Frames of up to 2^(CLASSES - 1) bytes are kept warm if their length is a power of two; other frames are not.
+/// Frames are kept warm only if their length is a power of two and at most 2^(CLASSES - 1) bytes.
 const CLASSES: usize = 21;
-/// The limit for warm memory. An eighth of the pool's limit is another one.
+/// The limit for warm memory in bytes. Warm memory is also limited to an eighth of the pool's limit.
 const MAX_WARM: u64 = 256 << 20;
 
-/// The memory that the system must have for small objects that belong to frames and snapshots. If it has none for them,
-/// Rust aborts.
+/// The memory in bytes that the system must still have, for small objects that belong to frames and snapshots. Without
+/// it, Rust would abort the process when it allocates such an object.
 const CUSHION: usize = 16 << 10;
 
 /// The source of all memory. Clones are the same pool.
@@ -53,9 +53,9 @@ struct Shared {
     relief: OnceLock<Arc<dyn Relief>>,
 }
 
-/// Something that can make others free memory when the limit is reached.
+/// A way to make readers free memory when the limit is reached.
 pub trait Relief: Debug + Send + Sync {
-    /// Makes others free memory, and waits for a limited time until `is_enough` returns true. Returns whether it did.
+    /// Makes readers free memory, and waits for a limited time until `is_enough` returns true. Returns whether it did.
     fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool;
 }
 
@@ -80,7 +80,7 @@ impl Pool {
         let _ = self.shared.relief.set(relief);
     }
 
-    /// The same pool, but without asking for relief. It is for callers that can do without the memory, or that hold a
+    /// The same pool, but it does not ask for relief. It is for callers that can do without the memory, or that hold a
     /// lock which readers need in order to end.
     pub(crate) fn unrelieved(&self) -> Pool {
         Pool { asks: false, ..self.clone() }
@@ -124,7 +124,7 @@ impl Pool {
         Ok(self.wrap(block))
     }
 
-    /// Checks that the system still has memory for small objects. Call it before such objects are made.
+    /// Checks that the system still has memory for small objects. It is called before such objects are allocated.
     pub(crate) fn cushioned(&self) -> Result<(), OutOfMemory> {
         self.shared.cushioned()
     }
@@ -148,17 +148,17 @@ impl Pool {
         self.shared.held.load(Ordering::Relaxed).saturating_sub(self.shared.warm_bytes.load(Ordering::Relaxed))
     }
 
-    /// Bytes that are not in use.
+    /// The bytes that are not in use, so that they can still be requested.
     pub fn room(&self) -> u64 {
         self.limit().saturating_sub(self.used())
     }
 
-    /// Bytes copied so far because a snapshot shared them.
+    /// The bytes that were copied so far because a snapshot shared them.
     pub fn copied(&self) -> u64 {
         self.shared.copied.load(Ordering::Relaxed)
     }
 
-    /// Snapshots alive.
+    /// The number of live snapshots.
     pub fn snapshots(&self) -> u64 {
         self.shared.snapshots.load(Ordering::Relaxed)
     }
@@ -175,7 +175,7 @@ impl Pool {
         keepers.push(keeper);
     }
 
-    /// The number of bytes by which warm memory may still grow.
+    /// The number of bytes by which the warm memory may still grow.
     pub(crate) fn room_for_warm(&self) -> u64 {
         self.shared.room_for_warm()
     }
@@ -200,8 +200,8 @@ impl Shared {
         if there { Ok(()) } else { Err(self.refusal(CUSHION as u64)) }
     }
 
-    /// A block, and whether it is all zeros. The cushion is checked only after a fresh block was taken. A warm block
-    /// costs the system nothing, and the check could make an allocator tidy up.
+    /// Takes a block of `bytes` bytes. Returns it, and whether it is all zeros. Only for a fresh block, the cushion is
+    /// checked: a warm block needs no memory from the system, and the check could make an allocator tidy up.
     fn take(&self, asks: bool, bytes: usize) -> Result<(Block, bool), OutOfMemory> {
         if let Some(class) = class(bytes) {
             let mut warm = self.warm.lock();
@@ -387,14 +387,14 @@ impl Drop for Alive {
     }
 }
 
-/// An owner of warm memory outside of the pool: memory that is kept for reuse, but not in use.
+/// An owner of warm memory outside of the pool: memory that is kept for reuse, but is not in use.
 pub(crate) trait KeepsWarm: Send + Sync {
-    /// Frees the warm memory and its charge, as far as that is possible without waiting for a lock, because the caller
-    /// may hold any lock.
+    /// Frees the warm memory and its charge. It must not wait for a lock, because the caller may hold any lock; memory
+    /// behind a lock that is held stays.
     fn cool(&self);
 }
 
-/// A part of the pool's limit, for memory that does not come from the pool. It is released when dropped.
+/// A claim on a part of the pool's limit, for memory that does not come from the pool. It is released when dropped.
 #[derive(Debug)]
 pub struct Charge {
     pool: Arc<Shared>,
@@ -452,7 +452,7 @@ impl Block {
         Layout::from_size_align(bytes, ALIGN).ok().filter(|layout| layout.size() > 0)
     }
 
-    /// A block, and whether it is all zeros; `None` if the system has no memory.
+    /// A new block, and whether it is all zeros; `None` if the system has no memory.
     fn new(bytes: usize) -> Option<(Block, bool)> {
         if slabs::are_for(bytes) {
             return slabs::take(bytes).map(|(start, is_zero)| (Block { start, bytes }, is_zero));

@@ -14,8 +14,8 @@ use crate::memory::run::Run;
 
 /// Memory with one writer, divided into runs of equal length. New bytes are zero.
 ///
-/// If the writer owns several regions, and takes a snapshot of each without a write in between, these form one
-/// consistent snapshot.
+/// If one writer owns several regions, and takes a snapshot of each without a write in between, the snapshots are
+/// consistent with each other.
 pub trait Region: Send {
     /// The length in bytes, a multiple of the run length.
     fn len(&self) -> usize;
@@ -54,7 +54,7 @@ pub trait Region: Send {
     }
 }
 
-/// The region's content when the snapshot was taken, except for patches of the snapshot's maker.
+/// The content of a region at the time of the snapshot, with the patches that the snapshot's maker has added.
 ///
 /// Any number of snapshots may exist, and they may end in any order, on any thread.
 pub trait Snapshot: Send + Sync + Debug {
@@ -67,15 +67,15 @@ pub trait Snapshot: Send + Sync + Debug {
 
     fn run_bytes(&self) -> usize;
 
-    /// The run with this index. It fails only if a run has to be merged first and there is no memory for that.
+    /// The run with this index. It fails only if a copy must be made for the reader, and there is no memory for that.
     ///
     /// # Panics
     ///
     /// If the snapshot does not have that many runs.
     fn run(&self, index: usize) -> Result<Run, Error>;
 
-    /// Changes bytes within one run, for this snapshot only. Only the snapshot's maker can call it, because it takes an
-    /// exclusive borrow, which is impossible once the snapshot is shared.
+    /// Changes bytes within one run, for this snapshot only. The call takes an exclusive borrow, which is impossible
+    /// once the snapshot is shared. So only the snapshot's maker can patch it.
     ///
     /// # Panics
     ///
@@ -96,8 +96,8 @@ pub(crate) trait InPlace: Region {
 /// A value that a region's owner attaches to a run. It tells readers how to interpret the run's bytes.
 pub type Label = u128;
 
-/// The cost of a region, or of several together. The pool also counts copied bytes, but it counts lines that were put
-/// aside only at the next snapshot. Patches do not belong to any region.
+/// The memory that a region, or several regions together, cost. The pool also counts copied bytes, but counts lines
+/// that were put aside only at the next snapshot. Patches do not belong to any region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The region's own memory.

@@ -1,8 +1,8 @@
 //! Blocks from slabs. A slab has 2 MB, in a huge page if the kernel has one, and all its blocks have the same size.
 //!
-//! A scan reads one frame after the other. If frames lie in small pages at scattered addresses, the scan has little
-//! more than half the speed: the processor looks up the address of each page, and its read-ahead stops at the page's
-//! end.
+//! A scan reads one frame after the other. If frames lie in small pages at scattered addresses, a scan has little more
+//! than half the speed, because the processor looks up the address of each page, and its read-ahead stops at the end of
+//! each page.
 //!
 //! The first slab of each size consists of small pages, so that a process with little memory does not need a huge page
 //! for every size. A slab returns to the system when all of its blocks are free. A new block comes from the first slab
@@ -54,14 +54,14 @@ fn shelf(bytes: usize) -> &'static Mutex<Shelf> {
 struct Shelf {
     /// The slabs in the order of their addresses.
     slabs: Vec<Slab>,
-    /// The index of a slab before which no slab has room.
+    /// All slabs before this index are full.
     first_with_room: usize,
 }
 
 struct Slab {
     memory: Mapping,
     free: Places,
-    /// The blocks that were never taken, and therefore are all zeros.
+    /// The blocks that were never handed out, and therefore are all zeros.
     untouched: Places,
 }
 

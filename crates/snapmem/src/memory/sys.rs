@@ -19,7 +19,8 @@ use crate::memory::error::Error;
 pub(crate) const PAGE: usize = 4096;
 
 const MEMORY: &str = "the system has no memory or address space left, or vm.max_map_count mappings are in use";
-/// The number of file descriptors that are left to other parts of the process, but at most a quarter of the limit.
+/// The number of file descriptors that mechanisms leave to other parts of the process, but at most a quarter of the
+/// limit.
 const SPARE_FILES: u64 = 4096;
 const FILES: &str = "raise the limit of open files (ulimit -n)";
 
@@ -72,8 +73,7 @@ impl FilePages {
 }
 
 impl Mapping {
-    /// Private memory of zeros. Its pages are small, so that the kernel copies only a small page at a write after a
-    /// snapshot.
+    /// Private memory of zeros. Its pages are small, so that a write after a snapshot makes the kernel copy only 4 KB.
     pub fn anonymous(bytes: usize) -> Result<Mapping, Error> {
         let mapping = Mapping::unbacked(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         // SAFETY: advice about our own mapping. Its failure means that the kernel has no huge pages anyway.
@@ -104,7 +104,8 @@ impl Mapping {
         // SAFETY: the part lies within our own address range, which `part` checks.
         let part =
             unsafe { Mapping::map(self.part(at, bytes), bytes, pages.protection(), flags, Some((file, offset)))? };
-        // The part must not be unmapped here, because it belongs to the whole mapping, which does that.
+        // `part` must not be unmapped when it is dropped, because it belongs to the whole mapping, which unmaps it
+        // later.
         std::mem::forget(part);
         Ok(())
     }
@@ -174,7 +175,7 @@ impl Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping where the kernel finds room touches no memory of ours.
         let mut whole = unsafe { Mapping::map_at(ptr::null_mut(), 2 * bytes, protection, flags, None)? };
-        // The upper part is used, because the next mapping will lie below it, and the kernel merges adjacent mappings.
+        // The upper part is used. The next mapping will lie below it, and then the kernel can merge both mappings.
         let before = match whole.start.as_ptr().align_offset(bytes) {
             0 => bytes,
             before => before,
@@ -260,8 +261,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Ranges that could not be unmapped. Unmapping the middle of a larger mapping makes two of it, which the limit of
-/// mappings may forbid. The ranges are tried again when the next mapping is dropped.
+/// Ranges that could not be unmapped. Unmapping the middle of a larger mapping splits it in two, which the limit of
+/// mappings may forbid. Unmapping is tried again when the next mapping is dropped.
 static LEFT_OVER: LeftOver = LeftOver(Mutex::new(Vec::new()));
 
 struct LeftOver(Mutex<Vec<Range>>);
@@ -290,8 +291,8 @@ impl Range {
     }
 }
 
-/// The number of file descriptors from which on mechanisms get no more. The process needs the remaining ones, even to
-/// accept connections.
+/// The number of file descriptors up to which mechanisms may open files. The process needs the remaining descriptors,
+/// even to accept connections.
 fn descriptors() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes to a structure of ours.
@@ -387,8 +388,8 @@ pub fn page_faults() -> u64 {
     usage.ru_minflt as u64
 }
 
-/// Lets tests make any single system call fail. This is compiled in always, so that tests run the shipped code;
-/// compared with a system call, it costs nothing.
+/// Lets tests make any single system call fail. This code is always compiled in, so that tests run the shipped code.
+/// Its cost is negligible next to that of a system call.
 pub mod faults {
     use std::cell::Cell;
     use std::io;
@@ -400,7 +401,7 @@ pub mod faults {
         static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// While this exists, a system call of this thread is going to fail.
+    /// While this exists, one system call of this thread is going to fail.
     #[derive(Debug)]
     pub struct Armed(());
 

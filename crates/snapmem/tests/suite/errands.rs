@@ -63,7 +63,7 @@ pub fn a_child_has_what_the_parent_had_and_keeps_it() {
     let pool = Pool::new(1 << 20);
     let errand = forked(Then::Reply, &pool);
     assert_eq!(pool.snapshots(), 1);
-    // Other objects now lie in the parent's memory where the task was.
+    // The parent has dropped the tasks, and other objects now lie at their addresses.
     let others: Vec<Sum> = (0..10).map(|_| sum(Then::Die)).collect();
     for asked in 1..=3 {
         let reply = errand.ask().unwrap();

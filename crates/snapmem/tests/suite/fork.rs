@@ -20,7 +20,7 @@ const PAGE: usize = 4096;
 /// The longest region.
 const MAX_BYTES: usize = 40 * PAGE;
 
-/// For each region's number, the content that it or a snapshot of it must have.
+/// For each region, by its number, the content that the region or a snapshot of it must have.
 type Models = BTreeMap<usize, Vec<u8>>;
 
 fn memory(pool: &Pool) -> ForkMemory {
@@ -357,7 +357,7 @@ fn survey(view: &ForkView, [regions, ..]: [u64; 4], reply: &mut [u8]) -> u64 {
     })
 }
 
-/// A child with one of many regions does not get the other regions, nor the parent's files.
+/// A child of a snapshot of one region does not get the other regions, nor the parent's files.
 pub fn a_child_gets_what_it_is_asked_for() {
     const BYTES: usize = 8 << 20;
     let pool = Pool::new(1 << 30);
@@ -375,7 +375,8 @@ pub fn a_child_gets_what_it_is_asked_for() {
     let file = fs::File::open("/proc/self/exe").unwrap();
     let (all, one, none) =
         (memory.snapshot(1).unwrap(), memory.snapshot_of(&[3], 1).unwrap(), memory.snapshot_of(&[], 1).unwrap());
-    // A child may also have mappings that this process has made since the last snapshot, for example its board.
+    // A child also has mappings that this process has made since the last snapshot, for example the board. So the
+    // numbers are not exact.
     let about = |pages: usize| pages - 100..=pages;
     assert!(about(7 * BYTES / PAGE).contains(&(pages(&all) - pages(&one))));
     assert!(about(BYTES / PAGE).contains(&(pages(&one) - pages(&none))));
@@ -428,7 +429,7 @@ pub fn refusals_leave_everything_as_it_was() {
                 Ok(()) => model.copy_from_slice(&bytes),
                 Err(_) => refused += 1,
             }
-            // A failing call may also be one of the child, when it starts a thread.
+            // The failing call may also be made by the child, when it starts a thread.
             match memory.snapshot(2).and_then(|snapshot| snapshot.wait_until_ready().map(|()| snapshot)) {
                 Ok(snapshot) => snapshots.push((snapshot, model.clone())),
                 Err(error) => {
@@ -474,7 +475,8 @@ pub fn fork_failing_says_what_to_do() {
             assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &limit), 0);
         }
     };
-    // The limit allows this process, its child and one more process, but no second thread in that process.
+    // The limit allows three threads: this process, its child, and one more process. That process cannot start a second
+    // thread.
     limit(3);
     let error = memory.snapshot(2).unwrap().wait_until_ready().unwrap_err().to_string();
     assert!(error.starts_with("pthread_create in the child failed") && error.contains("ulimit -u"), "{error}");

@@ -56,7 +56,7 @@ pub fn equals_plain_vectors(subject: Subject) {
 struct Writer<'a> {
     rnd: StdRng,
     columns: Vec<Column>,
-    /// The offset at which many writes happen, so that some lines and pages are written again and again.
+    /// An offset at which many writes happen, so that some lines and pages are written again and again.
     hot: usize,
     subject: Subject,
     pool: &'a Pool,
@@ -139,7 +139,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Takes snapshots of some regions, without a write in between.
+    /// Takes snapshots of some regions at the same moment, that is, without a write in between.
     fn snapshot(&mut self) {
         for i in 0..self.columns.len() {
             if self.rnd.random_bool(0.5) {

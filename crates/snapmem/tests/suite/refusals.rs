@@ -62,7 +62,7 @@ impl Rig {
         for (snapshot, model) in &self.snapshots {
             match (0..snapshot.len() / snapshot.run_bytes()).try_for_each(|i| snapshot.run(i).map(drop)) {
                 Ok(()) => check_snapshot(&**snapshot, model),
-                // There may be no memory to merge a run; the runs that can be read must have the right content.
+                // There may be no memory to merge a run. The runs that can be read must still have the right content.
                 Err(_) => check_readable_runs(&**snapshot, model),
             }
         }
@@ -179,7 +179,7 @@ pub fn when_address_space_ends_everything_stays_as_it_was(subject: Subject) {
     rig.recover();
 }
 
-/// Writes under more and more snapshots until no memory is left, and then some more.
+/// Takes snapshots and writes until no memory is left, and then some more.
 fn exhaust(subject: Subject) {
     let mut snapshots = Vec::with_capacity(1 << 16);
     let pool = Pool::new(u64::MAX);

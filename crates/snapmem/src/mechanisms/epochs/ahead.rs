@@ -1,4 +1,4 @@
-//! Copying frames when a snapshot is taken, instead of line by line when they are written.
+//! Copying whole frames when a snapshot is taken, instead of putting lines aside when they are written.
 //!
 //! Putting lines aside is expensive if a snapshot's frames are written again and again: each line costs, and so does
 //! each copy of a frame whose log is full. A frame that is copied ahead, at the snapshot, in parallel with others,
@@ -11,21 +11,23 @@ use std::sync::atomic::Ordering;
 use super::EpochRegion;
 use crate::memory::copiers::Copiers;
 
-/// A frame is copied ahead if it was written at least once per this many of its bytes. In a frame of 64 KB, that is 8
-/// lines. These, with their share of copying the frame when its log is full, cost about as much as copying it ahead.
+/// A frame is copied ahead if, for each snapshot, at least one line was written per this many of its bytes: for a frame
+/// of 64 KB, 8 lines. So many lines, and their share of copying the frame when its log is full, cost about as much as
+/// copying the frame ahead.
 const BYTES_PER_WRITE: usize = 8192;
-/// The cost of copying a single frame at the time of a write, expressed in lines.
+/// The cost of copying a frame when it is written (not ahead). The unit is the cost of putting one line aside.
 const LATE_COPY: usize = 40;
-/// The least number of frames for which waking threads pays.
+/// With fewer frames than this, waking threads takes longer than it saves.
 const MIN_FRAMES: usize = 16;
 
 #[derive(Debug, Default)]
 pub struct Ahead {
-    /// The cost that snapshots have caused for the writer since `writes` of the frames were last counted, in lines.
+    /// The cost that snapshots have caused for the writer, since the `writes` of the frames were last counted. The unit
+    /// is the cost of putting one line aside.
     cost: usize,
     /// The number of snapshots since the last count.
     snapshots: usize,
-    /// The number of frames that the last snapshot copied ahead, and the number of all frames.
+    /// The number of frames that the last snapshot copied ahead, and the number of all frames then.
     copied: Option<(usize, usize)>,
     /// Whether the last snapshot would have copied frames if there had been memory.
     short: bool,
@@ -52,13 +54,13 @@ impl Ahead {
 }
 
 impl EpochRegion {
-    /// Copies the frames that will probably be rewritten, and gives the copies to the writer. Called when a snapshot
-    /// has begun.
+    /// Copies the frames that will probably be rewritten, and lets the writer continue on the copies. It is called when
+    /// a snapshot has begun.
     pub(super) fn copy_ahead(&mut self) {
         let frames = self.frames.len();
         let Some(ahead) = &mut self.ahead else { return };
         ahead.snapshots += 1;
-        // Counting visits every frame. It pays only if snapshots have cost more than one line per frame.
+        // Counting visits every frame. It pays only if snapshots have cost more than putting aside one line per frame.
         if frames < MIN_FRAMES || (ahead.copied.is_none() && ahead.cost < frames) {
             return;
         }
@@ -78,7 +80,8 @@ impl EpochRegion {
         }
     }
 
-    /// Copies these frames now. Returns false if there was no memory for that; then each is copied when it is written.
+    /// Copies these frames now. Returns false if there was too little memory; then each frame is copied when it is
+    /// written.
     fn copy_now(&mut self, runs: &[usize]) -> bool {
         // Half of the free memory is left for growth, and for writes to other frames.
         if runs.iter().map(|&run| self.frames[run].base.len() as u64).sum::<u64>() > self.pool.room() / 2 {

@@ -1,4 +1,4 @@
-//! Implements the common interface of all mechanisms for the region of epochs.
+//! Implements [`Region`], the common interface of all mechanisms, for epochs.
 
 use super::EpochRegion;
 use crate::memory::error::Error;

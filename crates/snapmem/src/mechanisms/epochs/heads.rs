@@ -13,19 +13,20 @@ use super::version::Version;
 use crate::memory::error::OutOfMemory;
 use crate::memory::pool::Pool;
 
-/// The number of entries in the first part of the list. Every further part has as many as all parts before it together.
+/// The number of entries in the first part of the list. Every further part has twice as many entries as the part before
+/// it.
 const FIRST: usize = 8;
 const PARTS: usize = 32;
 
 pub struct Heads {
     parts: [AtomicPtr<Head>; PARTS],
-    /// Readers hold it shared while they walk from a newest version to older ones. The writer holds it exclusively
-    /// while it removes versions.
+    /// A lock on walks. Readers hold it shared while they walk from a newest version to older ones. The writer holds it
+    /// exclusively while it removes versions.
     walks: RwLock<()>,
 }
 
-/// A frame's newest version, and the version's birth. A reader must look at the birth here first: a version that its
-/// snapshot does not see may have been freed.
+/// A frame's newest version, and that version's birth. A reader must read the birth here before it follows the pointer,
+/// because a version that its snapshot does not see may have been freed.
 pub struct Head {
     version: AtomicPtr<Version>,
     /// The birth is stored before `version` and loaded after it. So a reader that gets a version never gets the birth
@@ -34,9 +35,9 @@ pub struct Head {
 }
 
 impl Head {
-    /// The newest version and its birth. If the writer has just published another version, the birth may be the one of
-    /// that version, which is later. In both cases, a snapshot with that epoch or a later one may use the returned
-    /// version.
+    /// The newest version and its birth. If the writer has just published another version, the returned birth may be
+    /// that of the newer version, which is later. In both cases, a snapshot may use the returned version if its epoch
+    /// is not before the returned birth.
     #[inline]
     pub fn newest(&self) -> (*mut Version, u64) {
         let version = self.version.load(Ordering::Acquire);
@@ -60,7 +61,7 @@ impl Heads {
         Heads { parts: [const { AtomicPtr::new(ptr::null_mut()) }; PARTS], walks: RwLock::new(()) }
     }
 
-    /// For the index of a frame: the number of the part, the index in it, and the length of the part.
+    /// The location of a frame's entry: the number of the part, the index in that part, and the length of the part.
     #[inline]
     fn locate(index: usize) -> (usize, usize, usize) {
         let part = (index / FIRST + 1).ilog2() as usize;
@@ -105,7 +106,8 @@ impl Heads {
         self.walks.read()
     }
 
-    /// Runs `change` while no reader walks along versions. If one does, waits if `must_be`, and otherwise does nothing.
+    /// Runs `change` while no reader walks along versions. If a reader does, `must_be` decides: true waits for the
+    /// reader, false does nothing and returns `None`.
     pub fn while_nobody_walks<T>(&self, must_be: bool, change: impl FnOnce() -> T) -> Option<T> {
         let alone = if must_be { Some(self.walks.write()) } else { self.walks.try_write() };
         alone.map(|_alone| change())

@@ -1,7 +1,8 @@
 //! The live snapshots of a region, and the memory that is kept for them.
 //!
 //! Memory that the writer has replaced is kept in the entry of the newest snapshot that can see it. When that snapshot
-//! ends, the memory passes to the next older snapshot if that can see it, too; otherwise it is freed.
+//! ends, the memory passes to the next older snapshot, if this one can see the memory, too; otherwise the memory is
+//! freed.
 
 use std::mem;
 use std::ops::Range;
@@ -14,7 +15,7 @@ use super::version::Version;
 use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 
-/// The value before all epochs, which count from 1.
+/// An epoch before all others, which count from 1.
 pub const NEVER: u64 = 0;
 
 pub struct Live {
@@ -30,7 +31,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Keeps retired memory. If the list cannot grow, the memory is never freed, because that is better than ending the
+    /// Keeps retired memory. If the list cannot grow, the memory is leaked, because that is better than ending the
     /// process.
     fn keep(&mut self, retired: Retired) {
         match self.kept.try_reserve(1) {
@@ -40,8 +41,8 @@ impl Entry {
     }
 }
 
-/// Memory that the writer has replaced. The snapshots with epochs from `birth` on can see it, up to the one in whose
-/// entry it is kept.
+/// Memory that the writer has replaced. It is visible to snapshots with epochs from `birth` on, up to the snapshot in
+/// whose entry it is kept.
 pub struct Retired {
     birth: u64,
     _memory: Memory,
@@ -91,11 +92,11 @@ impl Live {
     /// The epoch of the newest live snapshot. No snapshot sees memory that was born later, so the writer may change it.
     #[inline]
     pub fn newest(&self) -> u64 {
-        // This load pairs with the store in `end`. So all reads of ended snapshots happened before it.
+        // This load pairs with the store in `end`, so that all reads of ended snapshots happened before this load.
         self.newest.load(Ordering::Acquire)
     }
 
-    /// Calls `ask` with a function that tells whether any snapshot with an epoch in a given range is alive.
+    /// Calls `ask` with a function that tells whether any live snapshot has an epoch in a given range.
     pub fn with_seen<T>(&self, ask: impl FnOnce(&dyn Fn(Range<u64>) -> bool) -> T) -> T {
         let snapshots = self.snapshots.lock();
         ask(&|epochs| {
@@ -146,7 +147,7 @@ impl Live {
         }
     }
 
-    /// Keeps memory that live snapshots may still see. The writer must have replaced it before.
+    /// Keeps memory that the writer has replaced, and that live snapshots may still see.
     pub fn retire(&self, retired: impl IntoIterator<Item = Retired>) {
         let mut snapshots = self.snapshots.lock();
         for retired in retired {

@@ -17,15 +17,15 @@
 //! - or, if the log is full, copies the frame with its log into a new version. Readers of older snapshots walk to
 //!   earlier versions. Versions that no live snapshot sees are removed from the chain.
 //!
-//! When the snapshots that saw a version have ended, its log is merged into its base in place. So a frame is copied at
-//! most once for as many written lines as fit into its log, and only while snapshots are alive. As an exception, a few
-//! logs that have not grown for long are merged into a copy, so that readers need not merge them.
+//! When the snapshots that saw a version have ended, its log is merged into its base in place. So a frame is copied
+//! only while snapshots are alive, and at most once per full log. As an exception, a few logs that have not grown for
+//! long are merged into a copy, so that readers need not merge them.
 //!
 //! If most frames of a region are rewritten between snapshots, putting lines aside is expensive. An automatic region
 //! notices this, and copies those frames at the snapshot, all at once and in parallel.
 //!
-//! A reader gets a pointer to the base if its snapshot sees no entry of the log. Otherwise it makes a merged copy,
-//! which costs the reader time, not the writer. Memory that a live snapshot sees is never written to.
+//! A reader gets a pointer to the base if its snapshot sees no entry of the log. Otherwise the reader makes a copy with
+//! the log merged, at its own cost. Memory that a live snapshot sees is never written to.
 //!
 //! The protocol: births and bases do not change once they are published, nor does the line number of a log's entry. The
 //! log's length, the newest version and the newest live snapshot are stored with Release and loaded with Acquire. When
@@ -59,35 +59,35 @@ use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::region::{Label, Usage};
 
-/// The length below which frames are copied whole, because a log would cost as much.
+/// Frames shorter than this are copied whole, because a log would cost as much.
 const MIN_LOGGED: usize = 4096;
-/// A log is full when it holds one in this many of the lines of its frame.
+/// A log is full when it has an entry for one in this many lines of its frame.
 const FULL_SHARE: usize = 8;
-/// The greatest number of lines of one write that are put aside. For more lines, the frame is copied.
+/// A write that touches more lines than this copies the frame, instead of putting the lines aside.
 const MAX_LINES_ASIDE: usize = 8;
 /// The number of frames whose logs are checked, and merged if possible, at each snapshot.
 const TIDY_AT_SNAPSHOT: usize = 2;
-/// The number of older versions that a frame may have before those that no snapshot sees are removed.
+/// Removal of older versions that no snapshot sees begins when a frame has this many older versions.
 const UNPRUNED: u32 = 4;
-/// The number of epochs after which a log without new entries is merged into a copy, even though snapshots still see
-/// the version.
+/// If a log has got no entry for this many epochs, it is merged into a copy of the frame, even though snapshots still
+/// see the version.
 const COLD: u64 = 16;
 
-/// A growable list of frames, each of which is one run. It has the functions of [`Region`], but with types of its own.
-/// In addition, runs may have different lengths and labels, and may be replaced.
+/// A growable list of frames, each of which is one run. It offers the functions of [`Region`], but with types of its
+/// own. In addition, its runs may have different lengths and labels, and may be replaced.
 pub struct EpochRegion {
     frames: Vec<Frame>,
-    /// The length of an appended run. If bytes are addressed by their offset in the region, all runs have this length.
+    /// The length of an appended run. All runs have this length if bytes are addressed by their offset in the region.
     run_bytes: usize,
     /// The length of all runs.
     bytes: u64,
-    /// The epoch in which writes are born now. The next snapshot gets this number.
+    /// The present epoch, in which writes are born. The next snapshot gets its number.
     epoch: u64,
-    /// The decision which frames are copied ahead; `None` if no frame ever is.
+    /// The decision about which frames are copied ahead; `None` if no frame ever is.
     ahead: Option<Ahead>,
     /// The number of bytes that were copied into logs, but are not yet counted in `shared`.
     written_aside: u64,
-    /// The frames whose logs may have to be merged, each at most once.
+    /// The frames that have a log, which may have to be merged. Each frame is listed at most once.
     logged: VecDeque<u32>,
     shared: Arc<Shared>,
     pool: Pool,
@@ -109,11 +109,11 @@ struct Frame {
     log: Option<Box<Log>>,
     /// Whether the frame is in `logged`.
     listed: bool,
-    /// The number of writes since the last count that the newest snapshot made expensive, or would have made expensive
-    /// if the frame had not been copied.
+    /// The number of writes since the last count that had to put lines aside because of the newest snapshot. If the
+    /// frame was copied ahead, it is the number of writes that would have had to.
     writes: u32,
     version: NonNull<Version>,
-    /// The number of versions before the newest one. When it reaches `prune_at`, those that no snapshot sees are
+    /// The number of versions older than the newest one. When it reaches `prune_at`, versions that no snapshot sees are
     /// removed.
     older: u32,
     prune_at: u32,
@@ -182,8 +182,8 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Makes the run longer, if there is one, as well as runs appended later. The new bytes are zero. Live snapshots
-    /// keep the short run. There must not be more than one run.
+    /// Changes the length of appended runs to `run_bytes`. If there is a run already, it becomes as long; its new bytes
+    /// are zero, and live snapshots keep the short run. There must not be more than one run.
     pub fn lengthen_runs(&mut self, run_bytes: usize) -> Result<(), OutOfMemory> {
         let before = self.run_bytes;
         assert!(self.frames.len() <= 1 && run_bytes >= before, "only the first run becomes longer");
@@ -200,8 +200,8 @@ impl EpochRegion {
         self.frames[run].label
     }
 
-    /// Replaces a run by a new one of any length. The new run begins as zeros; `fill` gets the old content, and writes
-    /// the new. Live snapshots keep the old run and its label. On error, nothing has changed.
+    /// Replaces a run by a new one of any length. The new run begins as zeros. `fill` is called with the old content,
+    /// and writes the new content. Live snapshots keep the old run and its label. On error, nothing has changed.
     pub fn replace_run(
         &mut self,
         run: usize,
@@ -278,8 +278,8 @@ impl EpochRegion {
         if frame.birth <= newest || frame.log.is_some() {
             return self.write_shared(run, within, bytes);
         }
-        // If the frame was copied since the newest snapshot, the write is counted, because it would have been expensive
-        // otherwise. Writes to a new frame are not counted.
+        // If the frame was copied since the newest snapshot, the write is counted, because without the copy it would
+        // have been expensive. Writes to a new frame are not counted.
         frame.writes = frame.writes.wrapping_add((frame.birth == newest + 1 && frame.older > 0) as u32);
         // SAFETY: within the frame, which no live snapshot sees.
         unsafe { frame.put(within, bytes) };
@@ -354,7 +354,8 @@ impl EpochRegion {
         Ok(true)
     }
 
-    /// Copies a frame that live snapshots see, with its log merged, and makes the copy the frame's newest version.
+    /// Copies a frame that live snapshots see, merges its log into the copy, and makes the copy the frame's newest
+    /// version.
     fn renew(&mut self, run: usize) -> Result<(), OutOfMemory> {
         self.shared.live.reserve(1, &self.pool)?;
         let frame = &mut self.frames[run];
@@ -369,8 +370,8 @@ impl EpochRegion {
         Ok(())
     }
 
-    /// Merges the log into `base`, a fresh copy of the frame's base, and makes that the newest version. Returns the old
-    /// content, which snapshots may still see.
+    /// Merges the log of a frame into `base`, a fresh copy of the frame's base, and makes `base` the newest version.
+    /// Returns the old content, which snapshots may still see.
     fn replace_by_copy(&mut self, run: usize, base: FrameRef) -> Result<Retired, OutOfMemory> {
         let frame = &mut self.frames[run];
         if let Some(log) = &frame.log {
@@ -412,8 +413,8 @@ impl EpochRegion {
         Ok(snapshot)
     }
 
-    /// Checks at most `frames` logs, and merges them into their frames if possible, so that readers need not do so.
-    /// Called by an idle writer. Returns the number of merged logs.
+    /// Checks the logs of at most `frames` frames, and merges those that can be merged, so that readers need not do it.
+    /// An idle writer calls this. Returns the number of merged logs.
     pub fn tidy(&mut self, frames: usize) -> usize {
         let mut merged = 0;
         for _ in 0..frames {
@@ -432,7 +433,7 @@ impl EpochRegion {
         merged
     }
 
-    /// Whether [`EpochRegion::tidy`] would find nothing to do for as long as nothing is written.
+    /// Whether [`EpochRegion::tidy`] would find nothing to do. The answer holds until the next write.
     pub fn is_tidy(&self) -> bool {
         self.logged.is_empty()
     }
@@ -506,7 +507,7 @@ impl Frame {
         }
     }
 
-    /// Merges the log into the base. No live snapshot may see the version.
+    /// Merges the log into the base in place. No live snapshot may see the version.
     fn fold(&mut self) {
         if let Some(log) = self.log.take() {
             // SAFETY: no live snapshot sees the version, so nobody reads its base or its log.
@@ -518,16 +519,16 @@ impl Frame {
         }
     }
 
-    /// Removes older versions that no live snapshot sees, unless a reader is walking along the versions. The more
-    /// versions remain, the later the next attempt, so that the cost per new version stays small.
+    /// Removes older versions that no live snapshot sees. Does nothing while a reader walks along versions. The more
+    /// versions remain, the later is the next attempt, so that the cost per new version stays small.
     fn prune(&mut self, shared: &Shared) {
         let version = self.version;
         let prune = || {
             // SAFETY: the frame's newest version; nobody walks.
             shared.live.with_seen(|seen| unsafe { version.as_ref().prune(seen) })
         };
-        // If there are too many versions, wait for the readers. Otherwise readers that follow each other without a gap
-        // would make their own way longer and longer.
+        // If there are very many versions, wait for the readers. Otherwise readers that follow each other without a gap
+        // would prevent the removal, and so would have to walk ever farther.
         let must_be = self.older >= self.prune_at.saturating_mul(2);
         if let Some(left) = shared.heads.while_nobody_walks(must_be, prune) {
             self.older = left;

@@ -21,7 +21,7 @@ use crate::memory::run::Run;
 pub struct EpochSnapshot {
     ticket: Arc<Ticket>,
     runs: usize,
-    /// The length of every run, if bytes are addressed by their offset.
+    /// The length of every run. It is used only if bytes are addressed by their offset.
     run_bytes: usize,
     /// The patched runs.
     patched: HashMap<usize, Patched>,
@@ -29,8 +29,8 @@ pub struct EpochSnapshot {
     pool: Pool,
 }
 
-/// The registration of a live snapshot. While it exists, everything that the snapshot sees stays unchanged. Runs of the
-/// snapshot hold it, too.
+/// The registration of a live snapshot. While it exists, everything that the snapshot sees stays unchanged. Runs that
+/// readers hold also hold the ticket.
 struct Ticket {
     epoch: u64,
     shared: Arc<Shared>,
@@ -47,13 +47,14 @@ impl Drop for Ticket {
 enum Patched {
     /// A private copy of a patched run.
     Run(FrameRef),
-    /// Patches in the order in which they were made. The copy is made only when the run is read, at the reader's cost.
+    /// Patches that are not applied yet, in the order in which they were made. They are applied to a copy only when the
+    /// run is read, at the reader's cost.
     Later(Vec<Patch>),
 }
 
-/// The length up to which runs are copied as soon as they are patched.
+/// A run of at most this many bytes is copied as soon as it is patched.
 const CHEAP_RUN: usize = 4096;
-/// Longer runs are copied when the list of their patches takes this fraction (one in `LISTED_SHARE`) of the run.
+/// A longer run is copied when the list of its patches takes this fraction (one in `LISTED_SHARE`) of the run's length.
 const LISTED_SHARE: usize = 4;
 
 /// A patch of at most [`PATCH_BYTES`] bytes; longer patches are split.
@@ -116,7 +117,7 @@ impl EpochSnapshot {
         Ok((run, label))
     }
 
-    /// The lines in a version's log that the snapshot sees; `None` if there is none.
+    /// The lines of a version's log that the snapshot sees; `None` if it sees none.
     #[inline]
     fn seen(&self, version: NonNull<Version>) -> Option<Seen> {
         // SAFETY: the ticket keeps the snapshot alive, and the snapshot sees the version.
@@ -173,7 +174,7 @@ impl EpochSnapshot {
         match self.patched.entry(run).or_insert_with(|| Patched::Later(Vec::new())) {
             Patched::Run(copy) => {
                 if copy.get_mut().is_none() {
-                    // The reader may hold the run as it is, so it must not change.
+                    // A reader may hold the run in its present form, so the run must not change.
                     *copy = self.pool.copy(copy)?;
                 }
                 let copy = copy.get_mut().expect("the copy is not shared");
@@ -208,7 +209,7 @@ impl EpochSnapshot {
         assert!(index < self.runs, "the snapshot does not have so many runs");
         let heads = &self.ticket.shared.heads;
         if index + 1 < self.runs {
-            // Most readers read the next run after this one.
+            // Most readers read runs in order, so the next run's entry is prefetched.
             prefetch(heads.at(index + 1).hint());
         }
         let (newest, birth) = heads.at(index).newest();
@@ -268,7 +269,8 @@ impl Patch {
     }
 }
 
-/// Overwrites the part that two ranges of a run share: `into` begins at `within`, `bytes` begin at `at`.
+/// Copies `bytes`, which begin at offset `at` of a run, over `into`, which begins at offset `within`, where both
+/// overlap.
 fn overlay(into: &mut [u8], within: usize, at: usize, bytes: &[u8]) {
     let start = within.max(at);
     let end = (within + into.len()).min(at + bytes.len());

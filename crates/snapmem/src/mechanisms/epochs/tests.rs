@@ -325,7 +325,7 @@ fn many_patches_of_a_run_become_a_copy() {
     (0..1000u64).for_each(|i| assert_eq!(run[i as usize * 8..][..8], (19_000 + i).to_le_bytes()));
 }
 
-/// Writes that load or append data are not counted as writes under a snapshot.
+/// Writes that load or append data are not counted as writes that a snapshot made expensive.
 #[test]
 fn loading_is_no_reason_to_copy_ahead() {
     const RUN: usize = 4096;

@@ -1,11 +1,12 @@
 //! A version: a frame's content from an epoch on, and the lines that were put aside since then.
 //!
-//! A reader walks from the newest version of a frame to the one that its snapshot sees. From that version's log, it
-//! takes the lines that its snapshot sees. It never reads memory that is still written to (see the parent module).
+//! A reader walks from the newest version of a frame to the version that its snapshot sees. From the log of that
+//! version, it takes the lines that its snapshot sees. It never reads memory that is still written to (see the parent
+//! module).
 //!
-//! A version that no live snapshot sees may lie in the chain between others. The writer removes such versions now and
-//! then, while no reader walks along the chain. Otherwise an old snapshot would keep one version of a frame for each
-//! later snapshot.
+//! The chain may contain versions that no live snapshot sees. The writer removes them now and then, while no reader
+//! walks along the chain. Otherwise, as long as an old snapshot lives, the chain would keep a version for each later
+//! snapshot.
 
 #![allow(unsafe_code)]
 
@@ -138,7 +139,7 @@ pub struct Segment {
     lines: [[u8; LINE]; SEGMENT_LINES],
 }
 
-/// An iterator over the lines of a log that a snapshot sees, oldest first.
+/// An iterator over those lines of a log that a snapshot sees, oldest first.
 pub struct Seen {
     segment: *const Segment,
     at: usize,
@@ -256,7 +257,7 @@ impl Log {
         unsafe { NonNull::new_unchecked(addr_of_mut!((*segment).lines[at]).cast()) }
     }
 
-    /// Makes room for `entries` more entries, so that as many calls of `append` cannot fail.
+    /// Makes room for `entries` more entries, so that the next `entries` calls of `append` cannot fail.
     pub fn reserve(&mut self, entries: usize, version: NonNull<Version>, pool: &Pool) -> Result<(), OutOfMemory> {
         while self.segments.len() * SEGMENT_LINES < self.len + entries {
             self.segments

@@ -24,10 +24,9 @@ const IDLE: u32 = 1;
 const ASKED: u32 = 2;
 const ANSWERED: u32 = 3;
 
-/// The number of times that a waiting thread checks the state before it sleeps. The checks take about as long as waking
-/// up.
+/// A waiting thread checks the state this many times before it sleeps. So many checks take about as long as waking up.
 const LOOKS: u32 = 2000;
-/// The time for which the parent sleeps before it checks whether the child is still alive.
+/// The parent sleeps for this time before it checks whether the child is still alive.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 pub struct Board {
@@ -38,7 +37,7 @@ pub struct Board {
 #[repr(C, align(64))]
 pub struct Slot {
     turn: AtomicU32,
-    /// The reason why the child could not start its threads: an `errno`, or 0. Only the one in the first slot is used.
+    /// The reason why the child could not start its threads: an `errno`, or 0. Only the first slot's field is used.
     failure: AtomicI32,
     /// A `Job`. It has the same address in the child as in the parent.
     job: AtomicPtr<()>,
@@ -75,13 +74,14 @@ impl Board {
 
 /// The parent's side. The caller makes sure that only one thread at a time uses a slot.
 impl Slot {
-    /// Waits until the child's thread serves the slot. Meanwhile `alive` is called now and then; if it returns an
-    /// error, the wait ends with that error.
+    /// Waits until a thread of the child serves the slot. `alive` is called now and then; if it returns an error, the
+    /// wait ends with that error.
     pub fn wait_until_served(&self, mut alive: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         self.wait(|turn| turn != STARTING, Some(&mut alive))
     }
 
-    /// Makes the child's thread do a job, and waits for the answer. The first bytes of the reply are copied to `into`.
+    /// Makes the thread that serves the slot do a job, and waits for the answer. The first bytes of the reply are
+    /// copied to `into`.
     pub fn ask(
         &self,
         job: *mut (),

@@ -17,8 +17,8 @@ use super::board::Board;
 use crate::memory::error::Error;
 use crate::memory::sys;
 
-/// A job for a child. Its arguments are the child's view of the regions, four numbers, and a buffer for a reply; it
-/// returns another number.
+/// A job for a child. Its arguments are the child's view of the regions, four numbers, and a buffer for the reply. It
+/// returns a number.
 ///
 /// It runs in a process that was forked from one with many threads, so it must not lock, allocate, print or panic. A
 /// panic kills the child, or makes it hang if another thread held the lock of the standard error stream at the fork.
@@ -101,7 +101,7 @@ impl Child {
         Ok(Child { state: Mutex::new(State::Running(pid)) })
     }
 
-    /// The child's process number, unless the child is known to have ended.
+    /// The child's process id, unless the child is known to have ended.
     pub fn pid(&self) -> Option<u32> {
         match *self.state.lock() {
             State::Running(pid) => Some(pid as u32),
@@ -138,19 +138,19 @@ impl Child {
 }
 
 impl Child {
-    /// Ends the child if it has not ended yet, and waits until the kernel has freed its memory.
+    /// Ends the child, unless it has ended already, and waits until the kernel has freed its memory.
     pub fn kill(&mut self) {
         if let State::Running(pid) = *self.state.get_mut() {
-            // If SIGCHLD is ignored, the kernel has reaped an ended child itself, and its number may belong to another
-            // process now.
+            // If SIGCHLD is ignored, the kernel itself reaps a child that has ended. Then the process id may belong to
+            // another process now, so it is not killed.
             if let Some(status) = reap(pid, libc::WNOHANG) {
                 *self.state.get_mut() = State::Ended(status);
                 return;
             }
             // SAFETY: a child of ours that has not ended, except in the moment since we looked.
             let killed = unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
-            // The kill is refused if this process has changed its user since the fork. Then the child ends when this
-            // process does.
+            // The kernel refuses the signal if this process has changed its user since the fork. Then the child lives
+            // until this process ends.
             if killed && let Some(status) = reap(pid, 0) {
                 *self.state.get_mut() = State::Ended(status);
             }
@@ -202,7 +202,7 @@ fn until_the_end(live: impl FnOnce()) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// The data of a thread of the child. The parent allocates it, because the child must not.
+/// The data of a thread of the child. The parent allocates it, because the child must not allocate.
 struct Thread<'a> {
     board: &'a Board,
     view: &'a ForkView,
@@ -236,8 +236,8 @@ impl Thread<'_> {
 
 static PARENT: AtomicI32 = AtomicI32::new(0);
 
-/// Makes the kernel send the child a signal when the parent ends. The kernel sends it also when only the thread that
-/// forked ends. So the signal's handler checks whether the parent is gone.
+/// Makes the kernel send the child a signal when the parent ends. The kernel also sends the signal when only the thread
+/// that forked ends, so the signal's handler checks whether the parent still exists.
 fn die_with(parent: libc::pid_t) {
     extern "C" fn leave_if_orphaned(_: libc::c_int) {
         // SAFETY: both calls are made for handlers.
@@ -263,8 +263,9 @@ fn die_with(parent: libc::pid_t) {
     leave_if_orphaned(0);
 }
 
-/// Closes the parent's files, so that a file that the parent closes is really closed although the child lives on.
-/// Only standard error stays open, for messages. Also disables core files, which would contain all of the memory.
+/// Closes the files that the child has inherited. Otherwise, a file that the parent closes would stay open in the
+/// child. Only standard error stays open, for messages. Also disables core files, which would contain all of the
+/// memory.
 fn leave_the_parents_files() {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: nothing here uses the descriptors that are closed. Where the kernel has no close_range, they stay open.

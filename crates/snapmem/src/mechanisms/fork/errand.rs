@@ -31,7 +31,7 @@ pub struct ForkedErrand {
     reply: Mapping,
     job: super::Job,
     errand: usize,
-    /// Held during a request, because the child can serve only one at a time.
+    /// A lock that is held during a request, because the child can serve only one request at a time.
     asking: Mutex<()>,
     _alive: Alive,
 }
@@ -82,7 +82,7 @@ impl ForkedErrand {
         self.child.signal_to_end();
     }
 
-    /// The child's process number, unless the child is known to have ended.
+    /// The child's process id, unless the child is known to have ended.
     pub fn pid(&self) -> Option<u32> {
         self.child.pid()
     }

@@ -1,9 +1,9 @@
 //! A ledger of the pages that the kernel copies because children share them. The copies are charged to the pool.
 //!
 //! The kernel does not report which pages it copies. But all writes go through this crate, and the first write to a
-//! page after a snapshot causes the copy. Its bytes are booked on the newest child that shares the page. When that
-//! child ends, they pass to the next older child. This is an upper bound, because the older child may not share the
-//! page.
+//! page after a snapshot causes the copy. The bytes of the copy are booked on the newest child that shares the page.
+//! When that child ends, the booking passes to the next older child. So the sum is an upper bound, because the older
+//! child may not share the page.
 
 use parking_lot::Mutex;
 
@@ -25,7 +25,7 @@ struct Entry {
     epoch: u64,
     regions: Vec<usize>,
     booked: u64,
-    /// The bytes of the child's regions. It never needs more copies.
+    /// The bytes of the child's regions, which are an upper bound for the copies that the child causes.
     most: u64,
 }
 
@@ -55,8 +55,8 @@ impl Ledger {
         self.pool.snapshot_died();
     }
 
-    /// Books the copy of a page of `region`. The page is about to be written for the first time since `newest`, the
-    /// epoch of the newest child that shared the region. Returns whether any child may share the page.
+    /// Books the copy of a page of `region`, which is about to be written for the first time since `newest`, the epoch
+    /// of the newest child that shared the region. Returns whether any child may share the page.
     pub fn book(&self, region: usize, newest: u64, bytes: u64) -> Result<bool, OutOfMemory> {
         let mut books = self.books.lock();
         let sharing = |entry: &Entry| entry.epoch <= newest && entry.regions.contains(&region);

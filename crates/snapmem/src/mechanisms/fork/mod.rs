@@ -6,9 +6,8 @@
 //!   child                   waits for a Job, runs it on the memory as of the fork, replies through shared memory
 //! ```
 //!
-//! Without advice, a child gets all regions, and the kernel copies the page tables of all of them. Therefore regions
-//! that are not part of the snapshot are marked with MADV_DONTFORK, so that the cost depends only on the regions that
-//! are.
+//! By default, a child gets all regions, and the kernel copies the page tables of all of them. So regions that are not
+//! part of the snapshot are marked with MADV_DONTFORK. Then the cost depends only on the regions of the snapshot.
 //!
 //! The snapshot is another process, so readers cannot get pointers to its runs. This mechanism exists for comparison,
 //! and has an interface of its own. [`ForkedErrand`] does the same for ordinary memory: its child gets the whole
@@ -58,10 +57,10 @@ struct ForkRegion {
     len: usize,
     /// Whether children get the region when they are forked.
     inherited: bool,
-    /// The epoch of the newest child that has got the region.
+    /// The epoch of the newest child that shares the region.
     shared_in: u64,
-    /// One bit per page: set if no child can share the page, because it was written or mapped after the fork of epoch
-    /// `shared_in`.
+    /// A bit for each page. It is set if no child can share the page, because the page was written or mapped after the
+    /// fork of epoch `shared_in`.
     private: Vec<u64>,
     copied_bytes: u64,
     charge: Charge,
@@ -154,8 +153,8 @@ impl ForkMemory {
         self.snapshot_of(&all, threads)
     }
 
-    /// A snapshot of some regions; the other regions cost nothing. They stay hidden from all processes that this
-    /// process forks, until another snapshot includes them.
+    /// A snapshot of some regions; the other regions cost nothing. From then on, the other regions are hidden from all
+    /// processes that this process forks, until another snapshot includes them.
     pub fn snapshot_of(&mut self, regions: &[usize], threads: usize) -> Result<ForkSnapshot, Error> {
         for &number in regions {
             self.region(number);

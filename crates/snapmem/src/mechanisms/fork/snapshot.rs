@@ -14,11 +14,11 @@ use crate::memory::error::Error;
 
 /// A child process with the regions as they were when it was forked. The child is killed when this is dropped.
 ///
-/// It can process as many requests at a time as it has threads; they may come from any thread.
+/// Requests may come from any thread. As many of them run at the same time as the child has threads.
 pub struct ForkSnapshot {
     child: Child,
     board: Board,
-    /// Locks for the slots of the board. The lock with a slot's index is held while the slot is in use.
+    /// A lock for each slot of the board, with the slot's index in it. The lock is held while the slot is in use.
     slots: Vec<Mutex<usize>>,
     next: AtomicUsize,
     view: ForkView,
@@ -37,7 +37,7 @@ impl ForkSnapshot {
         self.view.len(region)
     }
 
-    /// The child's process number, unless the child is known to have ended.
+    /// The child's process id, unless the child is known to have ended.
     pub fn pid(&self) -> Option<u32> {
         self.child.pid()
     }
@@ -88,7 +88,7 @@ impl ForkSnapshot {
         self.child.check(&self.board)
     }
 
-    /// A slot that is not in use. If there is none, waits for one.
+    /// Locks a slot that is not in use. If all slots are in use, waits for one of them.
     fn free_slot(&self) -> MutexGuard<'_, usize> {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
         let free = self.slots[next..].iter().chain(&self.slots[..next]).find_map(Mutex::try_lock);
