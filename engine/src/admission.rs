@@ -1,8 +1,8 @@
 //! Admission of queries. `anker.max_queries` queries run at once, and all further ones wait for a place.
 //!
-//! A free place goes to the user who has the fewest places; among equals, to the query that came first. One additional
-//! place is reserved for users who have none, so that long queries of one user cannot block another user. A query waits
-//! no longer than its request allows; then the heap answers it.
+//! A free place goes to the user who has the fewest places; among users who have equally few, to the query that came
+//! first. One additional place is reserved for users who have no place, so that long queries of one user cannot block
+//! another user. A query waits no longer than its request allows; then the heap answers it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use protocol::request::Refusal;
 use tokio::sync::oneshot;
 
-/// The number of queries that may be open at once. Each has a thread, a connection, and memory for its client. A cursor
-/// that nobody reads counts as an open query, too.
+/// The number of queries that may be open at once. Each open query has a thread, a connection, and memory for its
+/// client. A cursor that nobody reads counts as an open query, too.
 pub const MAX_OPEN_QUERIES: usize = 400;
 /// The number of queries that one user may have open.
 const MAX_OPEN_OF_USER: usize = 350;
@@ -123,8 +123,8 @@ impl Drop for Place {
     }
 }
 
-/// The running queries, and the waiting ones in the order of their arrival. A `W` tells its waiting query that it may
-/// run.
+/// The running queries, and the waiting queries in the order of their arrival. A `W` is the means to tell a waiting
+/// query that it may run.
 struct Queue<W> {
     places: usize,
     running: Counts,
@@ -196,7 +196,7 @@ mod tests {
         queue.wait(BOB, 10);
         queue.wait(BOB, 11);
         queue.wait(EVE, 20);
-        // There is one additional place, and no more.
+        // Bob gets the one additional place, so none is left for Eve.
         assert_eq!(admitted(&mut queue), [(BOB, 10)]);
         queue.leave(ANN);
         assert_eq!(admitted(&mut queue), [(EVE, 20)]);

@@ -54,7 +54,7 @@ impl Encoder {
         Ok(Some(std::mem::take(self.writer.get_mut())))
     }
 
-    /// The bytes that were not returned yet, with the end of the stream.
+    /// Ends the stream. Returns the end together with the bytes that were not returned before.
     pub fn finish(&mut self) -> Result<Vec<u8>, ArrowError> {
         self.writer.finish()?;
         Ok(std::mem::take(self.writer.get_mut()))
@@ -85,7 +85,7 @@ pub fn slices(batch: &RecordBatch) -> impl Iterator<Item = (RecordBatch, usize)>
     })
 }
 
-/// Approximate widths of a batch's rows.
+/// The widths of a batch's rows in bytes, approximately.
 struct Widths<'a> {
     whole: usize,
     /// The bytes that every row has: numbers, null bits, and the views of texts.
@@ -119,8 +119,9 @@ impl Widths<'_> {
     }
 }
 
-/// A copy of the batch that holds only the text bytes to which it refers. Arrow writes all buffers of a text column,
-/// and a filtered column in shared memory usually refers to only a few of their bytes.
+/// A copy of the batch that holds only the text bytes to which the batch refers. Without the copy, Arrow would write
+/// all buffers of a text column, and a filtered column that shares its buffers usually refers to only a few of their
+/// bytes.
 fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns: Vec<ArrayRef> = batch.columns().iter().map(compact_column).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -64,7 +64,7 @@ impl Task {
         let asked = child.clone();
         let mut asking = shared.runtime.spawn_blocking(move || asked.ask());
         let attended = peer.attend(&mut asking);
-        // The child has answered, or the client is gone and nobody needs its answer.
+        // The child's answer has arrived, or the client is gone and nobody needs the answer.
         child.end();
         let answer = match attended {
             Ok(answer) => answer,
@@ -94,7 +94,7 @@ impl Task {
     }
 }
 
-/// The child's figures for EXPLAIN. The task stays here, so that its memory remains reserved until the figures are
+/// The child's figures for EXPLAIN. The task is kept here, so that its memory remains reserved until the figures are
 /// complete.
 pub struct Told {
     task: Task,

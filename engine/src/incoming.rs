@@ -1,6 +1,6 @@
-//! Reads requests, and rows that are sent along with them. Before a long one is read, memory is reserved from the
-//! memory that all queries share. If there is none, the bytes are skipped, so that the connection continues and the
-//! client learns why.
+//! Reads requests, and rows that are sent along with them. Before a long request or long rows are read, memory is
+//! reserved from the memory that all queries share. If there is not enough, the bytes are skipped, so that the
+//! connection continues and the client learns the reason.
 
 use olap::{Reservation, Runtime};
 use protocol::frame;
@@ -11,7 +11,8 @@ use crate::peer::Peer;
 
 /// A request up to this length is read without a reservation. Most have a few kilobytes.
 const SHORT: usize = 16 << 10;
-/// The memory for a long request, as a multiple of its length: it is decoded, and plans are made from it.
+/// The memory for a long request, as a multiple of the request's length. The request is decoded, and plans are made
+/// from it, so it takes far more memory than its bytes.
 const DECODED: usize = 16;
 /// Rows exist in two forms at once: first as bytes and as decoded values, then as decoded values and as arrays.
 const FORMS: usize = 2;

@@ -43,7 +43,7 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Passes on all rows. A refusal comes with whether the loader has sent its last frame.
+    /// Passes on all rows. The error is a refusal, with a flag that says whether the loader has sent its last frame.
     fn receive(mut self, peer: &mut Peer) -> Result<std::result::Result<(), (Refusal, bool)>> {
         let (relid, generation) = (self.relid, self.generation);
         let (refused, refusal) = channel();
@@ -66,7 +66,7 @@ impl Load<'_> {
         let (reply, ended) = oneshot::channel();
         self.writer.load(LoadStep::End { relid, generation, rows, reply });
         let end = peer.verdict(ended)?;
-        // The writer processes steps in order. So if it refused any rows, their refusal has arrived by now.
+        // The writer processes steps in order. So if it refused any rows, that refusal has arrived by now.
         match refusal.try_recv().map_or(end, Err) {
             Ok(()) => {
                 self.over = true;

@@ -1,4 +1,4 @@
-//! The other end of a connection: sends frames to it, and checks whether it is still there.
+//! The other end of a connection: sends frames to the peer, and checks whether the peer is still there.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -112,7 +112,7 @@ impl Peer {
         self.send(Kind::Refused, refusal)
     }
 
-    /// Waits for a future as long as the client is there. Meanwhile, it sends keep-alive messages to the client.
+    /// Waits for a future as long as the client is there, and sends keep-alive messages to the client meanwhile.
     ///
     /// This thread measures time itself, because timers of the query threads stand still while all of those threads
     /// compute.

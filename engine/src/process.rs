@@ -128,8 +128,8 @@ fn happened(socket: &impl AsRawFd, events: libc::c_short, limit: Duration) -> li
 pub struct Urgency(Option<libc::c_int>);
 
 impl Urgency {
-    /// The process's nice value, raised by `steps`; 0 steps change nothing. The calling thread must still have the
-    /// process's own value.
+    /// The process's nice value, raised by `steps`; 0 steps change nothing. The calling thread's nice value must not
+    /// have been changed yet, because it is the value that is raised.
     pub fn behind(steps: u32) -> Urgency {
         // SAFETY: has no preconditions, and does not fail for oneself.
         let own = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };

@@ -78,7 +78,7 @@ pub struct QueryTables {
 }
 
 impl QueryTables {
-    /// Restores the values that the snapshot sees, unless that was done before a fork.
+    /// Restores the values that the snapshot sees, unless the writer did that before a fork.
     fn of(ServeReply { taken, waited, snapshot }: ServeReply) -> Result<QueryTables, Refusal> {
         let start = Instant::now();
         Ok(match taken {
@@ -270,8 +270,8 @@ pub fn bind(
     Ok(reply.and_then(QueryTables::of))
 }
 
-/// Passes the result on to the client as it arrives. The last piece, with the first one if that was held back, is
-/// returned.
+/// Passes the result on to the client as it arrives. Returns the last piece instead of sending it, with the first piece
+/// before it if that was held back.
 fn relay(
     peer: &mut Peer,
     mut result: mpsc::Receiver<Piece>,
@@ -361,8 +361,8 @@ async fn execute(
             if length > LONGEST_ROW {
                 return Err(too_long(length));
             }
-            // A slot in the queue comes first, and memory second. So a query whose client does not read waits without
-            // holding memory.
+            // The slot in the queue is taken before memory is reserved, so that a query whose client does not read
+            // waits without holding memory.
             let Ok(slot) = pieces.reserve().await else {
                 // Nobody receives: the query was cancelled.
                 return Ok((encoder.rows(), None));

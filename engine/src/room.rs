@@ -1,10 +1,10 @@
 //! Memory for the messages of a result on their way to the client, taken from the memory that all queries share.
 //!
-//! Memory for messages of the usual length is reserved before the query starts. If there is none, the heap can answer
+//! Memory for messages of the usual length is reserved before the query starts. If that fails, the heap can answer
 //! instead, because the client has no rows yet. A longer row needs more memory when it comes. By then, a lack of memory
-//! would be an error for a valid query. So the query waits until other queries release memory. It gives up only if its
-//! own client is waiting as well. The reason is that the holders of the memory, such as cursors of the same session,
-//! may wait for that client.
+//! would be an error for a valid query, so the query waits until other queries release memory. It gives up only if its
+//! own client is waiting for rows, because the holders of the memory may in turn wait for that client. An example are
+//! open cursors of the same session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,7 +32,7 @@ pub struct LongRows {
     pub olap: Arc<Runtime>,
     /// The size of the memory that all queries share.
     pub limit: u64,
-    /// The number of keep-alive messages that the client has read while there were no rows for it.
+    /// The number of keep-alive messages that the client has read while this query had no rows to send.
     pub signs: Arc<AtomicU32>,
 }
 

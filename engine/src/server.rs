@@ -1,8 +1,8 @@
 //! The unix socket. Each connection has a thread, which answers its requests one after the other.
 //!
 //! After an answer, the connection waits a little for the next request, because a new connection with a new thread
-//! takes longer than a short query. Meanwhile, it counts as idle. Idle connections have a limit of their own, so they
-//! take no place from busy ones. A client whose connection was closed connects again.
+//! takes longer than a short query. Meanwhile, it counts as idle. Idle connections have a limit of their own, so busy
+//! connections always find a place. A client whose idle connection was closed connects again.
 
 use std::fs;
 use std::io;
@@ -24,8 +24,8 @@ use crate::shared::{STACK, Shared};
 use crate::writer::Command;
 use crate::{explain, incoming, load, log, query, survey};
 
-/// The pause after a failed accept, which is caused by a lack of descriptors or memory. The second constant is the
-/// pause between two log lines about such failures.
+/// The pause after a failed accept. Accepting fails if descriptors or memory run out. The second constant is the pause
+/// between two log lines about such failures.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 

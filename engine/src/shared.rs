@@ -16,8 +16,8 @@ use crate::writer::WriterHandle;
 
 /// The stack size of threads that process expressions, which are decoded and planned recursively.
 pub const STACK: usize = 16 << 20;
-/// The number of connections beside those of open queries: loaders, requests for figures, and queries that have to be
-/// told that there are too many.
+/// The number of connections beyond those of open queries. They are for loaders, requests for figures, and queries that
+/// must be told that too many queries are open.
 const MORE_CONNECTIONS: usize = 100;
 const MAX_CONNECTIONS: usize = MAX_OPEN_QUERIES + MORE_CONNECTIONS;
 /// The number of idle connections that may wait for another request, and the time for which each may wait.
@@ -63,7 +63,7 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// A place for a connection with a request. If there are too many connections, tells the client so and returns
+    /// A place for a connection that has a request. If there are too many connections, tells the client so and returns
     /// `None`.
     pub fn admit(&self, peer: &mut Peer) -> Option<OwnedSemaphorePermit> {
         let place = self.busy.clone().try_acquire_owned().ok();
@@ -113,7 +113,8 @@ mod tests {
             // The limit of idle connections is reached.
             assert!(connections.rest(&mut other, place).is_none());
             let _place = connections.admit(&mut other).expect("its place again");
-            // A client that comes back while there are too many busy connections is refused like every other client.
+            // A client that sends a request again while there are too many busy connections is refused like every other
+            // client.
             frame::write(&mut client, Kind::Request, &Request::Status).unwrap();
             assert!(!resting.join().unwrap());
             assert_eq!(frame::read(&mut client, &mut payload).unwrap(), Some(Kind::Refused));

@@ -7,7 +7,7 @@ use colstore::ApplyDelays;
 use parking_lot::Mutex;
 use protocol::request::Status;
 
-/// The number of latest values that are kept of each delay.
+/// The number of latest values that are kept for each of the two delays.
 const RECENT: usize = 4096;
 
 #[derive(Default)]

@@ -23,7 +23,8 @@ use crate::by_table::ByTable;
 /// The number of bytes that are taken from the ring at once. Between two turns, the writer answers requests and loads
 /// rows.
 const TURN: usize = 1 << 20;
-/// Changes up to this size need no request for memory. Beyond it, memory is requested in steps of this size.
+/// Changes up to this size are stored without asking the sink for memory. Beyond it, memory is requested in steps of
+/// this size.
 const ROOM_STEP: usize = 1 << 20;
 /// The longest message that is no row change. Real ones are far shorter.
 const LONGEST_MESSAGE: usize = 64 << 20;
@@ -43,7 +44,7 @@ pub struct Stream {
     /// The number of bytes of `input` that were processed.
     at: usize,
     transaction: Option<OpenTransaction>,
-    /// The row change that continues in the bytes to come.
+    /// The row change that is being passed on. Some of its bytes may not have arrived yet.
     change: Option<RestOfChange>,
     position: u64,
     /// Whether the last turn stopped before the end of `input`, so that more whole messages may follow there.
@@ -59,7 +60,7 @@ struct OpenTransaction {
     room: usize,
 }
 
-/// The part of a row change that is still to come.
+/// The part of a row change that is still to be passed on.
 struct RestOfChange {
     remaining: usize,
     keep: bool,
@@ -176,8 +177,8 @@ impl Stream {
 }
 
 impl OpenTransaction {
-    /// Ensures that `bytes` more of this table can be stored; otherwise, gives up all tables that the transaction
-    /// changes.
+    /// Ensures that `bytes` more of the table `relid` can be stored. If they cannot, gives up all tables that the
+    /// transaction has changed, and returns false.
     fn make_room(&mut self, sink: &mut impl Sink, relid: u32, bytes: usize) -> bool {
         let needed = self.changes.bytes() + bytes;
         let allocated = self.changes.turn_to(relid, bytes);

@@ -49,7 +49,7 @@ pub struct ServeRequest {
     pub arrived: Instant,
     pub deadline: Instant,
     pub lease: Arc<Lease>,
-    /// Given if the request wants a forked child instead of views.
+    /// The task of a forked child, if the request wants a child instead of views.
     pub fork: Option<Fork>,
     /// The channel for the answer. It is closed if the asking thread is gone.
     pub reply: oneshot::Sender<Result<ServeReply, Refusal>>,
@@ -127,8 +127,8 @@ pub struct Writer {
     store: Store,
     commands: Receiver<Command>,
     loads: Receiver<LoadStep>,
-    /// A load that waits until the stream has handled all bytes that were in the ring when the load came. Those
-    /// probably contain the Watch message of its table.
+    /// A load that must wait until the stream has handled all bytes that were in the ring when the load came, because
+    /// these bytes probably contain the Watch message of the load's table.
     beginning: Option<Beginning>,
     /// Requests whose L was not reached yet, in the order of their arrival.
     waiting: Vec<ServeRequest>,
@@ -268,9 +268,9 @@ impl Writer {
     }
 }
 
-/// Binds a query to snapshots of its tables. A forked child must find the tables as S sees them, so changes that S does
-/// not see are taken back before the fork. Its views are dropped right after the fork, so that the writer can write in
-/// place again.
+/// Binds a query to snapshots of its tables. A forked child must find the tables as S sees them. So before the fork,
+/// changes that S does not see are undone in views of the tables. These views are dropped right after the fork, so that
+/// the writer can write in place again.
 fn bind(
     store: &mut Store,
     snapshot: &Snapshot,

@@ -27,7 +27,7 @@ fn settled(client: &mut Client) -> Status {
 #[test]
 fn nothing_stays_of_five_hundred_cancelled_queries() {
     const ROWS: i64 = 200_000;
-    /// The additional memory of texts that frequent reads have unpacked.
+    /// The additional memory for texts that frequent reads have unpacked.
     const UNPACKED: u64 = 16 * ROWS as u64;
     let mut worker = Worker::start(&Settings { max_queries: 3, ..Settings::default() });
     worker.mirror(1, 1, (0..ROWS).map(account));

@@ -26,8 +26,8 @@ impl Random {
     }
 }
 
-/// The transfers do not change the sum of all balances except that of account 0, which holds the number of the last
-/// transaction.
+/// Transfers between accounts do not change the sum of all balances. The sum leaves out account 0, whose balance is the
+/// number of the last transaction.
 #[test]
 fn every_answer_is_that_of_its_snapshot() {
     let mut worker = Worker::start(&Settings { max_queries: 4, undo_bytes: UNDO_BYTES, ..Settings::default() });
@@ -136,7 +136,7 @@ fn loads_and_a_backlog_do_not_hold_up_queries() {
     waits.sort_unstable();
     let [median, longest] = [waits[waits.len() / 2], waits[waits.len() - 1]];
     println!("{} MB beside the load; waits: median {median} us, longest {longest} us", sent >> 20);
-    // The whole load, and the whole backlog, take far longer than this.
+    // Loading the whole table, or working off the whole backlog, would take far longer than this.
     assert!(median < 500_000);
     assert_eq!(worker.event(), ToWorker::Live { relid: 2, generation: 2, rows: 1_000_000 });
 }

@@ -259,11 +259,11 @@ fn a_row_longer_than_a_message_waits_for_memory() {
     let mut cursor = worker.client();
     assert!(begins(&mut cursor, &request(accounts::select(2, Vec::new()), worker.now())));
     assert_eq!(end(&mut cursor), Err(FailureKind::OutOfMemory));
-    // A reading client's query that has waited too long gives up, because the holder of the memory may wait for that
-    // client. An open cursor, which does not read, may wait without limit.
+    // A query whose client reads gives up after too long a wait, because the holder of the memory may wait for that
+    // client. An open cursor, whose client does not read, may wait without limit.
     let [idle, reading] = &mut cursors[..2] else { unreachable!() };
     assert!(begins(idle, &all));
-    // The idle cursor's query gets as far as it can without its client.
+    // The idle cursor's query gets as far as it can while its client does not read.
     std::thread::sleep(Duration::from_secs(2));
     assert!(begins(reading, &all));
     assert_eq!(end(reading), Err(FailureKind::OutOfMemory));

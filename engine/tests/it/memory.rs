@@ -68,7 +68,7 @@ fn growth(worker: &mut Worker, plan: Plan) -> (Option<i64>, u64) {
 fn no_query_takes_more_than_its_memory() {
     const ROWS: i64 = 1_200_000;
     const LIMIT: u64 = 64 << 20;
-    /// Chunks on their way, stacks, and pages that the allocator keeps.
+    /// Memory that is not counted against the limit: chunks on their way, stacks, and pages that the allocator keeps.
     const BESIDE: u64 = 24 << 20;
     let mut worker = Worker::start(&Settings { query_memory_bytes: LIMIT, ..Settings::default() });
     worker.mirror(1, 1, (0..ROWS).map(account));
