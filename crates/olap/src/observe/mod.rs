@@ -7,8 +7,8 @@
 //!                                      ViewScan
 //! ```
 //!
-//! Only a query that is explained has these operators around its own, each with a meter. Some operators are not shown,
-//! such as exchanges and partial aggregation. Their work counts for the shown operator above them.
+//! Only if the query is explained, `Observed` operators with a meter are put around its own operators. EXPLAIN does not
+//! show some operators, such as exchanges and partial aggregation. Their work counts for the shown operator above them.
 
 #[cfg(test)]
 mod tests;
@@ -221,7 +221,7 @@ impl Below {
 /// The operator with its inputs in the order in which EXPLAIN shows them.
 fn arranged(mut operator: Operator) -> Operator {
     match &operator.step {
-        // Each input is only one of the listed rows.
+        // Each input returns only one of the listed rows, so EXPLAIN shows no inputs.
         Step::Values { .. } => operator.inputs.clear(),
         Step::Join(join) if operator.inputs.len() == 2 => {
             let is_hashed = join.method == Method::Hash;

@@ -49,7 +49,7 @@ pub struct SharedRows {
 type Kept = Shared<BoxFuture<'static, Result<Arc<Partition>, Arc<DataFusionError>>>>;
 
 enum Partition {
-    /// Rows in memory; the room is taken as long as they exist.
+    /// Rows in memory. The room reserves this memory as long as the rows exist.
     Memory(Vec<RecordBatch>, #[expect(unused)] Room),
     Disk(spill::Kept),
 }

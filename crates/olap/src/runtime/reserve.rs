@@ -11,7 +11,7 @@ use crate::runtime::Runtime;
 pub struct Reservation(MemoryReservation);
 
 impl Runtime {
-    /// Reserves `bytes`, or fails as a query does that gets no memory.
+    /// Reserves `bytes`. If there is too little memory, the failure is the same as for a query that gets no memory.
     pub fn reserve(&self, bytes: usize) -> Result<Reservation, Failure> {
         let reservation = MemoryConsumer::new("result").register(&self.environment.memory_pool);
         // The pool adds numbers without a check for overflow. Half of the greatest number cannot overflow, and exceeds

@@ -34,7 +34,7 @@ impl Meter {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// The time spent in the streams, without that of the streams below them.
+    /// The time spent in the operator's streams, without the time spent in the streams below them.
     pub fn nanoseconds(&self) -> u64 {
         self.nanoseconds.load(Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl Meter {
         self.most_memory.fetch_max(all, Ordering::Relaxed);
     }
 
-    /// Measures work as if it were a stream below the stream that is running. `rows` counts the rows of its result.
+    /// Measures work as if a stream below the running stream did it. `rows` counts the rows of the work's result.
     pub fn spent<T>(&self, work: impl FnOnce() -> T, rows: impl FnOnce(&T) -> u64) -> T {
         let start = Instant::now();
         let done = work();
@@ -104,7 +104,7 @@ struct Measured {
 }
 
 thread_local! {
-    /// The time of measured streams below the one that this thread is running.
+    /// The time spent in measured streams below the stream that this thread is running.
     static WITHIN: Cell<u64> = const { Cell::new(0) };
 }
 

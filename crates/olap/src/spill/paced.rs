@@ -1,8 +1,8 @@
 //! A brake for consumers of an exchange that are faster than others.
 //!
-//! DataFusion's exchange accepts rows as long as any consumer waits for some, so that no consumer waits forever.
-//! Meanwhile, the rows of slower consumers pile up. If they take too much memory, a consumer that finds no rows pauses
-//! for a moment.
+//! DataFusion's exchange accepts rows as long as any consumer waits for rows, so that no consumer waits forever.
+//! Meanwhile, the rows of slower consumers pile up. If these rows take too much memory, a consumer that finds no rows
+//! pauses for a moment.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Stream for Paced {
         let polled = self.rows.poll_next_unpin(context);
         if polled.is_pending() && self.pool.is_congested() {
             let mut pause = Box::pin(tokio::time::sleep(MOMENT));
-            // The pause wakes this task. If new rows wake it earlier, it still waits for the pause.
+            // The task wakes when the pause ends. If new rows wake it earlier, it still waits for the end of the pause.
             if pause.poll_unpin(context).is_pending() {
                 self.pause = Some(pause);
             }

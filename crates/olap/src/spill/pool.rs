@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// The name of the first phase of grouping. It gets only a part of the memory. When that is used up, it passes its
-/// groups on, and the operators that receive them need memory, too.
+/// The name of the first phase of grouping. The first phase may take only a part of the memory. When this part is used
+/// up, the first phase passes its groups on, and the operators that receive the groups need memory, too.
 pub const FIRST_PHASE: &str = "PartialGroups";
 
 /// The name of DataFusion's exchange. It accepts all rows that come, and cannot work with less memory.

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion_common::error::{DataFusionError, Result};
 use datafusion_execution::memory_pool::MemoryReservation;
 
-/// The part of the pool that these operators may take together. They cannot take all, because other operators cannot
-/// put rows on disk.
+/// The memory that the operators which can put rows on disk may take together. It is only a part of the pool, because
+/// other operators cannot put rows on disk.
 #[derive(Debug)]
 pub struct Share {
     limit: usize,
-    /// The memory that each of these operators may take in any case. It is not taken from the share.
+    /// The memory that each operator which can put rows on disk may take in any case. It is not taken from the share.
     minimum: usize,
     taken: AtomicUsize,
 }

@@ -9,8 +9,8 @@ use plan::catalogue::Spread;
 use super::{Given, Outcome, Output, Values, failure};
 
 /// Variance or standard deviation, as PostgreSQL computes them. `args` are the raw spread N·Σx² − (Σx)², and N. The raw
-/// spread is divided by N² or N·(N − 1). The quotient has the scale of a division of numerics, and the root has its
-/// scale.
+/// spread is divided by N² or N·(N − 1). The quotient has the scale that PostgreSQL gives to a division of numerics.
+/// The square root keeps this scale.
 pub fn finished(of: Spread, args: &[Given], rows: usize, out: &mut impl Output) -> Result<()> {
     let (raw, counts) = (Values::of(&args[0])?, args[1].to_array(rows)?);
     let counts = counts.as_primitive::<Int64Type>().values();

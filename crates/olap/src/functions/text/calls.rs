@@ -81,8 +81,8 @@ impl Values {
 }
 
 impl Call {
-    /// The value of a text operand. The catalogue admits no call in which the operand is missing or no text; the value
-    /// would be empty.
+    /// The value of a text operand; empty if the operand is missing or no text. The catalogue admits no call with such
+    /// an operand.
     fn text(&self, index: usize, row: usize) -> &str {
         match self.args.get(index) {
             Some(Values::Texts(texts)) => texts.value(row),
@@ -236,7 +236,8 @@ impl Call {
         Ok(Arc::new(Int32Array::new(values.into(), self.nulls.clone())))
     }
 
-    /// Results that are parts of an operand, and so not longer than it.
+    /// Applies `f`, whose results are parts of an operand. The results need no limit, because none is longer than the
+    /// operand.
     fn parts<'a>(&'a self, f: impl Fn(usize) -> Outcome<&'a str>) -> Result<ArrayRef> {
         let mut result = StringViewBuilder::with_capacity(self.rows);
         for row in 0..self.rows {
@@ -328,7 +329,7 @@ impl Call {
     }
 }
 
-/// A buffer in which a row's result is made. All rows together have a limit.
+/// A buffer for one row's result. All further results of the batch may take `left` bytes.
 struct Room {
     text: String,
     left: usize,

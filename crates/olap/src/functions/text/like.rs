@@ -10,7 +10,8 @@ use crate::base::error::QueryError;
 pub enum Pattern {
     /// A pattern without `%`.
     Equal(String),
-    /// A pattern with any text between its parts; the first and the last part are at the ends of the text.
+    /// A pattern with `%`: the text begins with `first`, ends with `last`, and contains the `middle` parts in between,
+    /// in this order.
     Parts { first: String, middle: Vec<Finder<'static>>, last: String },
     /// A pattern with `_`, or with an escape at its end.
     General(Vec<u8>),
@@ -33,7 +34,7 @@ impl Pattern {
                 },
                 other => other,
             };
-            // There is always a last part.
+            // `texts` always has a last element.
             if let Some(last) = texts.last_mut() {
                 last.push(literal);
             }
@@ -55,8 +56,8 @@ impl Pattern {
 }
 
 fn in_order(text: &str, first: &str, middle: &[Finder<'static>], last: &str) -> bool {
-    // Both ends are compared first, because comparisons are faster than searches. An empty part is not compared: it has
-    // no memory, and on some processors such a comparison takes as long as twenty others.
+    // Both ends are compared first, because comparisons are faster than searches. An empty part is skipped: it has no
+    // memory, and on some processors a comparison with it takes as long as twenty other comparisons.
     let ends = (first.is_empty() || text.starts_with(first)) && (last.is_empty() || text.ends_with(last));
     if !ends || text.len() < first.len() + last.len() {
         return false;
@@ -72,8 +73,8 @@ fn in_order(text: &str, first: &str, middle: &[Finder<'static>], last: &str) -> 
     true
 }
 
-/// The greatest length of a wanted text that is compared at each possible place. For longer ones that could take too
-/// long.
+/// The greatest length of a wanted text that is compared at each possible place. A longer text could take too long to
+/// compare at each place.
 const SHORT: usize = 16;
 
 /// The offset at which `wanted` first occurs in `text`.
@@ -93,7 +94,8 @@ pub fn find(text: &str, wanted: &str) -> Option<usize> {
 fn general(text: &[u8], pattern: &[u8]) -> Result<bool, QueryError> {
     let ends_in_escape = QueryError(FailureKind::PatternEndsInEscape);
     let (mut t, mut p) = (0, 0);
-    // The position behind the last `%` in the pattern, and the place in the text where its last attempt began.
+    // The position behind the last `%` in the pattern, and the position in the text at which the last attempt to match
+    // the pattern from there on began.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if t == text.len() {

@@ -13,7 +13,7 @@ use protocol::request::FailureKind;
 
 use crate::base::error::{QueryError, known_locale};
 
-/// The greatest number of states. If there are more, all are forgotten and made again.
+/// The greatest number of states. When there would be more, all states are dropped, and are made again when needed.
 const MOST_STATES: usize = 1000;
 /// The greatest number of characters beyond ASCII whose kind is remembered.
 const MOST_CHARACTERS: usize = 10_000;
@@ -116,7 +116,7 @@ struct State {
     places: Vec<u32>,
     matched: bool,
     matches_at_end: bool,
-    /// The next state for each kind of character, unknown until a character of that kind comes in this state.
+    /// For each kind of character, the next state; unknown until a character of that kind is first read in this state.
     next: Vec<u32>,
 }
 
@@ -136,7 +136,7 @@ pub struct Automaton {
     /// For each kind, the sets that contain it.
     members: Vec<Vec<bool>>,
     marks: Vec<bool>,
-    /// Whether a match may begin behind each character, and not only where the search begins.
+    /// Whether a match may begin at any character. Otherwise it must begin where the search begins.
     anywhere: bool,
 }
 
@@ -167,7 +167,7 @@ impl Automaton {
         automaton
     }
 
-    /// Appends the places of an expression. They lead to the place that is appended next.
+    /// Appends the places of an expression. A match of the expression leads to the place that is appended next.
     fn compile(&mut self, regular: &Regular, any_case: bool) {
         match regular {
             Regular::Empty => {}
@@ -228,7 +228,7 @@ impl Automaton {
         let places = self.reached(&[0], true, false);
         let matches_at_end = self.reached(&[0], true, true).iter().any(|at| self.is_match(*at));
         self.add(places, matches_at_end);
-        // The state in which a search begins within a text.
+        // The state of a search that does not begin at the start of the text.
         let places = self.reached(&[0], false, false);
         let matches_at_end = self.reached(&[0], false, true).iter().any(|at| self.is_match(*at));
         self.add(places, matches_at_end);
@@ -262,7 +262,7 @@ impl Automaton {
         matches!(self.places[at as usize], Place::Match)
     }
 
-    /// The places that are reached without a further character.
+    /// All places that can be reached from these places without reading a character.
     fn reached(&mut self, from: &[u32], at_start: bool, at_end: bool) -> Vec<u32> {
         let mut waiting: Vec<u32> = from.iter().rev().copied().collect();
         let mut reached = Vec::new();
@@ -326,7 +326,8 @@ impl Automaton {
         let matches_at_end = self.reached(&next, false, true).iter().any(|at| self.is_match(*at));
         if self.states.len() >= MOST_STATES {
             self.begin();
-            // The state that led here is forgotten with all others, so it cannot remember the new one.
+            // All states were dropped, including the state that led here. So that state cannot remember the new one as
+            // its next state.
             let new = self.add(places.clone(), matches_at_end);
             self.known.insert(places, new);
             return new;
@@ -372,7 +373,7 @@ impl Automaton {
     }
 }
 
-/// Finds the places of matches: the earliest match and, of several at one place, the longest.
+/// Finds where the expression matches: the earliest match or, if several begin at the same place, the longest of these.
 pub struct Finder {
     whether: Automaton,
     from: Automaton,

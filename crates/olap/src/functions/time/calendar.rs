@@ -92,8 +92,8 @@ impl Times {
         last as i32 - first as i32
     }
 
-    /// The null bitmap in which infinite times are null, too. Of an infinite time, only fields that increase without
-    /// end have a value.
+    /// The null bitmap, in which infinite times are null, too. An infinite time has a value only in fields that
+    /// increase without end, such as the year.
     fn finite(&self) -> Option<NullBuffer> {
         let finite = BooleanBuffer::collect_bool(self.len(), |row| self.infinity(row) == 0);
         let finite = Some(NullBuffer::new(finite)).filter(|nulls| nulls.null_count() > 0);
@@ -107,8 +107,8 @@ impl Times {
             return Err(QueryError(FailureKind::InfiniteDecimal).into());
         }
         if let (Times::Timestamps(timestamps), Field::Epoch) = (self, field) {
-            // If a value exceeds 64 bits, PostgreSQL divides in another way, and rounds. Such a value is left to
-            // PostgreSQL.
+            // If a value exceeds 64 bits, PostgreSQL divides in another way, and rounds. A query with such a value runs
+            // on the heap.
             let valid = |row| finite.as_ref().is_none_or(|finite| finite.is_valid(row));
             if (0..self.len()).any(|row| valid(row) && timestamps.value(row) >= i64::MAX - FROM_UNIX * DAY) {
                 return Err(QueryError(FailureKind::DecimalTooWide).into());
@@ -212,7 +212,7 @@ fn part(field: Field, (day, time): (i64, i64)) -> i64 {
         Field::Hour => time / (3600 * SECOND),
         Field::Minute => time / (60 * SECOND) % 60,
         Field::Second | Field::Milliseconds | Field::Microseconds => time % (60 * SECOND),
-        // The seconds of a date. Callers compute those of a timestamp.
+        // The seconds of a date. For a timestamp, the callers compute the seconds.
         Field::Epoch => (day + FROM_UNIX) * 86_400,
         Field::Julian => day + JULIAN,
     }
@@ -222,7 +222,7 @@ fn part(field: Field, (day, time): (i64, i64)) -> i64 {
 pub fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
     let (year, month, _) = civil(day);
     let within = |unit: i64| time - time % unit;
-    // The groups of years are the same as in `part`.
+    // A millennium, century or decade contains the same years as in `part`.
     let (day, time) = match field {
         Field::Millennium => (day_of((year - 1).div_euclid(1000) * 1000 + 1, 1, 1), 0),
         Field::Century => (day_of((year - 1).div_euclid(100) * 100 + 1, 1, 1), 0),
@@ -245,7 +245,8 @@ pub fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
     Some(day.wrapping_mul(DAY).wrapping_add(time))
 }
 
-/// The number of a century or millennium, which has `years` years.
+/// The number of the period of `years` years, such as a century, that contains `year`. AD 1 begins period 1; 1 BC
+/// (`year` 0) belongs to period -1.
 fn counted(year: i64, years: i64) -> i64 {
     if year > 0 { (year + years - 1) / years } else { -((years - year) / years) }
 }
@@ -260,7 +261,7 @@ fn monday(day: i64) -> i64 {
     day - (day + 5).rem_euclid(7)
 }
 
-/// The ISO year and week. They are those of the week's Thursday.
+/// The ISO year and week of a day. The Thursday of the day's week determines both.
 pub fn iso_week(day: i64) -> (i64, i64) {
     let thursday = monday(day) + 3;
     let year = civil(thursday).0;

@@ -42,7 +42,7 @@ pub fn make_date(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     each(&all, rows, date, FailureKind::DateOutOfRange)
 }
 
-/// A date. Years count from 1, and backwards from -1.
+/// A date; `None` if there is no such date. Years count from 1, and backwards from -1, which is 1 BC.
 fn date(year: i32, month: i32, day: i32) -> Option<i32> {
     const LAST: i64 = 2_147_483_493 - JULIAN;
     let year = match i64::from(year) {

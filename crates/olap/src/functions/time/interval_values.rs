@@ -1,6 +1,7 @@
 //! Operations on single intervals.
 //!
-//! Errors are left to the heap. So are all cases in which PostgreSQL's versions differ because a part leaves its range.
+//! If an operation fails, the query runs on the heap. The same holds if a part of an interval leaves its range, because
+//! PostgreSQL's versions then differ.
 
 use plan::{Field, Interval};
 use protocol::request::FailureKind;
@@ -19,7 +20,7 @@ pub fn out_of_range() -> QueryError {
     QueryError(FailureKind::IntervalOutOfRange)
 }
 
-/// The number by which the engine holds the interval.
+/// The interval in the engine's form, an integer of 128 bits.
 pub fn number(interval: Interval) -> Outcome<i128> {
     interval.number().ok_or(QueryError(FailureKind::IntervalTooLong))
 }
@@ -121,7 +122,8 @@ pub fn justified(interval: Interval) -> Option<Interval> {
     Some(one_sign(Interval { months, days, microseconds: time }))
 }
 
-/// The interval with days and less than a day of time, both of one sign.
+/// The interval with days and time of one sign: a day moves between them if their signs differ. The time must be less
+/// than a day.
 fn one_sign(interval: Interval) -> Interval {
     let Interval { days, microseconds, .. } = interval;
     match (days.signum(), microseconds.signum()) {
@@ -157,8 +159,8 @@ pub fn earlier(time: i64, interval: Interval) -> i64 {
     time.wrapping_sub(interval.microseconds).rem_euclid(DAY)
 }
 
-/// The difference of two points in time as a calendar shows it, part by part. `is_earlier` says whether `a` lies before
-/// `b`, because local times do not show it where clocks were put back.
+/// The difference of two local times as a calendar shows it, part by part. `is_earlier` says whether `a` lies before
+/// `b`, because local times do not show this if clocks were put back in between.
 pub fn age(a: i64, b: i64, is_earlier: bool) -> Outcome<Interval> {
     if [a, b].iter().any(|time| !(FIRST..END).contains(time)) {
         return Err(QueryError(FailureKind::NoTimestamp));

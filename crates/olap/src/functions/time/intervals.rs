@@ -35,8 +35,8 @@ pub fn compared_date(date: i32) -> i64 {
     }
 }
 
-/// Moves a time that lies beyond all timestamps to a value between these and infinity. This value is not the
-/// timestamps' end itself, because a rounded time may be exactly there.
+/// Moves a time that lies beyond all timestamps to a value between the timestamps and infinity. This value is not `END`
+/// itself, because a rounded time may be exactly `END`.
 pub fn between_infinities(time: i64) -> i64 {
     if time >= END { END + 1 } else { time.max(FIRST - 1) }
 }
@@ -44,8 +44,8 @@ pub fn between_infinities(time: i64) -> i64 {
 /// Applies a function of intervals; the first operand has type `operand`.
 pub fn apply(function: Named, operand: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     use Named::*;
-    // Exchanges two operands if the first one has type `other`: products, and sums with a time of day, have either
-    // order.
+    // A product, or a sum with a time of day, accepts its operands in either order. If the first operand has type
+    // `other`, the two are exchanged.
     let behind = |other: Type| match args {
         [a, b] if operand == other => vec![b.clone(), a.clone()],
         _ => args.to_vec(),

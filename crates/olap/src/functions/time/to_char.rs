@@ -39,7 +39,7 @@ const NAME: usize = 9;
 /// The operands are timestamps and the pattern.
 pub fn apply(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let pieces = match &args[1] {
-        // A null gives the same as the empty pattern.
+        // A null pattern gives the same result as the empty pattern.
         ColumnarValue::Scalar(ScalarValue::Utf8View(pattern)) => pattern::parse(pattern.as_deref().unwrap_or_default()),
         _ => None,
     };

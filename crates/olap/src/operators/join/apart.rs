@@ -83,7 +83,7 @@ pub async fn apart(
     let budget = share(&mut rooms, &parts)?;
     let parts = divided(shape, parts, budget, &mut room, &account).await?;
     drop(room);
-    // The memory beside the build side, for batches of the probe side. It matters if a single row is large.
+    // The memory for batches of the probe side, in addition to the build side. It matters if a single row is large.
     let beside = parts.iter().map(|part| beside(shape, part, budget)).max().unwrap_or(0);
     for room in &mut rooms {
         room.resize(budget + beside)?;
@@ -200,7 +200,7 @@ pub fn batches(stored: Vec<Stored>, rows: usize) -> BoxStream<'static, Result<Re
     futures::stream::iter(stored).flat_map(batches).boxed()
 }
 
-/// The memory for joining a part, beside its build side.
+/// The memory for joining a part, in addition to the memory of its build side.
 fn beside(shape: &Shape, part: &Part, budget: usize) -> usize {
     let (build, probe) = (&part.build.extent, &part.probe.extent);
     let marks = if is_joined_once(part, budget) || !shape.marks_probe() { 0 } else { probe.rows };

@@ -46,7 +46,7 @@ impl Building {
         let mut jobs: VecDeque<Job> = (0..places).map(|place| Job::Column(place, column(place))).collect();
         let mut rows = 0;
         for batch in batches {
-            // Without keys, all rows would have the same word. They are sorted instead.
+            // Without keys, all rows would have the same word. So rows are sorted instead of inserted into the table.
             if !shape.is_keyless() {
                 jobs.push_back(Job::Insert(rows, shape.build.keys_of(&batch)));
             }
@@ -100,7 +100,7 @@ pub fn put_together(shape: &Shape, batches: Vec<RecordBatch>) -> Result<Built> {
     building.done(shape)
 }
 
-/// The greatest memory that building needs beside the rows.
+/// The greatest memory that building needs, in addition to the memory of the rows.
 pub fn building_bytes(shape: &Shape, batches: &[RecordBatch], packing: &Packing, threads: usize) -> usize {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let bytes = |place: usize| batches.iter().map(|batch| bytes_of_column(batch.column(place))).sum::<usize>();

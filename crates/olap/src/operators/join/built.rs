@@ -16,10 +16,11 @@ use crate::base::bytes::bytes_of_column;
 #[derive(Debug)]
 pub struct Built {
     pub rows: usize,
-    /// The columns of the layout without ranks. If equal words mean equal keys, separate key columns are left out, too.
+    /// The columns of the layout without ranks. If equal words always mean equal keys, columns that hold only keys are
+    /// left out, too.
     pub columns: Vec<ArrayRef>,
     pub finder: Finder,
-    /// Whether each row has a partner; empty if the join does not need to know.
+    /// For each row of the build side, whether it has a partner; empty if the join does not need this.
     pub met: Vec<AtomicBool>,
 }
 
@@ -29,7 +30,7 @@ impl Built {
         Built { rows, columns, finder, met: (0..marks).map(|_| AtomicBool::new(false)).collect() }
     }
 
-    /// The memory of finder and marks.
+    /// The bytes of `finder` and `met`.
     pub fn bytes_to_find(&self) -> usize {
         let finder = match &self.finder {
             Finder::Linked { packing, .. } => Table::bytes(self.rows, packing.limit()),
@@ -54,7 +55,7 @@ impl Built {
 /// Finds the rows that may be partners of a row of the probe side.
 #[derive(Debug)]
 pub enum Finder {
-    /// Finds the rows with the same word.
+    /// Finds the rows with the same word, which the hash table links.
     Linked { packing: Packing, table: Table },
     /// Finds a range of sorted rows between two limits.
     Ordered(Ordered),

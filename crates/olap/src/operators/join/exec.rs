@@ -82,7 +82,7 @@ impl JoinExec {
         JoinExec { shape, build, probe, on, limits, prepared, spent, properties }
     }
 
-    /// The time that the join's tasks have worked, beside its streams.
+    /// The working time of the join's tasks, in addition to the time of its streams.
     pub fn nanoseconds(&self) -> u64 {
         self.spent.nanoseconds()
     }
@@ -113,7 +113,7 @@ impl Sides {
         let prepared = begun.await.map_err(DataFusionError::Shared)?;
         let mut preparing = preparing.lock();
         preparing.taken += 1;
-        // All partitions have the build side now. Its memory is released when the last of them no longer needs it.
+        // All partitions have the build side now. Its memory is released when no partition needs it any more.
         if preparing.taken == self.partitions() {
             preparing.prepared = None;
         }

@@ -92,8 +92,7 @@ pub async fn joined<T: 'static>(task: SpawnedTask<Result<T>>) -> Result<T> {
 }
 
 impl Task {
-    /// Reads rows into memory, or to disk. `apart` says that this runs in a task of its own, whose time no stream
-    /// counts.
+    /// Reads rows into memory, or to disk. `apart` says that this runs in a separate task, whose time no stream counts.
     async fn read(&self, mut rows: SendableRecordBatchStream, room: Room, apart: bool) -> Result<Held> {
         let bounds = KeyBounds::of(&self.shape.build);
         let mut held = Held { batches: Vec::new(), bytes: 0, bounds, room, written: None };

@@ -25,7 +25,8 @@ pub struct Ordered {
     pub groups: Table,
     /// The start of each group, and the end of the last one.
     pub starts: Vec<u32>,
-    /// For each limit, the running extreme that grows with the rows of a group.
+    /// For each limit and row, the extreme rank that grows with the rows of a group: the greatest rank so far, or the
+    /// least rank from the row on.
     pub limits: Vec<(Inequality, Vec<i64>)>,
 }
 

@@ -68,8 +68,8 @@ fn grouped(rows: &[u32], words: &[u64], packing: &Packing) -> (Table, Vec<u32>) 
     (groups, starts)
 }
 
-/// The limit by whose ranks rows are sorted. If a value of the build side has a limit on either end, it is one of these
-/// two.
+/// The limit by whose ranks rows are sorted. If two limits bound the same value of the build side from both ends, one
+/// of these two is chosen.
 fn key_of(bounds: &[Inequality], ranks: &[&Int64Array]) -> usize {
     let is_other_end = |at: usize, other: usize| {
         bounds[at].is_lower() != bounds[other].is_lower() && ranks[at].values() == ranks[other].values()
@@ -88,7 +88,8 @@ fn sort(rows: &mut [u32], words: &[u64], ranks: &[i64]) {
     rows.iter_mut().zip(keys).for_each(|(row, (.., sorted))| *row = sorted);
 }
 
-/// A limit's ranks in the order of the rows. Within a group, each is the greatest so far, or the least from there on.
+/// A limit's ranks in the order of the rows. Within a group, each rank is replaced: for a lower bound by the greatest
+/// rank so far, for an upper bound by the least rank from there on.
 fn growing(bound: Inequality, rows: &[u32], starts: &[u32], ranks: &[i64]) -> Vec<i64> {
     let mut grown: Vec<i64> = rows.iter().map(|row| ranks[*row as usize]).collect();
     for group in starts.windows(2) {

@@ -149,8 +149,8 @@ impl Writer {
     }
 }
 
-/// The seed of the hash at a depth. No other depth or hash has the same seed, so that rows of one part are divided
-/// again.
+/// The seed of the hash at a depth. No other depth or hash has the same seed, so that the rows of one part get
+/// different hashes at the next depth.
 fn seed(depth: u64) -> u64 {
     0x616e_6b65_7300 + depth
 }

@@ -30,7 +30,7 @@ pub struct Join {
     pub mark: Option<String>,
 }
 
-/// A bound on the rank of a partner's value, given the rank of the row's own value.
+/// A bound on the rank of the build side's value, given the rank of the probe side's value.
 pub struct Limit {
     pub bound: Inequality,
     pub build: Ranked,

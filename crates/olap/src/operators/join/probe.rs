@@ -54,9 +54,10 @@ pub struct Prober {
     built: Arc<Built>,
     batch_size: usize,
     current: Option<Current>,
-    /// Whether this is the last build side for the rows, so that a row without a partner so far has none.
+    /// Whether this is the last build side with which the rows are joined. A row that has no partner so far then has
+    /// none.
     is_last: bool,
-    /// Whether each row of the last batch has a partner.
+    /// For each row of the last batch, whether it has a partner; empty if the kind of join does not need this.
     met: Vec<bool>,
     small: Option<BatchCoalescer>,
     words: Vec<u64>,
@@ -78,7 +79,7 @@ struct Current {
     is_shared: bool,
     /// If only the first partners are needed: the number of partners that each row has so far.
     partners: Vec<usize>,
-    /// Whether each row has a partner, if that matters.
+    /// For each row, whether it has a partner; empty if the kind of join does not need this.
     met: Vec<bool>,
     /// Whether there is only one build side for the rows.
     once: bool,
@@ -145,7 +146,8 @@ impl Prober {
             }
             match (self.step()?, &mut self.small) {
                 (Step::Rows(batch), Some(small)) => {
-                    // A large batch is not copied behind the waiting rows: these are returned first.
+                    // A large batch is not copied to the end of the waiting rows. Instead, the waiting rows are
+                    // returned first.
                     if batch.num_rows() > SMALL_BATCH {
                         small.finish_buffered_batch()?;
                     }
@@ -156,14 +158,15 @@ impl Prober {
         }
     }
 
-    /// The rest of the output, after all batches.
+    /// The rows that still wait to be combined, after all batches.
     pub fn rest(&mut self) -> Result<Option<RecordBatch>> {
         let Some(small) = &mut self.small else { return Ok(None) };
         small.finish_buffered_batch()?;
         Ok(small.next_completed_batch())
     }
 
-    /// Whether each row of the last batch has a partner, if that matters.
+    /// For each probe row of the last batch, whether it has a partner. Empty if the kind of join does not need this.
+    /// Can be taken only once per batch.
     pub fn met(&mut self) -> Vec<bool> {
         std::mem::take(&mut self.met)
     }
@@ -290,7 +293,7 @@ impl Current {
 
     fn some_pairs(&mut self, shape: &Shape, built: &Built, limit: usize) -> Pairs {
         let mut pairs = Pairs::with_capacity(limit);
-        // A row that has a partner needs no other.
+        // If only the existence of a partner matters, a row needs no second partner.
         let one_of_probe = shape.marks_probe() && !shape.gives_pairs();
         let one_of_build = shape.marks_build() && !shape.gives_pairs();
         let share = if one_of_probe { self.share } else { usize::MAX };

@@ -32,11 +32,12 @@ pub enum Ranking {
 /// Ranks of values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ranked {
-    /// The last expression is the value. The others come before it, because their errors come before its own.
+    /// The last expression is the value that is ranked. The others are evaluated only because their errors come before
+    /// its error.
     pub args: Vec<Arc<dyn PhysicalExpr>>,
     pub ranking: Ranking,
-    /// The rank of all rows in a batch in which a row raises an error. The condition itself raises the error when it is
-    /// evaluated.
+    /// The rank of all rows in a batch if one of the rows raises an error. The condition itself raises the error when
+    /// it is evaluated.
     pub otherwise: i64,
 }
 
@@ -104,7 +105,8 @@ fn of<T: ArrowPrimitiveType>(values: &ArrayRef, rank: impl Fn(T::Native) -> i64)
     values.unary(rank)
 }
 
-/// The rank of the nearest float. Neither rounding nor limiting a product that is too large changes the order.
+/// The rank of the float that is nearest to `value * times`. Rounding the product, or limiting it to 128 bits, never
+/// reverses the order of two values.
 fn of_wide(value: i128, times: i128) -> i64 {
     float_order::rank(value.saturating_mul(times) as f64)
 }

@@ -55,8 +55,8 @@ impl Inequality {
     }
 }
 
-/// The first partners of a row of the probe side, by the value that a limit compares, with those that tie with the last
-/// one. Further partners may be output, too.
+/// The first partners of a row of the probe side, in the order of the value that a limit compares. Partners that tie
+/// with the last of them are included. Further partners may be output, too.
 #[derive(Clone, Copy, Debug)]
 pub struct First {
     pub limit: usize,

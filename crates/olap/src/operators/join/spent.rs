@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The time of tasks that no stream counts as its own.
+/// The time of tasks whose time no stream counts.
 #[derive(Debug, Default)]
 pub struct Spent(AtomicU64);
 

@@ -18,11 +18,11 @@ use super::words::NONE;
 /// The greatest number of rows in a table.
 pub const MOST_ROWS: usize = u32::MAX as usize - 1;
 
-/// With at most this many possible words for each row, and `FEW_HEADS` more, each word gets a head of its own.
+/// If at most this many words are possible for each row, and `FEW_HEADS` more, each possible word has its own head.
 const HEADS_A_ROW: u64 = 8;
 const FEW_HEADS: u64 = 1 << 14;
 
-/// The average number of other rows with a row's word from which on a table is crowded.
+/// A table is crowded if a row shares its word with more than this many other rows on average.
 const MANY: usize = 32;
 /// The number of rows that are sampled to find out whether a table is crowded.
 const ASKED: usize = 256;
@@ -168,7 +168,7 @@ impl Table {
             let following = std::iter::successors(Some(row), |row| Some(self.next(*row)).filter(|next| *next != 0));
             following.skip(1).take(MOST_FOLLOWING).count()
         };
-        // Only the rows behind each sampled row were counted. On average there are as many before it.
+        // Only the rows linked behind each sampled row were counted. On average, as many rows are linked before it.
         asked.clone().map(others).sum::<usize>() > MANY / 2 * asked.count()
     }
 

@@ -1,7 +1,8 @@
 //! Sorted rows, all of them or the first ones. Each batch is sorted, and the batches are merged.
 //!
 //! Rows are ordered by their keys. If only the first rows are wanted, a row is dropped once enough rows come before it,
-//! and mostly its key alone decides this. Kept rows are copies, so that they do not hold the batches' memory.
+//! which usually a comparison of keys alone decides. Kept rows are copies, so that they do not hold the batches'
+//! memory.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -32,7 +33,7 @@ impl Run {
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     pub rows: usize,
-    /// Whether all rows that are equal to the last of them are wanted, too.
+    /// Whether rows that are equal to the last wanted row are wanted, too.
     pub ties: bool,
 }
 
@@ -99,7 +100,8 @@ impl Runs {
         let batch = self.batch(columns.collect::<Result<_>>()?, order.values().len())?;
         let run = Run { batch, keys: gathered };
         self.room.grow(run.bytes())?;
-        // `last` is set only after the rows were added, because it drops other rows in favour of these.
+        // `last` is set only after the rows were added, because with this `last` other rows are dropped in favour of
+        // the added rows.
         self.last = last.or(self.last.take());
         self.rows += run.batch.num_rows();
         self.runs.push(run);
@@ -119,7 +121,7 @@ impl Runs {
         let batch = self.gathered(&places)?;
         let keys = self.keys.gathered(places.iter().map(|place| self.key(*place)));
         let run = Run { batch, keys };
-        // A copy may need more memory than the original, and does not pay then.
+        // The copy may need more memory than the original. If there is too little, the original is kept.
         if self.room.try_resize(run.bytes()) {
             self.rows = run.batch.num_rows();
             self.runs = vec![run];

@@ -186,8 +186,8 @@ impl Thinning {
         Ok(given)
     }
 
-    /// Sets the bound of a group: as many of its rows as are wanted come up to this row. A bound never moves back,
-    /// because the rows behind an earlier one were dropped.
+    /// Sets the bound of a group to this row, because enough rows of the group come up to it. A bound never moves back,
+    /// because rows behind the earlier bound were dropped.
     fn bind(&mut self, group: &[u8], places: &KeyRows, row: usize) {
         let bound = places.row(row).owned();
         if let Some(known) = self.bounds.get_mut(group) {

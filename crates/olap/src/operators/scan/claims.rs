@@ -1,5 +1,5 @@
-//! Distribution of chunks to threads. Each thread has a range of its own; when it has finished, it helps with the
-//! ranges of others.
+//! Distribution of chunks to threads. Each thread first reads its own range of chunks. Then it reads chunks from the
+//! ranges of other threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ impl Claims {
         }
     }
 
-    /// The next chunk, which nobody else reads.
+    /// Takes the next chunk. No other reader gets it.
     pub fn next(&self, partition: usize) -> Option<usize> {
         let count = self.parts.len();
         let taken = (partition..partition + count).find_map(|part| self.parts[part % count].take());

@@ -61,7 +61,7 @@ impl Direct {
         self.source.poll_ready(context)
     }
 
-    /// The next chunk, which nobody else reads.
+    /// Takes the next chunk. No other reader gets it.
     pub fn next(&self, partition: usize) -> Option<usize> {
         self.source.claims.next(partition)
     }
@@ -127,7 +127,7 @@ impl Selected {
         }
     }
 
-    /// The list of the rows that are read, if not all are.
+    /// The list of the rows that are read; `None` if all rows are read.
     pub fn list(&self) -> Option<&[u32]> {
         match self {
             Selected::All(_) | Selected::Masked(_) => None,

@@ -201,7 +201,8 @@ fn where_true(passed: &BooleanArray) -> BooleanBuffer {
 struct Narrowing<'a> {
     chunk: &'a ChunkOf<'a>,
     wanted: Wanted,
-    /// A mask of `wanted.rows`: the rows that have passed all tests since these were picked. `None` if all have passed.
+    /// A mask over `wanted.rows`, set for rows that have passed all tests since `wanted.rows` was last reduced. `None`
+    /// if all of them have passed.
     mask: Option<BooleanBuffer>,
     nanoseconds: u64,
 }
@@ -211,7 +212,7 @@ impl Narrowing<'_> {
         self.wanted.rows.as_ref().map_or(self.chunk.count, Vec::len)
     }
 
-    /// Keeps some of the chunk's rows; `None` keeps all.
+    /// Keeps the rows of the chunk whose bit is set; `None` keeps all rows.
     fn keep(&mut self, among_all: Option<BooleanBuffer>) -> Result<()> {
         let Some(among_all) = among_all else { return Ok(()) };
         self.mask = Some(match &self.wanted.rows {

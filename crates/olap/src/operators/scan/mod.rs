@@ -232,8 +232,8 @@ impl Reader {
         Reader { partition, ended: false, together: is_sparse.then(coalescer), source }
     }
 
-    /// The next batch. It is pending if many chunks had no row for it, so that other tasks get the thread, and a
-    /// dropped query is noticed.
+    /// The next batch. Pending if many chunks in succession had no wanted row, so that other tasks get the thread, and
+    /// a dropped query ends.
     fn poll(&mut self) -> Poll<Option<Result<RecordBatch>>> {
         for _ in 0..CHUNKS_AT_ONCE {
             match self.next() {

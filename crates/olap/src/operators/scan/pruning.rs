@@ -66,8 +66,8 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The ranges in which a column lies, and is not null, exactly where the condition is true. `None` if there are
-    /// none.
+    /// The ranges of one column for which this holds: the condition is true exactly where the column is not null and
+    /// lies in one of the ranges. `None` if there are no such ranges.
     pub fn exactly(&self, condition: &Expr) -> Option<Ranges> {
         match condition {
             Expr::Cmp { op, left, right } => {
@@ -175,8 +175,8 @@ impl Reading<'_> {
         Some(Wanted { column, low, high })
     }
 
-    /// The range of `column op constant` for texts, by their places in the order. Several texts may have the same
-    /// place, so a place itself is never excluded.
+    /// The range of `column op constant` for texts. The place of a text is an integer that grows in the order of texts.
+    /// Several texts may have the same place, so a place itself is never excluded.
     fn compared_texts(&self, op: CmpOp, column: &Expr, constant: &Expr) -> Option<Wanted> {
         let (column, ty) = self.text_column(column)?;
         let (literal, _) = self.constant(constant).filter(|(_, other)| *other == ty)?;
@@ -226,7 +226,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Such a column, if it is not of padded texts. These are stored without blanks at the end, but searched with them.
+    /// Like `text_column`, but without columns of padded texts. Padded texts are stored without the blanks at their
+    /// end, but are searched with these blanks.
     fn searched_column(&self, expr: &Expr) -> Option<usize> {
         self.text_column(expr).filter(|(_, ty)| *ty == Type::Text).map(|(column, _)| column)
     }
@@ -267,7 +268,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A constant that is a number, with its type. Uuids have bounds of their own.
+    /// A constant that is a number, with its type. Uuids do not count, because they have their own bounds.
     fn number(&self, expr: &Expr) -> Option<(i128, Type)> {
         if let Expr::Cast { to: Type::Int32 | Type::Int64, arg } = expr {
             return self.number(arg).filter(|(_, ty)| is_integer(*ty));

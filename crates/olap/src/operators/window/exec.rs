@@ -1,7 +1,7 @@
 //! The operator that adds the columns of window functions to sorted rows.
 //!
-//! All rows of a partition are computed together, and small partitions together with others. If the functions are only
-//! row numbers and ranks, rows are not collected but numbered as they come.
+//! All rows of a partition are computed together; several small partitions may be computed together, too. If the
+//! functions are only row numbers and ranks, rows are numbered as they arrive, without being collected.
 
 use std::fmt;
 use std::sync::Arc;

@@ -9,8 +9,8 @@ use plan::{Bound, Exclude, Frame, Unit};
 
 use crate::base::keys::{KeyRows, Keys, OwnedKey};
 
-/// For each row, the first row of its frame and the row after its end, where an edge of a range of values determines
-/// them.
+/// For each row, the first row of its frame and the row after the frame's end, as far as a range of values determines
+/// these edges.
 #[derive(Default)]
 pub struct Edges {
     pub starts: Vec<usize>,
@@ -134,8 +134,8 @@ impl Layout {
         self.partitions.windows(2).map(|ends| ends[0]..ends[1])
     }
 
-    /// The rows of a row's frame: up to three ranges, some of which may be empty. `edges` are those of frames of a
-    /// range of values.
+    /// The rows of a row's frame: up to three ranges, some of which may be empty. `edges` holds the edges of frames
+    /// over a range of values.
     pub fn frame(&self, frame: &Frame, edges: &Edges, row: usize) -> [Range<usize>; 3] {
         let whole = self.partition(row);
         let (start, end) = match frame.unit {

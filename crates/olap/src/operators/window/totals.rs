@@ -135,7 +135,7 @@ fn sums_before(values: &ArrayRef) -> Result<Vec<i128>> {
     })
 }
 
-/// The sums of numerics. Each shows as many decimal places as that value of its frame which shows most.
+/// The sums of numerics. Each sum shows as many decimal places as the value in its frame that shows most.
 fn numerics(values: &ArrayRef, frames: impl Iterator<Item = Frame>) -> Result<ArrayRef> {
     let values = values.as_binary_view();
     let scale = |value: &[u8]| Ok::<_, QueryError>(decoded(value)?.scale().map(i32::from));

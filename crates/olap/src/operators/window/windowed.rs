@@ -26,7 +26,7 @@ use crate::operators::window::tree::Tree;
 pub const VIEW: usize = 16;
 /// Bytes of a row's number.
 const PLACE: usize = 8;
-/// Bytes of a value of this length as a key, with the position of the key.
+/// Bytes of a key that is made of `VIEW` bytes, including the position of the key.
 const KEY: usize = 28;
 
 /// A window function with its lowered arguments. Each adds one column.
@@ -75,7 +75,7 @@ pub enum Call {
 pub enum Which {
     First,
     Last,
-    /// The number of a row in the frame, from 1.
+    /// The n-th row of the frame, counted from 1. The expression is n.
     Number(Arc<dyn PhysicalExpr>),
 }
 
@@ -219,7 +219,7 @@ fn chosen(values: &ArrayRef, others: &ArrayRef, places: impl Iterator<Item = (us
     Ok(interleave(&[values.as_ref(), others.as_ref(), null.as_ref()], &places)?)
 }
 
-/// The bucket of row `at` of `rows`, from 1.
+/// The bucket, from 1, of row `at` in a partition of `rows` rows.
 fn bucket(at: usize, rows: usize, buckets: usize) -> usize {
     let (size, larger) = (rows / buckets, rows % buckets);
     let in_larger = larger * (size + 1);

@@ -4,9 +4,9 @@
 //! for the smallest value. The digits of a group's keys form the number of its slot. Windows grow with the keys; if
 //! there would be too many slots, no more rows are accepted.
 //!
-//! Neighbouring rows often belong to the same group, and each addition would wait for the one before. So each slot has
-//! several sums, called lanes, which are used in turn. Lanes have 64 bits. They are emptied into totals of 128 bits
-//! before they could overflow.
+//! Each slot has several sums, called lanes, which take turns. With a single sum, an addition would wait for the
+//! previous one, because neighbouring rows often belong to the same group. Lanes have 64 bits. They are emptied into
+//! totals of 128 bits before they could overflow.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ pub struct Slots {
 struct ArgumentSlots {
     summed: bool,
     lanes: Vec<Lanes>,
-    /// The greatest magnitude that a lane may have now.
+    /// No lane's magnitude exceeds this bound at present.
     bound: u64,
     totals: Vec<i128>,
     nulls: Vec<i64>,
@@ -348,7 +348,8 @@ impl Summand64 for Int64Type {
         value
     }
 
-    /// The power of two above all values, from the bits that differ from the sign.
+    /// A power of two above the magnitudes of all values. It depends on the highest bit that differs from its value's
+    /// sign bit.
     fn bound(values: &[i64]) -> u64 {
         let bits = values.iter().fold(0u64, |bits, value| bits | (value ^ (value >> 63)) as u64);
         1 << (u64::BITS - bits.leading_zeros())

@@ -17,7 +17,7 @@ pub enum State {
     Rows,
     /// The number of rows in which a value is not null. The index in `Shape::ways` tells where it is null.
     Count(usize),
-    /// A sum, as the number of an output. The index in `Shape::ways` tells where its values are null.
+    /// A sum, by the number of its output. The second index, in `Shape::ways`, tells where the summed values are null.
     Sum(usize, usize),
 }
 
@@ -28,9 +28,9 @@ pub struct Shape {
     pub program: Program,
     /// The expressions of the program's outputs. They are summed row by row if the program cannot compute them.
     pub exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// Ways to be null. Each is a list of columns: a value is null where one of them is.
+    /// Lists of columns. Each value below refers to one list, and is null where one of the list's columns is null.
     pub ways: Vec<Vec<usize>>,
-    /// The way to be null of each output, as an index in `ways`.
+    /// For each output, the index of its list in `ways`. `way_of_base` holds the same for each base.
     pub way_of: Vec<usize>,
     pub way_of_base: Vec<usize>,
     pub states: Vec<State>,
@@ -68,8 +68,8 @@ impl<'a> Compiler<'a> {
         Some(self)
     }
 
-    /// Counts the rows in which the argument is not null. An argument that is no column must also be summed, so that
-    /// its errors are raised.
+    /// Counts the rows in which the argument is not null. An argument that is not a column must also be summed, because
+    /// only computing it raises its errors.
     pub fn count(mut self, arg: &'a Expr) -> Option<Self> {
         let columns = match arg {
             Expr::Column { id } => vec![self.column(*id)?],

@@ -34,8 +34,8 @@ pub fn sum_of(slot: u16, slots: &[u16], values: &[i64]) -> i64 {
 
 pub const LANES: usize = 4;
 
-/// Adds values to the lanes of their slots. Neighbouring rows often have the same slot, and each addition would
-/// otherwise wait for the one before.
+/// Adds values to the lanes of their slots. The lanes of a slot take turns. With a single lane, an addition would wait
+/// for the previous one, because neighbouring rows often have the same slot.
 pub fn add_to(lanes: &mut [[i64; LANES]], slots: &[u16], values: &[i64]) {
     for (row, (slot, value)) in slots.iter().zip(values).enumerate() {
         let lane = &mut lanes[*slot as usize][row % LANES];

@@ -124,7 +124,7 @@ async fn group(
             let states = if work.groups() > 0 { Some(work.states()) } else { None };
             return Ok(stream::iter(states).chain(otherwise.execute(partition, context)?).boxed());
         }
-        // Other tasks get the thread, and a dropped query is noticed.
+        // Other tasks may use the thread now. If the query was dropped, it ends here.
         tokio::task::yield_now().await;
     }
 }

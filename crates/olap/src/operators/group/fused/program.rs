@@ -53,7 +53,8 @@ impl Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     action: Action,
-    /// The least value of the result's type. `high` is the greatest. Beyond them, PostgreSQL raises an error.
+    /// The least value of the result's type; `high` is the greatest. PostgreSQL raises an error for a result outside of
+    /// this range.
     low: i64,
     high: i64,
 }
@@ -65,7 +66,7 @@ pub struct Program {
     steps: Vec<Step>,
     /// The values that are summed.
     outputs: Vec<Output>,
-    /// The steps that are computed for the outputs. Several outputs may have the same base.
+    /// The bases: the steps from whose values the outputs are computed. Several outputs may have the same base.
     bases: Vec<usize>,
     schedule: Schedule,
 }
@@ -173,7 +174,8 @@ impl Program {
         let mut schedule = Schedule { register_of: vec![0; self.steps.len()], ..Schedule::default() };
         let mut free = Vec::new();
         for step in (0..self.steps.len()).filter(|step| needed[*step]) {
-            // A step's own register is taken before those that the step reads become free.
+            // A step's register is chosen before the registers that the step reads become free, so that it differs from
+            // them.
             let register = free.pop().unwrap_or_else(|| {
                 schedule.registers += 1;
                 schedule.registers - 1
@@ -205,7 +207,7 @@ impl Program {
         bounds[self.bases[base]]
     }
 
-    /// The view's columns from which a step is computed: the step is null if one of them is.
+    /// The view's columns from which a step is computed. The step is null if one of them is null.
     pub fn columns_of(&self, step: usize) -> Vec<usize> {
         let mut read = Vec::new();
         let mut open = vec![step];

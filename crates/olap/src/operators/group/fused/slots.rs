@@ -23,12 +23,12 @@ use crate::base::pieces::bytes_of_texts;
 use crate::operators::group::groups::group_values;
 use crate::operators::scan::{Selected, exhausted};
 
-/// The greatest number of slots. With more, it does not pay to look at each.
+/// The greatest number of slots. With more, it does not pay to visit each slot.
 const MOST_CODED: usize = 1024;
-/// The greatest number of bytes of texts in a chunk. Larger ones are left to the ordinary operator, which watches its
-/// memory.
+/// The greatest number of bytes of texts among the distinct values of a key in a chunk. With more, the ordinary
+/// operator groups the rows, because it checks its memory.
 const MOST_BYTES: usize = 1 << 20;
-/// Up to this number of slots, the rows of each slot are counted in a pass of their own.
+/// Up to this number of slots, each slot's rows are counted in a separate pass over all rows.
 const FEW: usize = 16;
 
 pub struct Slots {
@@ -50,7 +50,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// `schema` describes the keys, which are these columns of the view.
+    /// `keys` are the columns of the keys in the view. The first fields of `schema` describe these keys.
     pub fn new(keys: Vec<usize>, schema: &Schema) -> Result<Slots> {
         let of_keys: SchemaRef = Arc::new(schema.project(&(0..keys.len()).collect::<Vec<_>>())?);
         let groups = if keys.is_empty() { None } else { Some(group_values(of_keys)?) };

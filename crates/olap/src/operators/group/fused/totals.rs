@@ -10,7 +10,7 @@ use super::slots::Slots;
 use crate::aggregates::sum::too_wide;
 use crate::base::arrow_form::RAW_DECIMAL;
 
-/// Up to this number of slots, each is summed separately.
+/// Up to this number of slots, each slot's values are summed in a separate pass over all rows.
 const FEW: usize = 8;
 
 /// The totals of each group.
@@ -19,7 +19,7 @@ pub struct Totals {
     pub rows: Vec<i64>,
     /// For each sum, the totals of all groups.
     sums: Vec<Vec<i128>>,
-    /// For each way to be null, the number of null rows in each group.
+    /// For each list of columns in `Shape::ways`, the number of null rows in each group.
     nulls: Vec<Vec<i64>>,
 }
 
@@ -50,7 +50,7 @@ impl Totals {
         }
     }
 
-    /// Adds the null rows of each slot, for a way to be null.
+    /// Adds the null rows of each slot. `way` is an index in `Shape::ways`.
     pub fn count_nulls(&mut self, way: usize, nulls: &[u32], slots: &Slots) {
         for slot in &slots.present {
             self.nulls[way][slots.group_of(*slot)] += i64::from(nulls[usize::from(*slot)]);
@@ -65,7 +65,7 @@ impl Totals {
         self.rows[group] - self.nulls[way][group]
     }
 
-    /// The number of rows of each group that are not null, for a way to be null.
+    /// For each group, the number of rows that are not null. `way` is an index in `Shape::ways`.
     pub fn counts(&self, way: usize) -> ArrayRef {
         Arc::new(Int64Array::from_iter_values((0..self.rows.len()).map(|group| self.values(way, group))))
     }
@@ -99,7 +99,8 @@ pub fn nulls_of(valid: &[u64], slots: &Slots) -> Vec<u32> {
 #[derive(Default)]
 pub struct ChunkSum {
     manner: Manner,
-    /// Whether upper and lower halves are summed separately, since the sum of whole values might overflow.
+    /// Whether the lower and the upper 32 bits of values are summed separately, because a sum of undivided values might
+    /// overflow.
     halves: bool,
     low: Vec<[i64; LANES]>,
     high: Vec<[i64; LANES]>,
@@ -160,7 +161,7 @@ impl ChunkSum {
         }
     }
 
-    /// The sum of a slot, which is number `at` among those that are present.
+    /// The sum of `slot`, which is element `at` of the slots that are present.
     pub fn of(&self, at: usize, slot: u16) -> i128 {
         let at = if self.manner == Manner::Many { usize::from(slot) } else { at };
         let of = |lanes: &[i64; LANES]| lanes.iter().map(|lane| i128::from(*lane)).sum::<i128>();

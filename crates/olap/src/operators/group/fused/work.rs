@@ -39,9 +39,10 @@ struct Chunk {
     selected: Selected,
     columns: Vec<Option<Integers>>,
     bounds: Bounds,
-    /// For each way to be null, a bit per row that is read, set if it is not null; `None` if no row is null.
+    /// For each list of columns in `Shape::ways`, a bit per row that is read, set if the row is not null. `None` if no
+    /// row is null.
     valid: Vec<Option<Vec<u64>>>,
-    /// For each way, the number of null rows in each slot.
+    /// For each list of columns in `Shape::ways`, the number of null rows in each slot.
     nulls: Vec<Option<Vec<u32>>>,
 }
 
@@ -49,7 +50,7 @@ impl Work {
     pub fn new(shape: Arc<Shape>, direct: Arc<Direct>, schema: SchemaRef) -> Result<Work> {
         let slots = Slots::new(shape.keys.clone(), &schema)?;
         let mut totals = Totals::new(shape.exprs.len(), shape.ways.len());
-        // Without keys, there is a group of all rows, even if there are no rows.
+        // Without keys, all rows form one group, which exists even if there are no rows.
         totals.make_room(slots.groups());
         let sums = (0..shape.program.bases()).map(|_| ChunkSum::default()).collect();
         Ok(Work { shape, direct, schema, slots, totals, sums, workspace: Workspace::default(), cleared: Vec::new() })
@@ -64,7 +65,7 @@ impl Work {
         self.slots.bytes() + self.totals.bytes() + self.workspace.bytes() + sums
     }
 
-    /// Adds the rows of a chunk. `false` if its keys have no codes; nothing was added then.
+    /// Adds the rows of a chunk. Returns `false` if the chunk's keys have no codes; nothing was added then.
     pub fn add(&mut self, index: usize) -> Result<bool> {
         let Some(keys) = self.slots.coded(self.direct.view(), index)? else { return Ok(false) };
         let Some(selected) = self.direct.select(index)? else { return Ok(true) };

@@ -161,7 +161,7 @@ const FEW_BYTES: usize = 1 << 20;
 /// Pages may have at most this many bytes per group, as a table of hashes would.
 const BYTES_A_GROUP: usize = 64;
 
-/// For each integer, the number of its group plus one, or 0.
+/// For each integer, its group's number plus one, or 0 if it has no group.
 #[derive(Default)]
 struct Pages {
     /// The number of the first page in the directory.
@@ -179,7 +179,7 @@ impl Pages {
         self.entries.get_mut((page as usize).checked_sub(1)? * PAGE + key as usize % PAGE)
     }
 
-    /// An entry on a new page. `None` if there are too few groups for the page's size.
+    /// An entry on a new page. Returns `None` if the page would take too much memory for so few groups.
     #[cold]
     fn new_entry(&mut self, key: i64, groups: usize) -> Option<&mut u32> {
         let most = FEW_BYTES + groups * BYTES_A_GROUP;

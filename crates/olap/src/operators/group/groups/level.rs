@@ -2,7 +2,7 @@
 //!
 //! When memory runs out, the groups are *frozen*. Rows of existing groups, found by the hash of their key, are still
 //! added. All other rows go to one of several parts on disk. If a new group's key has a known hash, the group is added,
-//! too. This does no harm, because all of its rows have that hash.
+//! too. This does no harm: all rows of the group have that hash, so none of them has gone to disk.
 //!
 //! ```text
 //!   row -> hash of its key -> is the hash known? yes -> the table
@@ -123,7 +123,7 @@ impl Frozen {
     }
 }
 
-/// The seed of the hash at a depth. It differs from those of other depths, and from the one by which DataFusion
+/// The seed of the hash at a depth. It differs from the seeds of other depths, and from the seed by which DataFusion
 /// distributes rows.
 fn seed(depth: u64) -> u64 {
     0x616e_6b65_7200 + depth

@@ -44,8 +44,8 @@ struct Packed<const N: usize> {
     types: Vec<DataType>,
     /// The groups in the order of their numbers.
     groups: Vec<Words<N>>,
-    /// 2^`bits` places. 0 stands for an empty one. Otherwise the upper half is that of the hash, and the lower half is
-    /// the group's number plus one.
+    /// 2^`bits` places. 0 stands for an empty place. Otherwise the upper half of the place is the upper half of the
+    /// hash, and the lower half is the group's number plus one.
     places: Vec<u64>,
     bits: u32,
     /// The words of a batch's rows. `hashes` are their hashes, and `seen` the contents of the first place for each
@@ -69,7 +69,7 @@ impl<const N: usize> Words<N> {
             product as u64 ^ (product >> 64) as u64
         };
         let keys = self.keys.iter().fold(seed ^ u64::from(self.nulls), |hash, key| mix(hash, *key as u64));
-        // Without this, the last word would affect only some of the bits.
+        // Without this step, the last word would affect only some bits of the hash.
         mix(keys, seed.rotate_left(32))
     }
 }
@@ -129,8 +129,8 @@ impl<const N: usize> Packed<N> {
         Ok(())
     }
 
-    /// The first place for a hash. The content of a place can be given, too, because its upper half is that of the
-    /// hash.
+    /// The first place for a hash. The content of a place can be given instead of the hash, because both have the same
+    /// upper half.
     #[inline]
     fn first(&self, hash: u64) -> usize {
         (hash >> (u64::BITS - self.bits)) as usize

@@ -54,7 +54,7 @@ struct Entry<const KEYS: usize> {
     group: usize,
 }
 
-/// The image of a key: the view of a text, or a number that no view of a long text is equal to.
+/// The image of a key: the view of a text, or a number. The image of a number never equals the view of a long text.
 type Image = u128;
 
 const NULL: Image = Image::MAX;

@@ -64,7 +64,7 @@ fn hashes(keys: &[ArrayRef], rows: usize, seed: u64) -> Result<Vec<u64>> {
     Ok(hashes)
 }
 
-/// Finds the numbering of groups for keys of these types.
+/// Chooses the way of numbering groups for keys of these types.
 pub fn group_values(keys: SchemaRef) -> Result<Box<dyn GroupValues>> {
     if let Some(indexed) = indexed(&keys) {
         return Ok(indexed);

@@ -1,4 +1,4 @@
-//! Compares groups under little memory with those under plenty.
+//! Compares the groups that are made with little memory with those that are made with plenty.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Compares orders under little memory with those under plenty.
+//! Compares orders that are made with little memory with those that are made with plenty.
 
 use plan::{ColumnId, Expr, FailureKind, Literal, Plan, Range, Rel, Relation, RelationColumn, SortKey, Type};
 

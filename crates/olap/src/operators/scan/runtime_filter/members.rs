@@ -1,4 +1,4 @@
-//! The keys of a build side as a set, which is asked for each row of the probe side.
+//! A set of the keys of a build side, in which the key of each probe row is looked up.
 
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, PrimitiveArray};
@@ -107,7 +107,7 @@ impl Members {
     }
 }
 
-/// The word of a key among `words`, a power of two, and three of its bits.
+/// The index of a key's word among `words` words, a power of two, and a mask of three bits in this word.
 #[inline]
 fn bloom(key: i64, words: usize) -> (usize, u64) {
     let hash = (key as u64 ^ key as u64 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -47,7 +47,7 @@ const TRIAL_ROWS: u64 = 1 << 16;
 /// The keys of a build side, once it is complete.
 #[derive(Debug, Default)]
 pub struct JoinKeys {
-    /// The keys, set once the build side is complete; `None` inside if they were not all noted.
+    /// The keys, set once the build side is complete. The inner value is `None` if not all keys were noted.
     known: OnceLock<Option<Members>>,
     gathering: Mutex<Gathering>,
     /// The number of keys that all partitions have noted so far.
@@ -70,7 +70,7 @@ impl JoinKeys {
             return Poll::Ready(());
         }
         let mut gathering = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);
-        // The keys may have become known in between.
+        // The keys may have become known before the lock was taken.
         if self.known.get().is_some() {
             return Poll::Ready(());
         }
@@ -264,7 +264,7 @@ struct Notes {
     key: Arc<dyn PhysicalExpr>,
     /// The keys so far; `None` if there are too many.
     noted: Option<Noted>,
-    /// Receives the keys at the end; or nothing, if the partition does not complete.
+    /// Receives the keys when the partition ends, or `None` if the partition does not complete.
     told: Option<Arc<JoinKeys>>,
     partitions: usize,
     context: Arc<TaskContext>,
