@@ -32,7 +32,8 @@ use crate::pg::{session, wait};
 const SOCKET_DIRECTORY: &str = "pg_stat_tmp";
 /// The beginning and the end of a socket's name, with the database between them.
 const SOCKET_NAME: [&str; 2] = ["pgsql_tmp_anker_", ".sock"];
-/// The directory of the extension's files. pg_basebackup skips names with this prefix; pg_rewind removes such files.
+/// The directory of the extension's files. pg_basebackup skips files whose names have this prefix, and pg_rewind
+/// removes them.
 pub const FILE_DIRECTORY: &str = "pgsql_tmp_anker";
 /// The time after which an engine counts as hung if it has neither sent anything nor taken anything. A busy engine
 /// sends a keep-alive message every second ([`frame::ALIVE_INTERVAL`]).

@@ -82,8 +82,8 @@ pub fn describe(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
     Ok(Described { layout, excluded })
 }
 
-/// The columns that the relation's mirror has, and the columns that it leaves out. The relation may be a parent of
-/// others.
+/// The columns that the relation's mirror has, and the columns that it leaves out. The relation may have partitions or
+/// children.
 pub fn columns(relation: &OpenRelation) -> (Vec<MirrorColumn>, Vec<Excluded>) {
     let (mut columns, mut excluded) = (Vec::new(), Vec::new());
     for attribute in relation.attributes().iter().filter(|a| !a.attisdropped) {

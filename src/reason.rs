@@ -59,7 +59,8 @@ reasons! {
     TooLarge "too_large",
     /// Too many rows would have to be sent along.
     RowsSent "rows_sent",
-    /// A condition that hides rows from the user might not be evaluated before the others.
+    /// A condition that hides rows from the user might be evaluated after other conditions, which could then raise
+    /// errors for hidden rows.
     RowSecurity "row_security",
     /// The statement does more than read rows.
     Statement "statement",

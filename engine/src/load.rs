@@ -17,8 +17,8 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
     let (relid, generation) = (request.relid, request.generation);
     let (reply, begun) = oneshot::channel();
     shared.writer.load(LoadStep::Begin { request, reply });
-    // From here on, the load must be ended even if the loader leaves before the answer, because the writer begins it
-    // anyway.
+    // From here on, the load must be ended even if the loader leaves before the answer, because the writer has been
+    // told to begin the load.
     let mut load = Load { relid, generation, writer: &shared.writer, over: false };
     if let Err(refusal) = peer.verdict(begun)? {
         load.over = true;

@@ -34,7 +34,7 @@ pub struct Shared {
     pub writer: WriterHandle,
     pub olap: Arc<olap::Runtime>,
     pub runtime: tokio::runtime::Runtime,
-    /// Admits the queries that may run at once. The others wait in its queue.
+    /// Admits the queries that may run at once. Further queries wait in its queue.
     pub admission: Arc<Admission>,
     pub open_queries: OpenQueries,
     pub connections: Connections,

@@ -4,7 +4,7 @@
 //!   ring -> input: messages, the last one perhaps cut
 //!             | row changes go on as they come, cut or not
 //!             v
-//!           transaction.changes: those of wanted tables, by table, until Commit -> Sink::transaction
+//!           transaction.changes: changes of wanted tables, by table, until Commit -> Sink::transaction
 //! ```
 //!
 //! The first bytes tell whether a message is a row change, and its table. So a change of an unwanted table is skipped

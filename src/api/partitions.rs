@@ -116,7 +116,7 @@ fn has_mirrored_parts(wholes: &[pg_sys::Oid]) -> bool {
     wholes.iter().any(|&whole| relation::family(whole, Lock::None).into_iter().any(is_mirrored))
 }
 
-/// Lists a table that has become part of a mirrored one, together with its own parts.
+/// Lists a table that has become a part of a mirrored table, together with the parts of the listed table.
 fn mirror_part(new: pg_sys::Oid) {
     for relid in relation::family(new, Lock::Read) {
         let described = layout::describe_new(&OpenRelation::locked(relid));

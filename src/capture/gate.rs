@@ -1,8 +1,8 @@
 //! Gates: snapshots that the worker takes itself. The engine may apply the transactions that a gate sees.
 //!
 //! The commit record of a transaction can be decoded while its backend is still in the proc array, so that no snapshot
-//! sees the transaction yet. The engine must not apply it before a snapshot could see it. So the worker takes a
-//! snapshot after each batch. It takes more of them while a transaction that was sent is not seen yet.
+//! sees the transaction yet. The engine must not apply the transaction before a snapshot could see it. So the worker
+//! takes a snapshot after each batch, and further snapshots until one of them sees every transaction that was sent.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,15 @@ use protocol::Snapshot;
 
 use crate::pg::snapshot::Glimpse;
 
-/// The time between two gates while transactions wait for one. The second constant holds for transactions that have
-/// waited for long, for example for a standby.
+/// The time between two gates while no gate has seen some of the transactions that were sent. The second constant is
+/// for transactions that stay unseen for long, for example because they wait for a standby.
 const PENDING_INTERVAL: Duration = Duration::from_millis(2);
 const LONG_PENDING_INTERVAL: Duration = Duration::from_millis(50);
 /// The time between two gates if a transaction was sent lately. The engine's floors advance in steps of this time.
 const ACTIVE_INTERVAL: Duration = Duration::from_millis(250);
 const ACTIVE_FOR: Duration = Duration::from_secs(5);
-/// The time between two gates otherwise. It is short enough to keep 64-bit transaction ids and floors fresh.
+/// The time between two gates if no transaction was sent lately. It is short enough to keep 64-bit transaction ids and
+/// floors fresh.
 const IDLE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub struct Gates {

@@ -18,7 +18,7 @@ use crate::pg::{rows, transaction, wal};
 use crate::settings::MAX_WAL_RETAINED_MB;
 use crate::shared::{self, Database, DatabaseState, FixedText};
 
-/// The interval at which retained WAL is checked, and other things that wake no process.
+/// The interval at which the launcher checks retained WAL, and whatever else changes without waking the launcher.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The interval at which new databases are looked for. A copy of a template database has the template's mirrored
 /// tables.
@@ -206,7 +206,7 @@ fn start(oid: pg_sys::Oid, course: &mut Course, now: Instant) {
     match access(oid) {
         Access::Open => {}
         Access::Gone => {
-            // The database's state becomes that of a database which needs no worker.
+            // A dropped database needs no worker, so its entry becomes idle. An idle entry is removed later.
             shared::update_database(oid, |d| d.state = DatabaseState::Idle);
             return;
         }

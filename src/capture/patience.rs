@@ -12,7 +12,7 @@ use super::engine_process::EngineProcess;
 use crate::pg::{process, session, snapshot};
 use crate::shared::{self, FixedText};
 
-/// The age of a writing transaction from which on no slot is created.
+/// The slot is not created while the oldest writing transaction has at least this age.
 const OLD: Duration = Duration::from_secs(10);
 const LOOK_EVERY_MS: i64 = 200;
 

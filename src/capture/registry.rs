@@ -1,8 +1,8 @@
 //! The mirrored tables of this database. `follow::Tables` decides which actions are due. The registry carries out these
 //! actions, and reports their results to `follow::Tables`.
 //!
-//! Tables begin to be watched only inside decoding's callbacks, because only there the catalog is that of the stream's
-//! position.
+//! Tables begin to be watched only inside decoding's callbacks, because only there do catalog look-ups see the catalog
+//! as of the stream's position.
 
 use std::time::{Duration, Instant};
 

@@ -2,8 +2,8 @@
 //! with it every other trace of the loaders' work.
 //!
 //! A loader increments a table's mark before it reads the table, and removes the mark at the end of the load,
-//! successful or not. A mark from before the server's last start counts the server crashes during loads of the table.
-//! The load need not have caused them. Each mark names the start after which it was set.
+//! successful or not. A mark that is left from before the server's last start counts the server's crashes during loads
+//! of the table. The loads need not have caused these crashes. Each mark names the server start after which it was set.
 
 use std::cell::RefCell;
 use std::fs;

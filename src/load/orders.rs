@@ -1,5 +1,5 @@
-//! The orders of a loader. One loader gets several tables, because starting the process is most of the cost of a small
-//! one.
+//! The orders of a loader. One loader gets several tables, because starting the process is most of the cost of loading
+//! a small table.
 
 use follow::LoadOrder;
 

@@ -1,4 +1,4 @@
-//! Evaluates early an expression that PostgreSQL itself might never evaluate.
+//! Evaluates expressions early, although PostgreSQL itself might never evaluate them.
 
 use std::panic::UnwindSafe;
 

@@ -166,7 +166,7 @@ impl Explain<'_> {
         // SAFETY: by the promise of `new`, and a started statement; the state of the outer statement is restored.
         unsafe {
             let around = *self.state;
-            // The settings of this statement are those of the statement around it, which shows them.
+            // EXPLAIN shows the settings once, for the outer statement, so they are not shown again for this statement.
             (*self.state).settings = false;
             pg_sys::ExplainPrintPlan(self.state, statement);
             if self.options().costs {
@@ -183,8 +183,8 @@ impl Explain<'_> {
     }
 }
 
-/// A text as a C string. Its characters must exist in the database's encoding, which need not be UTF-8, so others are
-/// replaced by question marks.
+/// A text as a C string. Question marks replace zero bytes and, unless the database's encoding is UTF-8, all characters
+/// that are not ASCII, because they may not exist in that encoding.
 fn readable(text: &str) -> CString {
     let known = |c: char| if c != '\0' && (c.is_ascii() || session::is_utf8()) { c } else { '?' };
     CString::new(text.chars().map(known).collect::<String>()).unwrap_or_default()

@@ -110,8 +110,8 @@ impl Place<'_> {
                     // The planner changes its input, and a cached plan needs the query again, so the planner gets a
                     // copy.
                     let query = symbols::copyObjectImpl(query.as_ptr()).cast::<pg_sys::Query>();
-                    // The query is part of another query. It gets no query id, because other extensions count that
-                    // other query. Its plan checks no permissions, because those of the whole query were checked.
+                    // This query is a part of a larger query, which other extensions count, so it gets no query id.
+                    // PostgreSQL has checked the permissions of the larger query, so this plan checks none.
                     (*query).queryId = 0;
                     let plan = (how.planner)(query, estate.es_sourceText, how.options, params);
                     compat::without_rights(plan);

@@ -1,8 +1,8 @@
 //! Encodes heap tuples as rows of the change stream.
 //!
 //! Each tuple is deformed once, and then each mirrored column goes straight from its datum into the output. The capture
-//! worker encodes tuples of the reorder buffer, loaders those of the heap. A TOAST pointer to disk means "this column
-//! did not change" for the capture worker, and "fetch the value" for a loader.
+//! worker encodes tuples of the reorder buffer; loaders encode tuples of the heap. A TOAST pointer to disk means "this
+//! column did not change" for the capture worker, and "fetch the value" for a loader.
 
 use pgrx::prelude::*;
 use plan::{Identity, TableLayout, Type};

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use super::tree::{Node, Ref};
 use super::{hooks, symbols};
 
-/// An action on a statement. It has its own guard.
+/// An action on a statement. The function must have its own `#[pg_guard]`, because the hook calls it without a guard.
 pub type Look = unsafe extern "C-unwind" fn(*mut pg_sys::Node);
 
 /// Actions before and after the statements that `concerns` selects.

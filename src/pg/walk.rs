@@ -1,5 +1,5 @@
-//! Reads and changes trees of nodes with PostgreSQL's walkers and mutators. On the way, errors of the server become
-//! panics.
+//! Reads and changes trees of nodes with PostgreSQL's walkers and mutators. Errors that the server raises during a walk
+//! become panics.
 
 use std::ffi::c_void;
 

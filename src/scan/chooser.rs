@@ -43,7 +43,7 @@ pub struct Chooser {
     active: Option<Side>,
     /// The reason why the query runs on the heap.
     reason: Option<Reason>,
-    /// The JIT flags for the heap's plan; `None` if the statement keeps its own.
+    /// The JIT flags to set when the heap's plan is started; `None` if the statement has kept its flags.
     compiled: Option<i32>,
     /// The way in which rows are sent to the client past the executor, if they are.
     delivery: Option<Delivery>,

@@ -42,8 +42,8 @@ pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, 
     }
 }
 
-/// Unique names for the scans. The first scan of each relation gets its name first, because that scan stands in the
-/// query itself; the optimizer has added the others.
+/// Unique names for the scans. The first scan of each relation stands in the query itself, so it is the first to get
+/// the query's name for the relation. Further scans were added by the optimizer.
 fn unique(plan: &EnginePlan, spec: &ScanSpec) -> BTreeMap<Scan, String> {
     let own = (0..spec.names.len() as u16).map(|relation| Scan { number: 0, relation });
     let made = plan.columns.iter().filter_map(|(_, meaning)| match meaning {
@@ -336,8 +336,8 @@ impl Tree<'_> {
     }
 }
 
-/// The type of a join, as PostgreSQL names it. If the rows of the second side are kept, it is the mirrored type (Right
-/// for Left).
+/// The type of a join, as PostgreSQL names it. If the join keeps the rows of its second side instead of the first, the
+/// name is reversed: Right instead of Left.
 fn join_type(join: &Join) -> &'static str {
     match (join.kind, join.keeps_second) {
         (JoinKind::Inner, _) => "Inner",

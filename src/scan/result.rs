@@ -29,7 +29,7 @@ pub struct EngineResult {
 }
 
 enum Kept {
-    /// Batches that were fetched ahead; `more` says that the engine has more of them.
+    /// Batches that were fetched ahead; `more` says that the engine has further batches.
     Batches {
         batches: Vec<RecordBatch>,
         next: usize,

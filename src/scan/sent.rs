@@ -44,7 +44,7 @@ pub fn compute(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<SentRows>, Reaso
     Ok(all)
 }
 
-/// The rows collected so far of one relation.
+/// The rows of one relation that were collected so far.
 struct Collected<'a> {
     types: &'a [Type],
     sent: SentRows,

@@ -1,8 +1,8 @@
 //! Shared memory: what the launcher, workers, loaders and backends tell each other.
 //!
-//! It consists of two hash tables, each under a lightweight lock: one of databases that have or will have mirrored
-//! tables, and one of these tables. All of this is only a hint for routing, and information for the views. The engine
-//! itself decides whether it may answer a query.
+//! Shared memory consists of two hash tables, each under a lightweight lock: one of the databases that have or will
+//! have mirrored tables, and one of the mirrored tables. All of this is only a hint for routing, and information for
+//! the views. The engine itself decides whether it may answer a query.
 //!
 //! If the server was started without the library, there is no shared memory, and no table is mirrored.
 

@@ -77,7 +77,7 @@ fn relation(relid: u32) -> Relation {
     Relation::of_table(relid, &columns)
 }
 
-/// A scan of the table with filters. Its columns 0, 1, … are those of the table.
+/// A scan of the table with filters. The plan's columns 0, 1, … are the columns of the table.
 fn over(relid: u32, filters: Vec<Expr>) -> Plan {
     let scan = Rel::Scan { relation: 0, columns: (0..TYPES.len() as u16).map(ColumnId).collect() };
     Plan {

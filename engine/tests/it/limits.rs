@@ -86,7 +86,7 @@ fn a_transaction_that_does_not_fit_costs_its_table_only() {
 fn a_client_that_does_not_read_loses_its_place() {
     let mut worker = Worker::start(&Settings { max_queries: 1, ..Settings::default() });
     worker.mirror(1, 1, (0..300_000).map(account));
-    // Opens cursors and does not read them. There are more of them than places.
+    // Opens cursors and does not read them. There are more cursors than places.
     let mut cursors: Vec<_> = (0..5).map(|_| worker.client()).collect();
     for cursor in &mut cursors {
         cursor.ask(&request(accounts::select(1, Vec::new()), worker.now()));
@@ -245,7 +245,7 @@ fn a_row_longer_than_a_message_waits_for_memory() {
     worker.mirror(1, 1, rows(1));
     let all = request(accounts::select(1, Vec::new()), worker.now());
     let mut cursors: Vec<_> = (0..4).map(|_| worker.client()).collect();
-    // A cursor that comes while others hold memory for their long rows finds no memory to begin.
+    // A cursor that is opened while other cursors hold memory for their long rows finds no memory to begin.
     cursors.retain_mut(|cursor| begins(cursor, &all));
     assert!(cursors.len() >= 2, "{} queries began", cursors.len());
     // A client that reads its result releases memory for the other queries.

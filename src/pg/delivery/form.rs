@@ -33,8 +33,8 @@ enum Form {
     Timestamp,
     TimestampTz,
     Uuid,
-    /// Characters up to a zero byte. PostgreSQL's functions end a text there, and `''::"char"::char(1)` contains such a
-    /// byte.
+    /// The characters of a text up to its first zero byte, because PostgreSQL's output functions end a text there. An
+    /// example of a text with a zero byte is `''::"char"::char(1)`.
     Characters,
     // Forms of both formats: the bytes are sent unchanged.
     Varlena,

@@ -54,7 +54,7 @@ pub fn is_pointed_to(ty: Type) -> bool {
 }
 
 impl Datums {
-    /// Clears the datums, and sets the null flags to those of the array.
+    /// Removes all datums, and copies the array's null flags.
     pub fn begin(&mut self, array: &dyn Array) {
         self.datums.clear();
         self.nulls.clear();

@@ -87,8 +87,8 @@ pub fn only_item(query: Ref<'_, pg_sys::Query>) -> Option<i32> {
     item.cast::<pg_sys::RangeTblRef>().map(|reference| reference.rtindex)
 }
 
-/// Moves conditions from nested levels of FROM to the query's own WHERE. Merged subqueries leave behind such levels
-/// with a single item.
+/// Moves conditions from nested levels of FROM to the query's own WHERE. Merging a subquery leaves a nested level with
+/// a single item.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! The way in which the engine would find the partners of a nested loop in the heap's plan, by the same conditions. It
-//! uses a hash table or sorted rows, or has to compare all pairs.
+//! How the engine would join the two sides of a nested loop of the heap's plan, by the same conditions: by a hash
+//! table, by searching sorted rows, or by comparing all pairs.
 
 use pgrx::prelude::*;
 use plan::CmpOp;

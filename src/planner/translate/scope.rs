@@ -257,8 +257,9 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// An outer column as a subquery sees it. The engine may compute the subquery with any one of several equal values. For
-/// 0 and -0, which are equal, the result could show which one was used.
+/// Checks an outer column that a subquery reads. The engine may compute the subquery once for several equal outer
+/// values. 0 and -0 are equal, but the result could show which of the two the engine has used. So a column of floats is
+/// refused unless the subquery only compares it.
 fn seen_by(ask: Ask, var: Ref<'_, pg_sys::Var>, typed: Typed) -> Attempt<Typed> {
     if var.varlevelsup > 0 && typed.ty.is_float() && !ask.only_compared {
         return Err(Why::RowOrder.of("subquery that computes with a double precision value of the rows around it"));

@@ -32,7 +32,7 @@ pub struct Typed {
 pub enum Scale {
     /// The scale of the type.
     OfType,
-    /// An unknown scale, smaller than that of the type.
+    /// The scale is unknown, but smaller than the scale of the type.
     Unknown,
     /// The scale is the value of this integer expression. The expression is null if the value is null.
     Varies(Expr),
@@ -525,8 +525,8 @@ impl<'a> Translator<'a> {
         let mut operands = operands.into_iter();
         let (first, second) = (operands.next().ok_or_else(&reason)?, operands.next());
         match (called, second) {
-            // Types with an oid's bytes, such as regclass, use the casts of oid, but the engine only keeps them. So the
-            // argument's type is checked.
+            // PostgreSQL uses the casts of oid for types that are stored like oid, such as regclass. The engine only
+            // keeps values of those types, so the argument's type is checked here.
             (Called::CastTo(ty), None) if first.ty == ty || catalogue::cast(first.ty, ty).is_some() => {
                 Ok(exact(cast(first, ty), ty))
             }

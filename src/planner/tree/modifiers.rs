@@ -14,7 +14,8 @@ use crate::pg::make;
 use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::expr::origins::{self, Judge, Verdict};
 
-/// Whether the modifiers are known before the query is planned. If so, they are those of [`planned_columns`].
+/// Whether the type modifiers of the result's columns are known before the query is planned. If so, [`planned_columns`]
+/// returns columns with these modifiers.
 pub fn are_known(query: Ref<'_, pg_sys::Query>) -> bool {
     let mut targets = query.targetList().iter().filter(|entry| !entry.resjunk);
     targets.all(|entry| {

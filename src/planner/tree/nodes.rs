@@ -476,7 +476,8 @@ unsafe fn name_columns(leaf: *mut pg_sys::CustomScan, heap: *mut pg_sys::Planned
     }
 }
 
-/// A range table entry that only holds names. The planner leaves behind such an entry for a function.
+/// A range table entry that only holds names. It looks like the entry that PostgreSQL's planner leaves for a function
+/// in FROM.
 fn name_entry(name: &str, columns: *mut pg_sys::List) -> *mut pg_sys::RangeTblEntry {
     make::placed(pg_sys::RangeTblEntry {
         rtekind: pg_sys::RTEKind::RTE_FUNCTION,

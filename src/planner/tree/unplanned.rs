@@ -22,7 +22,7 @@ use crate::shared::{self, TableState};
 ///
 /// # Safety
 ///
-/// `query` is a rewritten query; the other arguments are those of its planner.
+/// `query` is a rewritten query; the other arguments are those with which PostgreSQL called the planner hook.
 pub unsafe fn can_wait(
     query: *mut pg_sys::Query,
     source: *const c_char,

@@ -1,8 +1,8 @@
 //! CASE, COALESCE, NULLIF, GREATEST, LEAST and IS DISTINCT FROM, and the dispatch to row comparisons.
 //!
 //! Each of these expressions chooses one of several values, and all values must have one type. In PostgreSQL, each
-//! numeric keeps its own number of digits behind the point. Here, the numerics get the largest scale among them, and a
-//! second expression computes the scale that is shown.
+//! numeric keeps its own number of digits behind the point. In the engine, all values get the largest scale among them,
+//! and a second expression computes how many digits the chosen value shows.
 
 use pgrx::prelude::*;
 use plan::catalogue::{self, Call, Kind};
@@ -70,7 +70,7 @@ impl<'a> Translator<'a> {
         }))
     }
 
-    /// The conditions and the values of a CASE. The last value is that of ELSE.
+    /// The conditions and the values of a CASE. The last value is the value of ELSE.
     fn branches(&mut self, case: Ref<'a, pg_sys::CaseExpr>) -> Attempt<(Vec<Expr>, Vec<Typed>)> {
         let (mut conditions, mut values) = (Vec::new(), Vec::new());
         for when in case.args().iter() {

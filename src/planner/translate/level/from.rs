@@ -18,7 +18,7 @@ pub struct From<'a> {
     pub conjuncts: Vec<Node<'a>>,
 }
 
-/// Adds the items of FROM to the innermost scope, which is that of `query`.
+/// Adds the items of FROM to the innermost scope, which is the scope of `query`.
 pub fn from<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> Attempt<From<'a>> {
     let entries = query.rtable().iter().collect();
     let mut reader = Reader { query, entries, sent: Vec::new(), translator };

@@ -220,8 +220,8 @@ impl<'a> Translator<'a> {
         Ok(keys)
     }
 
-    /// Makes the engine sort the top-level query's rows, and return no more of them than LIMIT asks for. This requires
-    /// that no node above the engine removes rows or needs more of them.
+    /// Makes the engine sort the top-level query's rows, and return no more rows than LIMIT asks for. The engine does
+    /// neither if a node above it removes rows or needs further rows.
     pub fn arrange(&mut self, query: Ref<'a, pg_sys::Query>, opened: &mut Opened<'a>) -> Arranged {
         let filtered = opened.quals.is_some_and(|quals| !is_true(quals));
         let rows_change = query.hasWindowFuncs || query.hasTargetSRFs || !query.distinctClause.is_null() || filtered;

@@ -16,7 +16,7 @@ use crate::planner::words::reason::{Attempt, Why};
 
 impl<'a> Translator<'a> {
     /// The rows of a table that its policies do not hide. The table is the item `index` of the innermost scope, which
-    /// is that of `query`.
+    /// is the scope of `query`.
     pub fn unhidden(
         &mut self,
         query: Ref<'a, pg_sys::Query>,

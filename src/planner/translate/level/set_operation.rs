@@ -31,8 +31,9 @@ struct Operand {
 }
 
 impl<'a> Translator<'a> {
-    /// Translates a query that consists of set operations. Its rows become columns of the innermost scope, which is
-    /// that of the query, because its select list refers to the columns of the first operand.
+    /// Translates a query that consists of set operations. The result's columns are added to the innermost scope (the
+    /// scope of `query`) as if they were the columns of the first operand, because the select list refers to that
+    /// operand.
     pub fn set_operation(&mut self, query: Ref<'a, pg_sys::Query>, root: Node<'a>) -> Attempt<Rel> {
         let mut first = root;
         while let Some(operation) = first.cast::<pg_sys::SetOperationStmt>() {
@@ -158,7 +159,7 @@ impl<'a> Translator<'a> {
             let mut id = self.column(comparable_type(*ty))?;
             keys.push(Computed { column: id, expr: comparable(&typed) });
             if has_images(*ty) {
-                // Any one of the equal values may stand for all.
+                // The result may show any one of the equal values.
                 id = self.column(*ty)?;
                 let agg = Agg::Max(typed.expr.clone());
                 aggregates.push(Aggregation { columns: vec![id], agg, distinct: false });
@@ -219,7 +220,7 @@ fn becomes(from: Type, to: Type) -> bool {
     is_wider && catalogue::cast(from, to).is_some()
 }
 
-/// Requires that equal values look the same in PostgreSQL, so that one of them may stand for all.
+/// Requires that equal values look the same in PostgreSQL, so that the result may show any one of several equal values.
 fn require_one_image(operation: Ref<'_, pg_sys::SetOperationStmt>, types: &[Type]) -> Attempt<()> {
     let collations = operation.colTypes().iter().zip(operation.colCollations().iter());
     for (ty, (sql_type, collation)) in types.iter().zip(collations) {

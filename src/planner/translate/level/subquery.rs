@@ -55,8 +55,8 @@ impl<'a> Translator<'a> {
             .ok_or_else(|| Why::Expression.of("unknown WITH query"))?;
         let (cte, query) = named_query(self.scopes[level].query, entry)?;
         let Scope { order_matters, is_repeated, .. } = *self.scope();
-        // A WITH query may read only its own level and the levels around that, so the scopes within are removed
-        // meanwhile.
+        // A WITH query may read only its own level and outer levels, so the scopes of inner levels are removed while it
+        // is translated.
         let inner = self.scopes.split_off(level + 1);
         let rows =
             self.repeating(is_repeated || cte.cterefcount > 1, |translator| translator.rows(query, order_matters));
@@ -392,7 +392,8 @@ impl<'a> Translator<'a> {
         Ok(boolean(Expr::Case { branches, otherwise: Box::new(constant(Some(!found))) }))
     }
 
-    /// One row with two counts for the list of an `IN`: its rows, and those of them that are not null.
+    /// One row with two counts for the list of an `IN`: the number of its rows, and the number of its rows that are not
+    /// null.
     fn totals_of_list(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<(Rel, Expr, Expr)> {
         let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
         let Level { rel, columns, .. } = level?;
