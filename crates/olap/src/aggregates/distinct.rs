@@ -1,7 +1,7 @@
 //! Aggregates with DISTINCT: each value of a group counts once.
 //!
-//! The first row with a value is passed on, so all rows of a group must be in one partition, and there are no partial
-//! states.
+//! Only the first row with each value is passed to the inner aggregate. For this, all rows of a group must be in one
+//! partition, so there are no partial states.
 
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_buffer::BooleanBufferBuilder;

@@ -190,7 +190,7 @@ impl<T: Texts> Fold for OfTexts<T> {
 
 struct FoundTexts<T: Texts> {
     texts: Vec<Option<T::Owned>>,
-    /// The bytes of the texts.
+    /// The bytes that the texts take in total.
     bytes: usize,
 }
 

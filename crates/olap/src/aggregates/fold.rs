@@ -53,7 +53,7 @@ pub trait Fold: Send + Sync + 'static {
     /// Adds rows to the states of their groups.
     fn add(&self, states: &mut Self::States, values: &[ArrayRef], rows: Rows<'_>) -> Result<()>;
 
-    /// Adds partial states. Many aggregates add them like values.
+    /// Adds partial states. Many aggregates add partial states like values.
     fn merge(&self, states: &mut Self::States, columns: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
         self.add(states, columns, rows)
     }
@@ -91,9 +91,9 @@ pub trait States: Clone + Default + Send + Sync + 'static {
     fn bytes(&self) -> usize;
 }
 
-/// The state of one group among others of its kind.
+/// The state of one group. A vector holds the states of all groups.
 pub trait State: Clone + Send + Sync + 'static {
-    /// The memory that the state uses outside of itself.
+    /// The bytes that the state owns outside of its own size.
     fn heap_bytes(&self) -> usize {
         0
     }
@@ -115,7 +115,7 @@ impl<S: State> States for Vec<S> {
     }
 }
 
-/// The values of groups; some groups may have none yet.
+/// A value for each group. `seen` says which groups have met a value.
 #[derive(Clone, Debug, Default)]
 pub struct Values<V> {
     pub values: Vec<V>,

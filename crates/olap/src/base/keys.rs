@@ -89,7 +89,8 @@ struct Form {
 
 /// The layout of keys that contain texts in a locale's order.
 struct Pieces {
-    /// The pieces before the first text, between texts, and after the last one, each with its number of columns.
+    /// Converters for the pieces before the first text, between texts, and after the last text. Each comes with its
+    /// number of columns.
     around: Vec<(usize, RowConverter)>,
     texts: Arc<[TextOrder]>,
 }

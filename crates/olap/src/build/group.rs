@@ -55,7 +55,7 @@ use crate::operators::group::fused::{self, Compiler, FusedGroups};
 use crate::operators::group::groups::{Groups, PartialGroups};
 use crate::operators::scan::Direct;
 
-/// An aggregate function that DataFusion runs. Each aggregate of the plan is computed from one or two of them.
+/// An aggregate function that DataFusion runs. Each aggregate of the plan is computed from one or two such functions.
 #[derive(Clone, Copy, PartialEq)]
 enum Part<'a> {
     Count,

@@ -62,8 +62,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether the rows are worth keeping for several readers. Rows of a filtered scan are not, because reading the table
-/// again costs no more.
+/// Whether the rows are worth keeping for several readers. The rows of a filtered scan are not, because reading the
+/// table again costs no more.
 fn joins_or_groups(rel: &Rel) -> bool {
     match rel {
         Rel::Scan { .. } | Rel::Row => false,

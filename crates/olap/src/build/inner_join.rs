@@ -41,8 +41,8 @@ struct Block<'a, 'b> {
     pending: Vec<&'a Expr>,
     /// The columns that are read above the block.
     needed: &'a [ColumnId],
-    /// Whether a condition may raise an error. The error must be raised for rows without partners, too, so runtime
-    /// filters must not drop them.
+    /// Whether a condition may raise an error. Rows without partners must raise it, too, so runtime filters must not
+    /// drop these rows.
     raises: bool,
     /// Present if only the first partners of each row of the probe side are needed.
     first: Option<Nearest<'a>>,
@@ -115,7 +115,7 @@ impl Builder<'_> {
         if relations.len() > MAX_RELATIONS {
             return Err(internal(format!("{} relations are more than can be joined", relations.len())));
         }
-        // Two relations have only one join order.
+        // Two relations have only one join order, so the numbers of distinct values are not needed.
         let filters = FiltersOnly(&self.statistics);
         let statistics: &dyn Statistics = if relations.len() > 2 { &self.statistics } else { &filters };
         let known: Vec<_> = relations.iter().map(|rel| self.statistics.relation(rel)).collect();

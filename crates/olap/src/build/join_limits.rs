@@ -57,7 +57,7 @@ impl Builder<'_> {
         Ok((limits, candidates.iter().map(|candidate| candidate.condition).collect()))
     }
 
-    /// The expressions of the build side that conditions limit.
+    /// The expressions of the build side that a condition compares with the probe side.
     pub fn limited<'a>(&self, conditions: &[&'a Expr], build: &[ColumnId], probe: &[ColumnId]) -> Vec<&'a Expr> {
         self.candidates(conditions, build, probe).into_iter().map(|candidate| candidate.build).collect()
     }

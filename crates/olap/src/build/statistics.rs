@@ -107,7 +107,7 @@ impl<'a> Sampled<'a> {
     fn passed(&self, scan: &Scan<'_>, conditions: &[&Expr], sample: &Sample) -> Option<f64> {
         let result = self.evaluated(scan, conditions, &sample.rows)?;
         let passed = result.as_boolean().true_count() as f64;
-        // If no sampled row passes, there may still be rows that do.
+        // Half a row is added, because other rows may pass even if no sampled row does.
         Some((passed + 0.5) / (sample.rows.num_rows() as f64 + 1.0))
     }
 
@@ -190,7 +190,7 @@ impl<'a> Sampled<'a> {
             Rel::Join { kind: JoinKind::Semi | JoinKind::Anti, left, .. } => self.rows(left) * PARTNERED,
             Rel::Join { kind: JoinKind::Mark(_), left, .. } | Rel::Apply { left, .. } => self.rows(left),
             Rel::Join { conditions, left, right, .. } if conditions.is_empty() => self.rows(left) * self.rows(right),
-            // Most joins follow a foreign key.
+            // Most joins follow a foreign key. Such a join returns about as many rows as its larger side has.
             Rel::Join { left, right, .. } => self.rows(left).max(self.rows(right)),
             Rel::Union { inputs, .. } => inputs.iter().map(|part| self.rows(&part.rel)).sum(),
             Rel::Aggregate { keys, .. } if keys.is_empty() => 1.0,

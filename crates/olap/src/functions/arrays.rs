@@ -22,7 +22,8 @@ use crate::functions::numerics::Collected;
 
 type Outcome<T> = std::result::Result<T, QueryError>;
 
-/// The error for bytes that are no array. The mirror copies what a table holds without a check.
+/// The error for bytes that are no array. Such bytes may occur, because the mirror copies a table's values without
+/// checking them.
 const BROKEN: QueryError = QueryError(FailureKind::Internal);
 /// The bytes of a varlena's length, which is already removed from the values here.
 const LENGTH: usize = 4;

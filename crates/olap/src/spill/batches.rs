@@ -136,7 +136,7 @@ fn nullable(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>())
 }
 
-/// A full disk is treated as a lack of memory.
+/// The error of a write to disk. A full disk counts as a lack of memory.
 fn writing(error: ArrowError) -> DataFusionError {
     let full = |error: &Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
     match error {

@@ -24,7 +24,7 @@ pub enum Order {
     Keys(KeyRows),
 }
 
-/// The sign bit. Flipping it turns the order of signed numbers into that of unsigned ones.
+/// The sign bit. If it is flipped in signed numbers, unsigned comparison orders them.
 const SIGN: u64 = 1 << 63;
 
 impl Order {
@@ -138,7 +138,7 @@ fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
         DataType::Float64 => {
             let ordered = |float: f64| {
                 let bits = canonical(float).to_bits() as i64;
-                // The bits of negative floats have the reverse order.
+                // The bits of negative floats have the reverse order, so all of them except the sign are inverted.
                 signed(bits ^ ((bits >> 63) as u64 >> 1) as i64)
             };
             array.as_primitive::<Float64Type>().values().iter().map(|&f| ordered(f)).collect()

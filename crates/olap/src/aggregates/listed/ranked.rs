@@ -80,8 +80,7 @@ fn between(share: f64, rows: &mut Grouped, order: &Order) -> Result<ArrayRef> {
     })
 }
 
-/// Interpolates in each group. `between` receives a value, the next value, and the fraction of the way from one to the
-/// other.
+/// Interpolates in each group. `between` receives a value, the next value, and the fraction of the way between them.
 fn interpolated<T: ArrowPrimitiveType>(
     share: f64,
     rows: &mut Grouped,

@@ -95,7 +95,7 @@ pub fn apply(operand: Type, args: &[ColumnarValue], rows: usize) -> Result<Array
     }
 }
 
-/// Points in time as texts. `east` is the offset of the zone from UTC at each of them.
+/// Points in time as texts. `east` returns the zone's offset from UTC at a point in time.
 pub fn zoned(args: &[ColumnarValue], rows: usize, east: impl Fn(i64) -> i64) -> Result<ArrayRef> {
     let array = args[0].to_array(rows)?;
     let times = array.as_primitive::<Int64Type>();

@@ -124,7 +124,7 @@ fn items(text: &str) -> Outcome<Vec<&str>> {
     Ok(items)
 }
 
-/// The end of the string that a text begins with, behind its quote.
+/// The offset behind the closing quote of the string with which the text begins.
 fn string_end(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     if bytes.first() != Some(&b'"') {

@@ -6,7 +6,8 @@ use crate::base::error::QueryError;
 
 pub type Outcome<T> = Result<T, QueryError>;
 
-/// The error for bytes that are no document. The mirror copies what a table holds without a check.
+/// The error for bytes that are no document. Such bytes may occur, because the mirror copies a table's values without
+/// checking them.
 pub const BROKEN: QueryError = QueryError(FailureKind::Internal);
 
 /// A part of a document.

@@ -26,7 +26,7 @@ const MAX_BYTES: usize = 64 << 20;
 
 type Outcome<T> = std::result::Result<T, QueryError>;
 
-/// An operand.
+/// A text or integer operand: an array, or a constant for all rows.
 enum Values {
     Texts(StringViewArray),
     Text(String),

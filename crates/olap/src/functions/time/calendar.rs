@@ -241,7 +241,7 @@ pub fn begin(field: Field, day: i64, time: i64) -> Option<i64> {
             return None;
         }
     };
-    // Null slots hold anything, so the sum may overflow.
+    // Null slots hold arbitrary values, so the sum may overflow.
     Some(day.wrapping_mul(DAY).wrapping_add(time))
 }
 
@@ -272,7 +272,7 @@ pub fn iso_week(day: i64) -> (i64, i64) {
 const FROM_MARCH_0: i64 = 730_425;
 const DAYS_OF_400_YEARS: i64 = 146_097;
 
-/// Year, month and day. The year 0 is the one before 1.
+/// The year, month and day. Year 0 is the year before year 1.
 pub fn civil(day: i64) -> (i64, i64, i64) {
     let day = day + FROM_MARCH_0;
     let (era, day) = (day.div_euclid(DAYS_OF_400_YEARS), day.rem_euclid(DAYS_OF_400_YEARS));

@@ -170,7 +170,7 @@ fn of_parts(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(raw((0..rows).map(interval).collect::<Outcome<Decimal128Array>>()?))
 }
 
-/// Timestamps moved by intervals; months and days are those of the plain calendar.
+/// Timestamps moved by intervals. Months and days are counted without a time zone.
 pub fn shifted(function: Named, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let same = |time| time;
     shift_all(args, rows, function == Named::MinusInterval, same, same)
@@ -231,7 +231,7 @@ fn shift(time: i64, interval: Interval, local: impl Fn(i64) -> i64, instant: imp
     if interval.days != 0 {
         let shown = local(time);
         let day = shown.div_euclid(DAY) + i64::from(interval.days);
-        // The end of PostgreSQL's count of Julian days.
+        // PostgreSQL has no Julian days outside of this range.
         if !(0..=i64::from(i32::MAX)).contains(&(day + JULIAN)) {
             return None;
         }

@@ -33,7 +33,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-/// The length of the longest name, to which others are padded with blanks.
+/// The length of the longest name of a month or day. Shorter names are padded with blanks to this length.
 const NAME: usize = 9;
 
 /// The operands are timestamps and the pattern.
@@ -70,7 +70,7 @@ struct Moment {
     /// Days since 2000-01-01. `time` holds the microseconds within the day.
     day: i64,
     time: i64,
-    /// The year; 0 is the one before 1.
+    /// The year. Year 0 is the year before year 1.
     year: i64,
     month: i64,
     of_month: i64,

@@ -35,7 +35,7 @@ pub struct Building {
 enum Job {
     /// Concatenates a column.
     Column(usize, Vec<ArrayRef>),
-    /// Inserts the keys of a batch into the table. The number is that of the batch's first row.
+    /// Inserts the keys of a batch into the table. The number is the index of the batch's first row in the build side.
     Insert(usize, Vec<ArrayRef>),
 }
 

@@ -120,7 +120,7 @@ impl Task {
         Ok(fits)
     }
 
-    /// Writes the held rows and all following ones to disk.
+    /// Writes the held rows and all following rows to disk.
     async fn put_aside(
         &self,
         mut held: Held,

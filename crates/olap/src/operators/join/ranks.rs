@@ -29,7 +29,7 @@ pub enum Ranking {
     Scaled(i128),
 }
 
-/// Ranks of values.
+/// The computation of a value's rank.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ranked {
     /// The last expression is the value that is ranked. The others are evaluated only because their errors come before

@@ -70,7 +70,7 @@ impl Streaming {
 
     fn end(&mut self) {
         self.rows = None;
-        // The partition that ends last sees the marks of all others.
+        // The partition that ends last sees the marks that all other partitions have set.
         let is_last = self.ready.asking.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last && self.shape.marks_build() {
             self.build_rows = Some(BuildRows::new(self.shape.clone(), self.ready.built.clone(), self.batch_size));

@@ -122,7 +122,7 @@ impl Table {
             let (head, entry) = (&heads[place(word, shift)], &entries[row as usize - 1]);
             entry.word.store(word, Ordering::Relaxed);
             loop {
-                // This load shows all entries behind the head as they were when the head was stored.
+                // Because of this load, all entries of the chain are visible as they were when the head was stored.
                 let before = head.load(Ordering::Acquire);
                 let same = found(entries, before, word);
                 if same != 0 {

@@ -49,7 +49,7 @@ struct Walk {
     group: Option<OwnedKey>,
     /// The number of rows of this group so far.
     rows: usize,
-    /// With ties: the order key of the last wanted row, once that has come. Rows with an equal key are kept, too.
+    /// With ties: the order key of the last wanted row, once this row has come. Rows with an equal key are kept, too.
     last: Option<OwnedKey>,
 }
 

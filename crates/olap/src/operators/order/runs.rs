@@ -134,7 +134,7 @@ impl Runs {
         self.runs[run].keys.row(at)
     }
 
-    /// Merges the next `rows` rows, after those that were merged up to `at`.
+    /// Merges the next `rows` rows. For each run, `at` is the position up to which its rows are merged already.
     fn merge(&self, at: &mut [usize], rows: usize, places: &mut Vec<(usize, usize)>) {
         let head =
             |run: usize, at: usize| (at < self.runs[run].keys.num_rows()).then(|| Reverse((self.key((run, at)), run)));
@@ -147,7 +147,7 @@ impl Runs {
         }
     }
 
-    /// Merges the following rows whose keys are equal to that of the row at `last`.
+    /// Merges the following rows whose keys equal the key of the row at `last`.
     fn merge_equal(&self, at: &mut [usize], last: (usize, usize), places: &mut Vec<(usize, usize)>) {
         let key = self.key(last);
         for (run, at) in at.iter_mut().enumerate() {

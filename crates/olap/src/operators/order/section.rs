@@ -1,6 +1,6 @@
 //! A section of an order: a range of its rows, by their numbers.
 
-/// A range of rows. Numbers beyond `usize` stand for its greatest value.
+/// A range of rows. A number that is too large for `usize` is replaced by the greatest `usize`.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
     pub offset: usize,

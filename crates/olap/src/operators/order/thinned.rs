@@ -154,7 +154,7 @@ impl Thinning {
         Ok(filter_record_batch(batch, &within)?)
     }
 
-    /// Sorts the held rows, appends the first rows of each group to `out`, and returns the number of these.
+    /// Sorts the held rows, appends the first rows of each group to `out`, and returns the number of appended rows.
     fn finish_piece(&mut self, out: &mut VecDeque<RecordBatch>) -> Result<usize> {
         let keys = Keys::new(self.columns.clone(), &self.schema)?;
         let next = Runs::new(keys, self.schema.clone(), ALL, self.means.room.another());

@@ -270,7 +270,7 @@ impl Narrowing<'_> {
         Ok(array)
     }
 
-    /// Picks the rows that passed.
+    /// Reduces `wanted` to the rows that have passed.
     fn narrow(&mut self) -> Result<()> {
         let Some(mask) = self.mask.take() else { return Ok(()) };
         if mask.count_set_bits() == mask.len() {

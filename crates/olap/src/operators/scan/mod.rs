@@ -301,8 +301,8 @@ impl ExecutionPlan for ViewScan {
             }
             polled
         });
-        // Batches are nearly always ready, so the scan would keep its thread. `cooperative` makes it yield, because it
-        // spends tokio's budget.
+        // Batches are nearly always ready, so the scan would keep its thread. `cooperative` makes the scan yield,
+        // because each batch then counts against tokio's budget.
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), batches))))
     }
 }

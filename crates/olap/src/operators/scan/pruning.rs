@@ -1,5 +1,5 @@
-//! Pruning by zone maps: conditions imply ranges of columns, and a chunk need not be read if its bounds lie outside of
-//! these.
+//! Pruning by zone maps. Conditions imply ranges in which a column must lie. A chunk need not be read if its bounds lie
+//! outside of such a range.
 
 use std::ops::RangeInclusive;
 

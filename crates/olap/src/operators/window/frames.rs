@@ -43,7 +43,7 @@ impl Borders {
         Borders { partition, order, last: None }
     }
 
-    /// The starts in the next batch.
+    /// Finds the starts in the next batch.
     pub fn of(&mut self, batch: &RecordBatch) -> Result<Starts> {
         let (keys, places) = (self.partition.of(batch)?, self.order.of(batch)?);
         let differ = |keys: &KeyRows, at: usize, last: Option<&OwnedKey>| match (at.checked_sub(1), last) {

@@ -105,7 +105,7 @@ pub fn counts_before(values: &ArrayRef) -> Vec<i128> {
     counts
 }
 
-/// The sum over the rows of a frame.
+/// The sum over the rows of a frame, from the totals before each row.
 pub fn over(sums: &[i128], frame: Frame) -> i128 {
     frame.into_iter().map(|range| sums[range.end] - sums[range.start]).sum()
 }

@@ -8,7 +8,6 @@ use plan::catalogue::Extreme;
 
 use crate::base::keys::KeyRows;
 
-/// Finds the least or greatest value of any range of rows.
 pub struct Tree<'a> {
     keys: &'a KeyRows,
     which: Extreme,

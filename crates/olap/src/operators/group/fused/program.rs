@@ -162,7 +162,7 @@ impl Program {
         let mut needed = vec![false; self.steps.len()];
         let mut last_use: Vec<usize> = (0..self.steps.len()).collect();
         self.bases.iter().for_each(|base| needed[*base] = true);
-        // Steps read only earlier steps.
+        // Steps read only earlier steps, so all readers of a step are visited before the step itself.
         for step in (0..self.steps.len()).rev() {
             if needed[step] {
                 for read in self.steps[step].action.reads() {

@@ -35,7 +35,7 @@ pub struct Slots {
     /// The view's columns by which rows are grouped.
     keys: Vec<usize>,
     groups: Option<Box<dyn GroupValues>>,
-    /// The number of rows that are read.
+    /// The number of rows of the current chunk that are read.
     rows: usize,
     /// The slot of each row; empty if all rows have the first slot.
     of: Vec<u16>,

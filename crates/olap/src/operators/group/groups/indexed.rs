@@ -166,7 +166,7 @@ const BYTES_A_GROUP: usize = 64;
 struct Pages {
     /// The number of the first page in the directory.
     first: i64,
-    /// The place of each page among `entries`, counted in pages from 1; 0 if the page does not exist.
+    /// For each page, its position in `entries`, counted in pages from 1; 0 if the page does not exist.
     directory: Vec<u32>,
     /// The entries of all pages, page by page.
     entries: Vec<u32>,
