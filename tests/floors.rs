@@ -1,7 +1,6 @@
-//! Checks that modules ("rooms") use only modules on lower floors. So no module uses one above it, and there is no
-//! cycle.
+//! Checks that each module ("room") uses only modules on lower floors. So there is no cycle of modules.
 //!
-//! A room is a folder or a file. It uses ("knows") the rooms that module paths in its code name. Modules of tests may
+//! A room is a folder or a file. It uses ("knows") each room that a module path in its code names. Modules of tests may
 //! use all rooms.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,7 +91,7 @@ const HOUSES: &[House] = &[
     },
 ];
 
-/// A source file: the path of its module from the root of the crate, and its code without comments and tests.
+/// A source file: its module's path from the root of the crate, and its code without comments and tests.
 struct File {
     module: Vec<String>,
     code: String,
@@ -150,7 +149,7 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// A line for each module path that leads to the same floor or a higher one, and for each room that is on no floor.
+/// Messages about module paths that lead to the same floor or a higher one, and about rooms that are on no floor.
 /// `within` is the folder's own module, which may use all rooms.
 fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<String> {
     let floor = |room: &str| floors.iter().position(|rooms| rooms.contains(&room));
@@ -161,8 +160,7 @@ fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<Stri
     let gone = floors.concat().into_iter().filter(|room| !rooms.contains(*room));
     wrong.extend(gone.map(|room| format!("{room} is on a floor and not there")));
 
-    // If the folder's own module re-exports an item (`pub use`), the item counts as part of the room that it comes
-    // from.
+    // If the folder's own module re-exports an item (`pub use`), the item belongs to the room that defines it.
     let mut handed_on: BTreeMap<String, String> = BTreeMap::new();
     for File { module, code } in files.iter().filter(|file| file.module == within) {
         for path in code.split("use ").skip(1).flat_map(paths).map(|path| absolute(module, path)) {
@@ -174,7 +172,8 @@ fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<Stri
     for File { module, code } in files {
         let Some(own) = room_of(module) else { continue };
         let starts = ["crate::", "super::"].into_iter().flat_map(|start| code.match_indices(start));
-        // A path that begins with `super::super::` is read only from its first `super` on.
+        // Skips the second `super` of a path that begins with `super::super::`, because the path begins at the first
+        // one.
         let starts = starts.filter(|(at, _)| !code[..*at].ends_with("::"));
         for path in starts.flat_map(|(at, _)| paths(&code[at..])).map(|path| absolute(module, path)) {
             let Some(name) = room_of(&path) else { continue };
@@ -193,7 +192,7 @@ fn violations(within: &[String], floors: &[&[&str]], files: &[File]) -> Vec<Stri
     wrong.into_iter().collect()
 }
 
-/// The module paths at the beginning of a text: one, or several if it is a tree of paths in braces.
+/// The module paths at the beginning of a text. A path with braces, such as `a::{b, c}`, stands for several.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
     let start: Vec<String> = text[..end].split("::").filter(|name| !name.is_empty()).map(Into::into).collect();

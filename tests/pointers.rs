@@ -1,8 +1,9 @@
 //! Checks that no safe function of the extension dereferences a raw pointer that its caller passes to it. Code that
-//! gets a pointer from PostgreSQL promises in an `unsafe` block that it is valid, and passes references on
-//! (`src/pg/tree`).
+//! gets a pointer from PostgreSQL promises in an `unsafe` block that the pointer is valid. From then on it passes
+//! references (`src/pg/tree`).
 //!
-//! The test reports each safe function that has a raw pointer as a parameter and an unsafe block in its body.
+//! The test cannot see a dereference itself. It reports each safe function that has a raw pointer as a parameter, and
+//! an unsafe block in its body.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Checks those rules of docs/style.md that a program can check, in comments of the sources and in the documents.
+//! Checks rules of docs/style.md in the comments of the sources and in the documents, as far as a program can check
+//! them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,14 +29,14 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The sources of the tree, each with its path from the root.
+/// All Rust sources of the repository: path from the root, and text.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     SOURCES.iter().for_each(|folder| files(&root().join(folder), "rs", &mut found));
     found.iter().map(|path| (shown(path), read(path))).collect()
 }
 
-/// The documents of the tree, each with its path.
+/// All documents of the repository: path and text.
 fn documents() -> Vec<(PathBuf, String)> {
     let others = ["README.md", "CONTRIBUTING.md", "bench/hammerdb/README.md", "kernel-patch/README.md"];
     let mut found: Vec<PathBuf> = others.iter().map(|file| root().join(file)).collect();
@@ -121,8 +122,8 @@ fn the_readme_is_short() {
     assert!(words <= LONGEST_README, "README.md has {words} words");
 }
 
-/// The paragraphs and list items of a document, without code blocks, tables and headings. Code within a line becomes
-/// one word.
+/// The paragraphs and list items of a document, without code blocks, tables and headings. Code within a line is
+/// replaced by the word "Code".
 fn paragraphs(text: &str) -> Vec<String> {
     let (mut all, mut current, mut in_code) = (Vec::new(), String::new(), false);
     for line in text.lines().map(str::trim) {
@@ -209,7 +210,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(|heading| heading.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
 }
 
-/// Whether code in a document names a file or folder of the tree.
+/// Whether a piece of code in a document looks like the path of a file or folder of the repository.
 fn is_path(code: &str) -> bool {
     const FOLDERS: [&str; 11] = [
         "src",
@@ -228,7 +229,7 @@ fn is_path(code: &str) -> bool {
         && code.chars().all(|c| c.is_ascii_alphanumeric() || "_-./{},".contains(c))
 }
 
-/// `a/{b,c}.rs` as `a/b.rs` and `a/c.rs`.
+/// Expands braces: `a/{b,c}.rs` becomes `a/b.rs` and `a/c.rs`.
 fn expanded(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
     let Some((parts, after)) = rest.split_once('}') else { return vec![path.to_owned()] };

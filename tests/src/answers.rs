@@ -1,5 +1,5 @@
-//! Chosen queries on tables with odd and extreme values: with the flag and without it they return the same rows of the
-//! same types, or the same error. Random queries are in [`crate::generated`].
+//! Hand-written queries on tables with odd and extreme values. Heap and engine must return the same rows with the same
+//! types, or the same error. For random queries see [`crate::generated`].
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn grouped_expressions_that_stand_simplified_elsewhere(context: &Context) -> Res
         let helped = !sql.contains("NULLIF");
         ensure!(!helped || by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
     }
-    // Keys that PostgreSQL's planner simplifies to a constant, so that nothing is left to group by.
+    // PostgreSQL's planner simplifies these group keys to constants, so that no key is left.
     for key in ["x > 5 AND false", "CASE WHEN true THEN 1 ELSE x END", "b OR true"] {
         same(&mut client, &format!("SELECT {key}, count(*) FROM w WHERE anker.olap() GROUP BY {key}"))?;
         same(&mut client, &format!("SELECT {key}, count(*) FROM w WHERE id < 0 AND anker.olap() GROUP BY {key}"))?;

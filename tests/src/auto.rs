@@ -1,4 +1,4 @@
-//! `anker.route = auto`: the side with the lower cost answers, and both sides give the same answer.
+//! Tests of `anker.route = auto`: the side with the lower cost answers, and both sides give the same answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,8 @@ fn chosen(client: &mut Client, sql: &str, engine: bool) -> Result<()> {
     let by = anker::explained(client, sql)?;
     let is_engine = by.as_deref() == Some("engine");
     ensure!(is_engine == engine, "{sql}: {by:?}");
-    // The query is also run, because EXPLAIN ANALYZE chooses the side once more.
+    // EXPLAIN has chosen a side when it planned the query. EXPLAIN ANALYZE plans again, so it must choose the same
+    // side.
     let ran = anker::analyzed(client, sql)?;
     ensure!((ran.as_deref() == Some("engine")) == engine, "{sql}: ran as {ran:?}");
     Ok(())
@@ -60,8 +61,8 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
         "SELECT count(*) FROM t a JOIN t b ON b.id = a.id * 5 AND b.x > a.x",
         // The engine sorts one side, and finds partners by searching in it.
         "SELECT count(*) FROM t a WHERE EXISTS (SELECT FROM t b WHERE b.id BETWEEN a.id * 5 AND a.id * 5 + 1 AND b.x > 3)",
-        // These return many rows to the client. That costs the engine nothing more, because the heap would have to send
-        // as many.
+        // These queries return many rows to the client. Sending rows does not count as a cost of the engine, because
+        // the heap would have to send the same rows.
         "SELECT * FROM t",
         "SELECT s, x FROM t WHERE x > 100",
     ] {
@@ -87,8 +88,8 @@ fn the_cheaper_side_answers(context: &Context) -> Result<()> {
     chosen(&mut client, "SELECT count(*) FROM u WHERE anker.olap()", true)
 }
 
-/// The cost of returning a table's rows depends on their destination. If PostgreSQL only hands them on to the client,
-/// it counts as zero, because the heap would have to send them, too.
+/// The cost of returning a table's rows depends on where they go. If PostgreSQL only hands the rows on to the client,
+/// this cost counts as zero, because the heap would have to send the same rows.
 fn many_rows_are_the_engines_on_their_way_to_the_client(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
     client.batch_execute("PREPARE all_rows AS SELECT * FROM t")?;
@@ -125,8 +126,8 @@ fn costs_decide(context: &Context) -> Result<()> {
     chosen(&mut client, "SELECT * FROM t WHERE id = 5", false)
 }
 
-/// Under `auto` nobody asked for the engine. So a query that runs on the heap is not counted as a fallback, and is not
-/// an error with `anker.fallback = off`.
+/// Under `auto` no query asks for the engine by itself. So a query that runs on the heap does not count as a fallback,
+/// and is no error under `anker.fallback = off`.
 fn what_was_not_asked_for_is_no_error(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
     let fallbacks = anker::counter(&mut client, "fallbacks")?;
@@ -196,7 +197,8 @@ const COSTS: [&str; 4] =
 
 fn calibration_measures_and_changes_nothing(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
-    // Calibration calls PostgreSQL's own function, even if the search path has another one of that name.
+    // Calibration calls PostgreSQL's own functions, even if the search path leads to a user's function with the same
+    // name.
     client.batch_execute(
         "CREATE SCHEMA mine; CREATE FUNCTION mine.max(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1 / 0';
          SET search_path = mine, pg_catalog, public; SET anker.route = hint",
@@ -221,8 +223,8 @@ fn calibration_measures_and_changes_nothing(context: &Context) -> Result<()> {
     }
     // On a busy machine the other costs may not be measurable.
     ensure!(rows[0].get::<_, Option<f64>>(2).is_some(), "what any query costs was not found");
-    // With the measured costs, too, a large scan runs in the engine and a lookup by key on the heap. Other load on the
-    // machine may spoil a measurement, so it is tried three times.
+    // With the measured costs, as with the defaults, a large scan runs in the engine and a lookup by key on the heap.
+    // Other load on the machine may spoil a measurement, so the test makes up to three attempts.
     let mut decided = measured_costs_decide(&cluster);
     for _ in 0..2 {
         if decided.is_err() {
@@ -265,7 +267,8 @@ fn calibration_wants_a_table_and_a_right(context: &Context) -> Result<()> {
     refused(&mut client, "SELECT * FROM anker.calibrate()", "55000")?;
     client.batch_execute("RESET ROLE")?;
     refused(&mut client, "SELECT * FROM anker.calibrate()", "55000")?;
-    // If the engine cannot answer queries of the large table, small tables alone do not suffice for measuring.
+    // Calibration fails if the engine cannot answer queries of the large table, because small tables alone do not
+    // suffice.
     client.batch_execute("ALTER TABLE t DISABLE ROW LEVEL SECURITY")?;
     client.batch_execute("BEGIN; ALTER TABLE t ALTER COLUMN g DROP NOT NULL")?;
     refused(&mut client, "SELECT * FROM anker.calibrate()", "55000")?;

@@ -1,4 +1,4 @@
-//! PostgreSQL's own programs on a data directory in which an engine has its socket.
+//! PostgreSQL's own programs (pg_basebackup, pg_rewind) work on a data directory that contains an engine's socket.
 
 use std::time::Duration;
 

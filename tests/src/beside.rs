@@ -1,5 +1,5 @@
-//! pg_anker beside other libraries with hooks. Each hook is called for every query that is planned and every statement
-//! that is started, including the parts that pg_anker makes.
+//! pg_anker beside another library with hooks. That library's hooks must be called for every query that is planned and
+//! every statement that is started, including queries and statements that pg_anker makes itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,7 +49,8 @@ const QUERIES: [&str; 14] = [
     "SELECT count(*) FROM t JOIN small ON k = g WHERE 1 / (k - k) > 1 AND anker.olap()",
 ];
 
-/// The test library keeps the rows of `away` in another table, and later in the test also those of `t`.
+/// The test library keeps the rows of table `away` in another table. Later in the test it also keeps the rows of `t`
+/// elsewhere.
 const ELSEWHERE: &str = "
     CREATE TABLE away (k integer PRIMARY KEY, label text);
     CREATE TABLE away_elsewhere (LIKE away INCLUDING ALL);
@@ -92,7 +93,8 @@ fn rows_that_others_keep_elsewhere_are_theirs(context: &Context) -> Result<()> {
         QUERIES_ELSEWHERE.iter().try_for_each(|sql| compare_prepared(client, sql))?;
         drop(lagging);
         client.batch_execute("RESET anker.max_wait")?;
-        // When the library begins to keep a table's rows elsewhere, cached plans of the table are made again.
+        // When the library begins to keep a table's rows elsewhere, sessions must plan cached queries of the table
+        // again.
         let sql = "SELECT g, count(*) FROM t WHERE anker.olap() GROUP BY g";
         client.batch_execute(&format!("PREPARE kept AS {sql}"))?;
         ask(client, "EXECUTE kept")?;
@@ -106,7 +108,8 @@ fn rows_that_others_keep_elsewhere_are_theirs(context: &Context) -> Result<()> {
         let answers = [compare(client, sql, false)?, ask(client, "EXECUTE kept")?];
         let expected = Answer::Rows(vec!["7|10".into()]);
         ensure!(answers.iter().all(|answer| *answer == expected), "{answers:?}");
-        // If the library's hook is called first, the query already names the other table, which is not mirrored.
+        // If the library's hook is called before ours, our hook already sees the other table in the query. That table
+        // is not mirrored.
         let explained = format!("{:?}", ask(client, &format!("EXPLAIN (VERBOSE) {sql}"))?);
         let reasons = ["Heap Reason: elsewhere", "Heap Reason: not_mirrored"];
         ensure!(reasons.iter().any(|reason| explained.contains(reason)), "{explained}");
@@ -168,7 +171,8 @@ fn all_kinds_of_statements(client: &mut Client) -> Result<()> {
     }
     let inserted = ask(client, "INSERT INTO kept SELECT count(*) FROM t JOIN small ON k = g WHERE anker.olap()")?;
     ensure!(matches!(inserted, Answer::Rows(_)), "INSERT: {inserted:?}");
-    // The heap answers in a transaction that has written, even if it has only written to a table that is sent along.
+    // After a write, the heap answers the rest of the transaction, even if the write was to a table that is only sent
+    // along.
     for written in ["UPDATE t SET g = g WHERE id = 1", "UPDATE small SET label = label"] {
         client.batch_execute(&format!("BEGIN; {written}"))?;
         compare(client, QUERIES[1], false)?;

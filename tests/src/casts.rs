@@ -1,5 +1,5 @@
-//! Every cast that the server knows, of ordinary values and of those at the limits of a type: engine and heap give the
-//! same answers.
+//! Tests every cast that the server knows, with ordinary values and with values at the limits of a type. Engine and
+//! heap must give the same answers.
 
 use bench::{Result, anker};
 use postgres::Client;
@@ -11,7 +11,7 @@ tests![every_cast_gives_what_the_heap_gives];
 
 const LIVE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Types of columns, with some of their values; row n of the table has the n-th value of each type.
+/// Types of the table's columns, each with a list of values. Row n of the table has the n-th value of each list.
 const VALUES: &[(&str, &[&str])] = &[
     ("boolean", &["true", "false"]),
     ("smallint", &["-32768", "-1", "0", "1", "32767"]),
@@ -115,7 +115,7 @@ fn every_cast_gives_what_the_heap_gives(context: &Context) -> Result<()> {
             for sql in questions(&mut client, &cast, column, values.len())? {
                 match compare(&mut client, &sql, true) {
                     Err(difference) => differences.push(format!("{source}: {difference}")),
-                    // Some types have no order, so the query's ORDER BY is an error.
+                    // Values of some types cannot be ordered, so the query's ORDER BY raises an error.
                     Ok(Answer::Error { .. }) => {}
                     Ok(Answer::Rows(_)) => {
                         by_engine += u32::from(anker::explained(&mut client, &sql)?.is_some_and(|who| who == "engine"));
@@ -148,7 +148,8 @@ fn with_values(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-/// The targets of a type's casts: by the catalog, through text, and with a modifier.
+/// The types to which values of `source` are cast: targets in the catalog, targets of a cast through text, and types
+/// with a modifier.
 fn targets(client: &mut Client, source: &str) -> Result<Vec<String>> {
     let sql = format!(
         "SELECT DISTINCT format_type(casttarget, -1) FROM pg_cast
@@ -180,7 +181,8 @@ fn questions(client: &mut Client, cast: &str, column: usize, values: usize) -> R
         questions.push(shown(&taken.join(", ")));
         questions.push(format!("SELECT {cast} {rows} AND c{column} IS NOT NULL ORDER BY {cast} DESC, id"));
         questions.push(format!("SELECT {cast}, min(id) {rows} GROUP BY {cast} ORDER BY 2"));
-        // The cast is not in a condition, because the order in which several conditions are evaluated is not defined.
+        // The cast stands in the select list, not in a condition, because PostgreSQL may evaluate conditions in any
+        // order.
         questions.push(format!("SELECT id, {cast} >= (SELECT {cast} FROM t WHERE id = {first}) {rows} ORDER BY id"));
     }
     Ok(questions)

@@ -1,4 +1,4 @@
-//! Tables of every supported type, and sessions that all change them at random at the same time.
+//! Tables with columns of every supported type, and sessions that change the tables at random at the same time.
 //!
 //! The writers make changes that are hard to replicate: they change and swap keys, delete rows and insert them again,
 //! roll back savepoints and transactions, and use ON CONFLICT. Some updates leave a row's long (TOAST) values
@@ -47,7 +47,7 @@ pub fn create(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Sessions that write until this is stopped or dropped.
+/// Sessions that write until [`Writers::stop`] is called, or this value is dropped.
 pub struct Writers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -60,13 +60,14 @@ struct Shared {
 }
 
 impl Writers {
-    /// Each session runs `setup` first; `pause` after each transaction bounds the rate.
+    /// Starts the sessions. Each runs `setup` first, and then makes a `pause` after each transaction.
     pub fn start(cluster: &Cluster, sessions: u64, setup: &str, pause: Duration) -> Result<Writers> {
         let shared = Arc::new(Shared { stop: false.into(), committed: 0.into(), errors: Mutex::default() });
         let mut threads = Vec::new();
         for number in 0..sessions {
             let mut client = cluster.config().application_name("chaos").connect(postgres::NoTls)?;
-            // Errors of statements are checked here. Only errors that no test expects should be in the server's log.
+            // This thread checks the errors of statements itself. So the server need not log them, and its log shows
+            // only unexpected errors.
             client.batch_execute("SET log_min_messages = fatal")?;
             client.batch_execute(setup)?;
             let shared = shared.clone();
@@ -85,8 +86,8 @@ impl Writers {
         self.shared.committed.load(Ordering::Relaxed)
     }
 
-    /// Stops the sessions, and returns the number of committed transactions. If a session met an error that its
-    /// statements cannot cause, this call fails.
+    /// Stops the sessions, and returns the number of committed transactions. Fails if a session got an error that none
+    /// of its statements can cause.
     pub fn stop(mut self) -> Result<u64> {
         self.halt();
         let errors = self.shared.errors.lock().expect("no writer panics with the lock");
@@ -141,7 +142,7 @@ impl Shared {
 
 struct Transaction {
     sql: String,
-    /// Whether the SQL contains BEGIN and COMMIT itself, so that an error leaves a transaction block open.
+    /// Whether the SQL itself contains BEGIN and COMMIT. An error in between then leaves a transaction block open.
     ends_itself: bool,
 }
 
@@ -150,7 +151,7 @@ pub struct Values {
     random: StdRng,
 }
 
-/// All columns of table `kinds` but its key.
+/// All columns of table `kinds` except its key.
 const COLUMNS: [&str; 22] = [
     "b", "i2", "i4", "i8", "f8", "n9", "n30", "t", "v", "c", "d", "ts", "tz", "u", "r", "m", "tm", "o", "y", "dm", "j",
     "a",
@@ -345,7 +346,8 @@ impl Values {
         format!("'{}{}'", words.choose(&mut self.random).expect("there are words"), self.random.random_range(0..10))
     }
 
-    /// A text that is long enough for TOAST, in line or out of line, compressible or not.
+    /// A text that is long enough for TOAST. PostgreSQL stores some of these texts in the row, others in the TOAST
+    /// table; some are compressible.
     fn long(&mut self) -> String {
         match self.random.random_range(0..4) {
             0 => "NULL".into(),
@@ -355,8 +357,8 @@ impl Values {
         }
     }
 
-    /// A value for a column of table `kinds`, or of another table with such a column, as an SQL expression. One in
-    /// eight is NULL.
+    /// An SQL expression for a value of a column of table `kinds`, or of a column with the same name in another table.
+    /// One in eight is NULL.
     pub fn value(&mut self, column: &str) -> String {
         // These two columns are part of a key, so they must not be NULL.
         if self.chance(8) && column != "mood" && column != "digits" {

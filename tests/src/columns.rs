@@ -1,5 +1,5 @@
-//! The views `anker.columns` and `anker.chunks` while the engine runs, hangs and restarts; and texts and numbers in
-//! every form in which a chunk can store them.
+//! Tests the views `anker.columns` and `anker.chunks` while the engine runs, hangs and restarts. Also tests every form
+//! in which a chunk can store texts and numbers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ tests![
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
-/// Five seconds, as docs/operations.md says, and some more for a busy machine.
+/// The time after which a view must have given up an engine that hangs: five seconds, as docs/operations.md says, and
+/// twenty more for a busy machine.
 const GIVEN_UP: Duration = Duration::from_secs(25);
 
 fn cluster(context: &Context) -> Result<(Arc<Cluster>, Client)> {
@@ -67,7 +68,7 @@ fn an_engine_that_hangs_or_is_gone_is_told(context: &Context) -> Result<()> {
     ensure!(gone, "nobody is told that the engine is gone");
     let error = client.simple_query("SELECT * FROM anker.chunks('t7')").err();
     let detail = error.as_ref().and_then(|e| e.as_db_error()).and_then(|e| e.detail()).unwrap_or_default().to_owned();
-    // The call raises no error if the new engine already runs.
+    // If the next engine already runs, the call succeeds. Otherwise its error must have a detail with the reason.
     ensure!(error.is_none() || detail.starts_with("Reason: "), "{error:?}");
     // Until the worker has noticed that the engine is gone, the view may still call the tables live.
     let back = wait_until(LIVE, || Ok(anker::text_rows(&mut client, reasons)? == ["none"]))?;
@@ -81,8 +82,8 @@ fn codings(client: &mut Client, column: &str) -> Result<String> {
     Ok(anker::text_rows(client, &sql)?.concat())
 }
 
-/// The number of full chunks of a column of `t` whose texts are not at rest: they have places, so that they can be
-/// updated.
+/// The number of full chunks of a column of `t` that still store an address ("place") for each text, so that texts can
+/// be updated. The other chunks are at rest: they store only the texts' lengths.
 fn restless(client: &mut Client, column: &str) -> Result<i64> {
     let sql =
         "SELECT count(*) FROM anker.chunks('t') WHERE column_name = $1 AND slots = 8192 AND coding LIKE 'places%'";
@@ -113,7 +114,7 @@ fn texts_at_rest_are_the_heaps(context: &Context) -> Result<()> {
     }
     check(&mut client)?;
 
-    // This snapshot is older than the changes below, which update, delete and insert rows of all chunks.
+    // Takes a snapshot before the changes below, which update, delete and insert rows of all chunks.
     let mut before = cluster.connect()?;
     before.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")?;
     client.batch_execute(
@@ -180,7 +181,7 @@ fn numbers_take_no_more_bytes_than_what_is_there_needs(context: &Context) -> Res
         "with values far beyond: {wide}"
     );
 
-    // The values disappear again: most by updates, some of these to NULL, and one later by a DELETE.
+    // Now these values disappear again: most by updates (some of them to NULL), and one later by a DELETE.
     let others = "maybe = nullif(id % 3, 0), d = DATE '2024-03-01', price = 0.10";
     client.batch_execute(&format!("UPDATE t SET n = id % 100, {others} WHERE id % 5000 = 17 AND id > 17"))?;
     client.batch_execute(&format!("UPDATE t SET {others} WHERE id = 17"))?;

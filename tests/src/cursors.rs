@@ -18,7 +18,7 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// SQLSTATE and message of a statement's error; `None` if it raises none. The statement changes nothing.
+/// Runs a statement, and rolls it back. Returns the SQLSTATE and message of its error; `None` if it raised none.
 fn attempt(client: &mut Client, sql: &str) -> Result<Option<(String, String)>> {
     client.batch_execute("SAVEPOINT attempt")?;
     let error = client.simple_query(sql).err();
@@ -96,8 +96,8 @@ fn many_rows(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-/// Opens more cursors than a session may have files open, and more than the engine accepts queries of one user. The
-/// heap answers those above the limits, and no other session is affected.
+/// Opens more cursors than a session may have open files, and more than the number of open queries that the engine
+/// accepts from one user. The heap answers the cursors above these limits, and no other session is affected.
 fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     many_rows(&mut client)?;
@@ -168,8 +168,8 @@ fn hundreds_of_open_cursors(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// With so few files, the loader can still open its connection, and a view can open a second connection beside the
-/// session's kept one.
+/// With the smallest `max_files_per_process`, the loader can still open its connection. A view can still open a second
+/// connection beside the one that the session keeps for its queries.
 fn the_fewest_files_per_process_are_enough(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("max_files_per_process", "64"))?;
     let mut client = cluster.connect()?;
@@ -181,7 +181,8 @@ fn the_fewest_files_per_process_are_enough(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The cursor is idle for longer than the time after which a waiting client gives up a silent engine.
+/// Leaves a cursor idle for longer than the time after which a waiting client gives up a silent engine. The cursor must
+/// still return its rows.
 fn a_cursor_that_was_idle_for_long_goes_on(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     many_rows(&mut client)?;
@@ -200,7 +201,8 @@ fn a_cursor_that_was_idle_for_long_goes_on(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The old values of changed rows are kept for an open cursor, until there is no memory for them.
+/// The engine keeps old values of changed rows for an open cursor. When there is no memory for them any more, it gives
+/// up the cursor, not the mirror.
 fn cursors_are_given_up_before_the_mirror(context: &Context) -> Result<()> {
     let cluster =
         context.cluster_with(&Options::default().set("anker.memory", "16MB").set("anker.undo_memory", "1MB"))?;

@@ -1,5 +1,5 @@
-//! Messages to the client are the same, byte for byte, from engine and heap: for every type, as text and in binary, and
-//! with settings that change how values are shown.
+//! A client gets the same messages, byte for byte, whether engine or heap answers. This is tested for every type, as
+//! text and in binary, and with settings that change how values are shown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -253,8 +253,8 @@ fn rows_in_portions(context: &Context) -> Result<()> {
     for rows in [1, 7, 500, 5000] {
         for format in [TEXT, BINARY] {
             same(&mut wire, QUERIES[0], Form::Portal { format, rows })?;
-            // The query has a sort, and most portals are not read to their end. Neither sorts nor portals leave memory
-            // or files behind.
+            // This query has a sort, and most portals are not read to their end. Nevertheless no memory or file must
+            // remain.
             same(&mut wire, QUERIES[3], Form::Portal { format, rows })?;
         }
     }
@@ -271,8 +271,8 @@ fn rows_in_portions(context: &Context) -> Result<()> {
 
 fn errors_behind_the_first_row(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context)?;
-    // A function that PostgreSQL computes above the engine's rows raises an error after rows were sent. The session can
-    // go on.
+    // PostgreSQL computes this function above the engine's rows. It raises an error after rows were sent, and the
+    // session must be usable after that.
     client.batch_execute(
         "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE plpgsql VOLATILE AS
          $$ BEGIN IF $1 = 900 THEN RAISE EXCEPTION 'nine hundred' USING HINT = 'less'; END IF; RETURN $1; END $$",

@@ -1,5 +1,5 @@
-//! The description of a result's columns, which clients and CREATE TABLE AS get: name, origin, type and modifier are
-//! those of PostgreSQL's own plan.
+//! Clients and CREATE TABLE AS get a description of a result's columns: name, origin, type and type modifier. It must
+//! be the same as with PostgreSQL's own plan.
 
 use bench::wire::{Form, Message, Wire};
 use bench::{Result, anker};
@@ -21,7 +21,7 @@ const TABLES: &str = "
 
 const COLUMNS: [&str; 4] = ["c", "v", "n", "s"];
 
-/// The types of [`COLUMNS`] with other modifiers than the tables have.
+/// The types of [`COLUMNS`], with modifiers that differ from the tables' columns.
 const OTHERS: [&str; 4] = ["char(7)", "varchar(3)", "numeric(5,1)", "timestamp(0)"];
 
 fn columns_are_described_as_by_the_heap(context: &Context) -> Result<()> {
@@ -38,8 +38,8 @@ fn columns_are_described_as_by_the_heap(context: &Context) -> Result<()> {
         let sql = query(&mut Dice::seeded(seed));
         let expected = Column::all_of(&heap.describe(&sql)?).map_err(|e| format!("seed {seed}: {sql}: {e}"))?;
         with_modifier += u32::from(expected.iter().any(|column| column.modifier != -1));
-        // Both ways are tested because a cursor's heap plan is made at once, but that of the query only when the heap
-        // must answer.
+        // Tests both a plain query and a cursor. A cursor's heap plan is made at once, a plain query's heap plan only
+        // when the heap must answer.
         for found in [engine.describe(&sql)?, fetched(&mut engine, &sql)?] {
             let found = Column::all_of(&found)?;
             if found != expected {

@@ -1,4 +1,5 @@
-//! Documents that a server can check: the guide for beginners runs as written, and the settings are those of the table.
+//! Checks documents against a server: the commands in docs/getting-started.md work as written, and docs/settings.md
+//! lists the settings that the library has.
 
 use std::fmt::Write;
 use std::fs;
@@ -47,8 +48,7 @@ fn end_of(block: &Block<'_>) -> String {
     format!("end of the block of line {}", block.line)
 }
 
-/// The blocks of SQL in a document. If the next block after one is marked as text, and nothing stands between them, it
-/// is the output.
+/// The blocks of SQL in a document. If a block marked as text follows directly, it is the output of the SQL block.
 fn blocks(document: &str) -> Vec<Block<'_>> {
     let (mut blocks, mut line) = (Vec::new(), 1);
     let mut parts = document.split("```").peekable();
@@ -67,8 +67,8 @@ fn blocks(document: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Whether an output is the one shown, where `…` stands for anything within a line. Blanks at the end of lines do not
-/// count, nor does the width of a plan's heading.
+/// Whether an output matches the one in the document, where `…` stands for any text within a line. Ignores blanks at
+/// the ends of lines and the width of a plan's heading.
 fn is_as_shown(found: &str, shown: &str) -> bool {
     let (found, shown) = (normalized_lines(found), normalized_lines(shown));
     found.len() == shown.len() && found.iter().zip(&shown).all(|(found, shown)| matches(found, shown))
@@ -92,7 +92,8 @@ fn matches(line: &str, pattern: &str) -> bool {
         .is_some_and(|line| (0..=line.len()).any(|at| line.get(at..).is_some_and(|l| matches(l, rest))))
 }
 
-/// The table of docs/settings.md has exactly the settings of the library, with their defaults and who may change them.
+/// The table in docs/settings.md has exactly the settings of the library, and says correctly what their defaults are
+/// and who may change them.
 fn settings_are_documented(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     // For settings that users may change, compares `boot_val`, because the servers of the tests change some of them.

@@ -1,4 +1,4 @@
-//! Errors of a flagged query are PostgreSQL's own, and a cancelled one leaves nothing behind.
+//! A flagged query raises PostgreSQL's own errors. A cancelled query leaves no files, memory or running queries behind.
 
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ fn errors_are_postgresqls_own(context: &Context) -> Result<()> {
             "{sql}: not error {code} but {answer:?}"
         );
     }
-    // None of these raises an error, whatever the order in which a plan evaluates their conditions.
+    // None of these queries raises an error, in whatever order a plan evaluates the conditions.
     for sql in [
         "SELECT count(*) FROM t WHERE id > 0 AND anker.olap() AND i4 * 2 > 10",
         "SELECT sum(i4 + 1), sum(n * n), avg(i8) FROM t WHERE id > 0 AND anker.olap()",
@@ -76,8 +76,7 @@ fn errors_keep_context_and_names(context: &Context) -> Result<()> {
     )?;
     anker::mirror(&mut client, &["t"], LIVE)?;
     let raising = [
-        // The errors come from the planner, which evaluates constants, from functions above the engine, and from the
-        // heap.
+        // Errors of the planner (which evaluates constants), of functions above the engine's rows, and of the heap.
         "SELECT refuse(1)",
         "SELECT refuse(2) FROM t WHERE anker.olap()",
         "SELECT refuse(id) FROM t WHERE anker.olap()",
@@ -172,7 +171,8 @@ fn a_value_that_is_never_used_raises_nothing(context: &Context) -> Result<()> {
     ensure!(matches!(answer, Answer::Error { .. }), "{answer:?}");
     let by = anker::explained(&mut client, "SELECT sum(v * two()) FROM t WHERE id > 0 AND anker.olap()")?;
     ensure!(by.as_deref() == Some("engine"), "a value that raises nothing: answered by {by:?}");
-    // The transaction can go on, whichever side has raised the error.
+    // In `unused`, computing a value for the engine raises an error, and then the heap answers. The transaction can
+    // still go on.
     client
         .batch_execute(&format!("BEGIN; INSERT INTO t VALUES (-1, 1); ROLLBACK; BEGIN; {unused}; {unused}; COMMIT"))?;
     Ok(())
@@ -231,8 +231,8 @@ fn a_cancelled_query_stops(context: &Context) -> Result<()> {
 fn cancelled_queries_leave_the_queue(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     wide_table(&mut client, 50_000)?;
-    // There are more sessions than queries that may run at once. Each runs for so long that the whole queue would take
-    // minutes.
+    // Starts more sessions than the number of queries that may run at once. Each query takes so long that running all
+    // of them would take minutes.
     let mut sessions = Vec::new();
     for _ in 0..30 {
         let mut session = cluster.connect()?;
@@ -269,7 +269,8 @@ fn nothing_leaks_after_many_cancels(context: &Context) -> Result<()> {
     let (mut before, mut resident, mut cancelled) = (descriptors(), 0, 0);
     for round in 0..cancels {
         if round == cancels / 5 {
-            // By now every pool and cache has reached its final size.
+            // By now every pool and cache should have reached its final size, so memory and descriptors must not grow
+            // any more.
             (before, resident) = (descriptors(), os::resident_bytes(engine).unwrap_or(0));
         }
         let cancel = session.cancel_token();
@@ -299,7 +300,7 @@ fn nothing_leaks_after_many_cancels(context: &Context) -> Result<()> {
     let now = os::resident_bytes(engine).unwrap_or(0);
     ensure!(now < resident + (128 << 20), "the engine grew from {} to {} MB", resident >> 20, now >> 20);
     ensure!(anker::engine_pid(&mut client)? == engine, "the engine was restarted");
-    // On a busy machine the last cancel may still be on its way.
+    // On a busy machine the last cancel request may still be on its way. It may end this statement.
     let _ = session.simple_query("SELECT pg_sleep(2)");
     same(&mut session, "SELECT g, count(*), min(id) FROM wide WHERE anker.olap() GROUP BY g")?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Quick runs of the benchmarks: they end, all answers are right, and their reports show the measurements.
+//! Runs each benchmark quickly: it must end, all answers must be right, and the report must have the measured figures.
 
 use std::path::Path;
 
@@ -77,7 +77,7 @@ fn freshness_and_frontier(context: &Context) -> Result<()> {
 
 fn transactions_around_snapshots(context: &Context) -> Result<()> {
     let report = thesis::run(context.server(), &thesis::Options::parse(quick())?)?;
-    // Two mixes of YCSB and TPC-H's updates, on the heap and by one mechanism.
+    // Three workloads (two mixes of YCSB, and TPC-H's updates), on the heap and by one mechanism: six figures.
     for (figure, count) in [("throughput", 6), ("client p99", 6), ("client after", 6), ("compared", 3)] {
         let found = values(&report, figure);
         ensure!(found.len() == count && found.iter().all(|value| *value > 0.0), "{figure}: {found:?}");
@@ -109,7 +109,7 @@ fn costs_of_following(context: &Context) -> Result<()> {
 
 fn a_table_that_is_loaded(context: &Context) -> Result<()> {
     let report = load::run(context.server(), &load::Options::parse(quick())?)?;
-    // The kernel counts CPU time in hundredths of a second. So few rows may take less, so CPU times may be 0.
+    // CPU times may be 0: the kernel counts them in hundredths of a second, and loading so few rows may take less.
     for (figure, least) in [("rows_per_s", 1.0), ("memory_share", 0.01), ("engine_cpu", 0.0), ("others_cpu", 0.0)] {
         let found = values(&report, figure);
         ensure!(found.len() == 2 && found.iter().all(|value| *value >= least), "{figure}: {found:?}");
@@ -128,7 +128,7 @@ fn snapshots_by_each_mechanism(context: &Context) -> Result<()> {
 
 fn rows_by_their_keys(context: &Context) -> Result<()> {
     let report = lookups::run(context.server(), &lookups::Options::parse(words("--rounds 2"))?)?;
-    // Two rounds, two protocols, three sessions.
+    // 12 times: two rounds, two protocols, three sessions.
     ensure!(values(&report, "time").len() == 12, "{} times", values(&report, "time").len());
     ensure!(values(&report, "time").iter().all(|time| *time > 0.0), "no time at all");
     shown(context, report, lookups::page)
@@ -136,7 +136,7 @@ fn rows_by_their_keys(context: &Context) -> Result<()> {
 
 fn plans_in_turns(context: &Context) -> Result<()> {
     let report = planning::run(context.server(), &planning::Options::parse(words("--quick --rounds 2"))?)?;
-    // Two rounds, 22 queries and a count, two servers.
+    // 92 times: two rounds, 22 queries and a count, two servers.
     ensure!(values(&report, "time").len() == 92, "{} times", values(&report, "time").len());
     ensure!(values(&report, "flagged").iter().all(|time| *time > 0.0), "no time at all");
     shown(context, report, planning::page)
@@ -178,7 +178,7 @@ fn demonstration(context: &Context) -> Result<()> {
     shown(context, report, demo::page)
 }
 
-/// All experiments that can run on a given server, each in databases that it creates and drops.
+/// Runs all experiments that can run on a given server. Each creates databases of its own, and drops them at its end.
 fn a_given_server_is_left_as_it_was(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE kept (id integer PRIMARY KEY)")?;

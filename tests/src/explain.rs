@@ -1,4 +1,4 @@
-//! The engine's plan in EXPLAIN: its content is right, and asking for it never blocks a session.
+//! EXPLAIN shows the right plan of the engine, and a session never hangs because it asks the engine for that plan.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn what_is_read_twice_is_computed_once(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Settings for a machine that is busy with other tests.
+/// A cluster in which EXPLAIN waits long for the engine, because the machine may be busy with other tests.
 fn patient(context: &Context) -> Result<(Arc<Cluster>, Client)> {
     with_tables(context, Options::default().set("anker.explain_wait", "30s"))
 }
@@ -294,7 +294,7 @@ fn rows_that_were_counted_are_right(context: &Context) -> Result<()> {
         let filter = nodes(&plan, "Filter").first().and_then(|node| rows(node));
         ensure!(filter == Some(wanted), "{condition}: {wanted} rows, but\n{plan:#}");
         ensure!(rows(&plan) == Some(groups), "{condition}: {groups} groups, but\n{plan:#}");
-        // Chunks where no id is below zero are not read.
+        // The engine does not read chunks in which no id is below zero.
         let scan = nodes(&plan, "Scan")[0];
         let read = if condition == "id < 0" { 0 } else { 20_000 };
         ensure!(rows(scan) == Some(read) && scan["Chunks"].as_u64() > Some(0), "{plan:#}");
@@ -474,7 +474,7 @@ fn nothing_is_run_for_a_plan(context: &Context) -> Result<()> {
     ensure!(shown.contains("No Engine Plan: a value in it raises: division by zero"), "{shown}");
     let shown = explained(&mut client, "COSTS OFF", "EXECUTE q(1)")?;
     ensure!(shown.contains("Filter: (id > (1 / $1))"), "{shown}");
-    // Neither EXPLAIN counts as a query.
+    // EXPLAIN does not count as a query that the engine has served.
     let before = anker::counter(&mut client, "queries_served")?;
     explained(&mut client, "COSTS OFF", "EXECUTE q(1)")?;
     ensure!(anker::counter(&mut client, "queries_served")? == before, "EXPLAIN counts as a query");
@@ -493,7 +493,8 @@ fn plans_of_tables_that_change(context: &Context) -> Result<()> {
         let plan = json_plan(&mut client, "COSTS ON", sql)?;
         ensure!(nodes(&plan, "Scan")[0]["Plan Rows"] == 20_000 + 1000 * (round + 1), "round {round}: {plan:#}");
     }
-    // If a snapshot is too old for the mirror to serve, EXPLAIN cannot show an engine plan under it, either.
+    // If the mirror can no longer serve a snapshot because it is too old, EXPLAIN shows no engine plan under this
+    // snapshot.
     let mut old = cluster.connect()?;
     old.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM loose")?;
     writer.batch_execute("DELETE FROM t WHERE id > 50000")?;
@@ -505,7 +506,7 @@ fn plans_of_tables_that_change(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// auto_explain shows plans after they have run.
+/// auto_explain logs the plan of a query after the query has run.
 fn queries_that_are_logged_with_their_plan(context: &Context) -> Result<()> {
     let (cluster, _client) = patient(context)?;
     let mut client = cluster.connect()?;
@@ -527,8 +528,8 @@ fn queries_that_are_logged_with_their_plan(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Nodes above the engine are not compiled, though the heap's plan is expensive. The heap's plan is compiled, if it
-/// runs after all.
+/// PostgreSQL's JIT does not compile nodes above the engine's rows, although the heap's plan is expensive. If the
+/// heap's plan runs after all, JIT compiles that plan.
 fn nothing_is_compiled_for_the_engine(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context, Options::default())?;
     client.batch_execute(

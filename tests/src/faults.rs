@@ -1,4 +1,5 @@
-//! Whatever happens to the engine, clients and server do not notice, and the mirror comes back by itself.
+//! Faults of the engine: whatever happens to it, the server goes on, clients get right answers, and the mirror comes
+//! back by itself.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -49,7 +50,7 @@ fn pgbench(cluster: &Cluster, arguments: &[&str]) -> Command {
     command
 }
 
-/// A pgbench that runs during a test. It ends at the first error of one of its clients.
+/// A pgbench process that runs during a test. It ends at the first error of any of its clients.
 struct Load(Option<Child>);
 
 impl Load {
@@ -70,7 +71,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
-            // If this is dropped before `finish`, the test has failed already, and the result of pgbench does not
+            // If this value is dropped before `finish`, the test has failed already, so the result of pgbench does not
             // matter.
             let _ = child.kill();
             let _ = child.wait();
@@ -149,8 +150,8 @@ fn crashed_engine_under_tpcc(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Many sessions are in the middle of flagged queries when the engine is killed. Each gets the right rows, or an
-/// error if rows were already returned; never a wrong or a short answer.
+/// The engine is killed while many sessions run flagged queries. Each session gets the right rows. Only if it has
+/// already received rows, it may get an error instead; it never gets a wrong or incomplete answer.
 fn killed_engine_while_it_answers(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY, g integer, v text)")?;
@@ -287,8 +288,8 @@ fn immediate_shutdown_leaves_no_engine(context: &Context) -> Result<()> {
     back_on_the_engine(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")
 }
 
-/// The engine is stopped and the ring is full, so the capture worker cannot decode further. It retains WAL only up to
-/// the limit.
+/// The engine is stopped and the ring is full, so the capture worker cannot decode further. Its slot retains WAL only
+/// up to `anker.max_wal_retained`.
 fn retained_wal_is_bounded(context: &Context) -> Result<()> {
     let options = Options::default()
         .set("anker.max_wal_retained", "64MB")

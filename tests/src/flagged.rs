@@ -53,7 +53,7 @@ pub fn ask(client: &mut Client, sql: &str) -> Result<Answer> {
 /// Runs the query with and without its flag in the current transaction. Fails if the answers differ.
 pub fn same_in_transaction(client: &mut Client, sql: &str, first: First) -> Result<Answer> {
     let plain = unflagged(sql);
-    // An error must not end the transaction, because the other form runs in it, too.
+    // Runs each form of the query in a savepoint, so that an error of one does not abort the transaction for the other.
     let mut guarded = |sql: &str| -> Result<Answer> {
         client.batch_execute("SAVEPOINT pair")?;
         let answer = ask(client, sql)?;
@@ -73,7 +73,7 @@ pub fn same_in_transaction(client: &mut Client, sql: &str, first: First) -> Resu
     if flagged == heap { Ok(heap) } else { Err(difference(sql, &heap, &flagged).into()) }
 }
 
-/// Like [`same_in_transaction`], in a REPEATABLE READ transaction of its own.
+/// Like [`same_in_transaction`], but begins and ends a REPEATABLE READ transaction for the two queries.
 pub fn same(client: &mut Client, sql: &str) -> Result<Answer> {
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
     let result = same_in_transaction(client, sql, First::Flagged);
@@ -99,15 +99,16 @@ pub fn compare_rounded(client: &mut Client, sql: &str) -> Result<Answer> {
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
     let alike = match (&flagged, &heap) {
         (Answer::Error { code: a, .. }, Answer::Error { code: b, .. }) => a == b,
-        // Two nearly equal numbers may be rounded to different steps of a grid, if they lie on both sides of the edge
-        // between two steps. So two grids are tried, whose edges do not coincide.
+        // Rounding separates two nearly equal numbers if one lies just below the border between two rounded values, and
+        // the other just above. So a second comparison multiplies both numbers by a factor first, which moves the
+        // borders.
         (Answer::Rows(a), Answer::Rows(b)) => [1.0, 1.000_000_000_3].iter().any(|&g| rounded(a, g) == rounded(b, g)),
         _ => false,
     };
     if alike { Ok(heap.normal()) } else { Err(difference(sql, &heap.normal(), &flagged.normal()).into()) }
 }
 
-/// Rows with ten digits of each number.
+/// The rows, with each number multiplied by `grid` and rounded to ten digits.
 fn rounded(rows: &[String], grid: f64) -> Vec<String> {
     let digits = |value: &str| match value.parse::<f64>() {
         Ok(number) if number.abs() < 1e-6 => "0".into(),

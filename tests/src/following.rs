@@ -1,4 +1,4 @@
-//! The mirror follows whatever is done to its tables.
+//! The mirror follows all kinds of changes of its tables: writes, DDL, TRUNCATE and others.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ fn mirror_equals_heap_after_random_changes_and_ddl(context: &Context) -> Result<
     verify_all(&mut client, &chaos::TABLES)
 }
 
-/// Runs one DDL statement after the other. The writers' statements are valid before and after each of them.
+/// Runs one DDL statement after the other. The statements of the writers stay valid whichever of them have run.
 #[derive(Default)]
 struct Ddl {
     done: usize,
@@ -107,7 +107,7 @@ fn large_transactions_and_copy(context: &Context) -> Result<()> {
     chaos::create(&mut client)?;
     anker::mirror(&mut client, &chaos::TABLES, LIVE)?;
     let rows = context.size(400_000, 60_000);
-    // Larger than logical_decoding_work_mem, so that decoding spills to disk.
+    // This transaction is larger than logical_decoding_work_mem, so that decoding spills to disk.
     client.batch_execute(&format!(
         "BEGIN;
          INSERT INTO facts SELECT 10000 + i, i % 1500, i / 7.0, now() FROM generate_series(1, {rows}) i;
@@ -223,7 +223,7 @@ fn every_kind_of_ddl_is_noticed(context: &Context) -> Result<()> {
     ];
     for sql in changes {
         client.batch_execute(sql).map_err(|e| format!("{sql}: {}", bench::describe(&e)))?;
-        // Runs the query at once, when most likely the heap answers, and again when the mirror is live.
+        // Runs the query twice: at once, when most likely the heap answers, and again when the mirror is live.
         let all = "SELECT * FROM t WHERE anker.olap()";
         same(&mut client, all).map_err(|e| format!("right after {sql}: {e}"))?;
         if sql.starts_with("DROP TABLE") {

@@ -1,4 +1,4 @@
-//! `anker.mechanism = fork`: a query's groups are made in a forked child of the engine.
+//! Tests of `anker.mechanism = fork`, with which a forked child of the engine computes a query's groups.
 
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -76,7 +76,7 @@ fn groups_are_made_in_a_child_as_on_the_heap(context: &Context) -> Result<()> {
         ensure!(mechanisms(&mut client, question)? == ["fork"], "{question}: another mechanism");
         same(&mut client, question)?;
     }
-    // A prepared statement, whose values come only with its execution.
+    // A prepared statement gets the values of its parameters only when it is executed.
     client.batch_execute(
         "SET plan_cache_mode = force_generic_plan;
          PREPARE asked(integer, text) AS SELECT c, sum(l) FROM many WHERE i = $1 AND v <> $2 AND anker.olap() GROUP BY c;
@@ -166,7 +166,7 @@ fn what_a_child_cannot_do_is_the_heaps(context: &Context) -> Result<()> {
          CREATE TABLE wide (id integer PRIMARY KEY); INSERT INTO wide SELECT generate_series(1, 70000)",
     )?;
     anker::mirror(&mut client, &["parted", "keys", "wide"], LIVE)?;
-    // Queries that a child cannot answer because of their plan, so that the reason is known before a fork.
+    // The plans of these queries show that a child cannot answer them. So the engine refuses them before it forks.
     for (sql, why) in [
         ("SELECT id FROM many WHERE anker.olap()", "its rows are not grouped"),
         ("SELECT c FROM many WHERE anker.olap() ORDER BY c LIMIT 3", "its rows are not grouped"),
@@ -186,7 +186,7 @@ fn what_a_child_cannot_do_is_the_heaps(context: &Context) -> Result<()> {
         ensure!(told.iter().any(|line| line.contains(why)), "{sql}: {told:#?}");
         same(&mut client, sql)?;
     }
-    // Queries that a child cannot answer because of values that it finds in the columns.
+    // A child cannot answer these queries because of values in the columns. The child finds such a value, and gives up.
     for (sql, why) in [
         ("SELECT k, count(*) FROM keys WHERE anker.olap() GROUP BY k", "groups by no text of more than 15 bytes"),
         ("SELECT id, count(*) FROM wide WHERE anker.olap() GROUP BY id", "more than 65536 groups"),
@@ -304,14 +304,14 @@ fn a_child_that_is_killed_is_one_query_for_the_heap(context: &Context) -> Result
 
 fn nobody_waits_for_a_child_any_more(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_many(context, &forking().set("anker.max_queries", "1"))?;
-    // A query ends by a timeout, another one by the end of its session. Both times the child must end.
+    // Ends one query by a timeout, and another by the end of its session. In both cases the child must end, too.
     let mut held = Held::start(&cluster, &mut client, "SET statement_timeout = '2s'", LONG)?;
     let error = held.answer().err().ok_or("no timeout")?;
     let code = error.downcast_ref::<postgres::Error>().and_then(postgres::Error::code);
     ensure!(code == Some(&SqlState::QUERY_CANCELED), "{}", bench::describe(&*error));
     ensure!(held.is_over()?, "the child of a query that was cancelled is still there");
     let mut held = Held::start(&cluster, &mut client, "SET application_name = 'held'", LONG)?;
-    // One more query waits for the only execution slot, so its child has not begun.
+    // Another query waits for the only execution slot. Its child has not begun to compute.
     let mut waiting = cluster.connect()?;
     let asked =
         std::thread::spawn(move || anker::text_rows(&mut waiting, "SELECT count(*) FROM many WHERE anker.olap()"));

@@ -1,4 +1,4 @@
-//! `bench/run hammerdb`, on machines that have a HammerDB.
+//! Tests of `bench/run hammerdb`. They are skipped on machines without HammerDB.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn measured(report: &Report, configurations: &[&str]) -> Result<()> {
         ["asked", "served", "fallbacks"].map(|figure| value(report, figure, "mirror stream"));
     let (asked, served, fallbacks) = (asked?, served?, fallbacks?);
     ensure!(asked > 0.0, "the stream has asked nothing");
-    // The stream may have been ended during a query, which is then counted as asked, but not as answered.
+    // The stream may have been ended during a query. That query counts as asked, but not as answered.
     ensure!((0.0..=1.0).contains(&(served + fallbacks - asked)), "{asked} asked, {served} served, {fallbacks} not");
     Ok(())
 }
@@ -50,7 +50,7 @@ fn value(report: &Report, figure: &str, config: &str) -> Result<f64> {
     Ok(value.ok_or(format!("{config} has no {figure}"))?)
 }
 
-/// HammerDB's virtual user fails, because there are no tables.
+/// HammerDB's virtual user fails because there are no tables. The run must then report a failure.
 fn a_virtual_user_that_fails_fails_the_run(context: &Context) -> Result<()> {
     installed()?;
     let hammerdb = Installation::find(&context.home().join("hammerdb"))?;

@@ -10,7 +10,7 @@ use crate::runner::{Context, ensure, tests};
 
 tests![tpcc_rows_agree_with_each_other_before_and_after_clients, a_dead_backend_is_noticed];
 
-/// The consistency conditions 1 to 4 of TPC-C's clause 3.3.2, as the number of districts that break them.
+/// A query for the number of districts that violate one of TPC-C's consistency conditions 1 to 4 (clause 3.3.2).
 const INCONSISTENT: &str = "
     SELECT count(*) FROM district, LATERAL (
         SELECT max(o_id) AS o, sum(o_ol_cnt) AS lines FROM orders WHERE o_w_id = d_w_id AND o_d_id = d_id) AS ordered, LATERAL (

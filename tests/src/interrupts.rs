@@ -1,5 +1,5 @@
-//! Timeouts and cancel requests while PostgreSQL evaluates values for the engine, and at any other moment: the
-//! statement ends as it would without pg_anker, and the session can go on.
+//! Timeouts and cancel requests while PostgreSQL evaluates values for the engine, and at any other moment. The
+//! statement must end as it would without pg_anker, and the session must stay usable.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ fn slow_values(client: &mut Client) -> Result<()> {
     anker::mirror(client, &["t"], LIVE)
 }
 
-/// The function `slow` is evaluated when the scan starts, and the timeout interrupts it. If the heap's plan is made
-/// first, the planner also calls the function, to estimate the number of rows.
+/// When the scan starts, it evaluates the function `slow`, and the timeout interrupts the function. If the heap's plan
+/// is made first, the planner also calls the function, to estimate the number of rows.
 const SLOW: &str = "SELECT count(*) FROM t WHERE v > slow(0.4) AND anker.olap()";
 
 fn count(client: &mut Client, table: &str) -> Result<i64> {
@@ -58,7 +58,7 @@ fn timeouts_while_values_are_evaluated(context: &Context) -> Result<()> {
     for round in 0..3 {
         expect_timeout(&mut session, SLOW)?;
         session.batch_execute(&format!("INSERT INTO written VALUES ({round})"))?;
-        // Within a transaction: its other writes are rolled back with it.
+        // Within a transaction, an interrupted statement rolls back the transaction's other writes, too.
         session.batch_execute("BEGIN; INSERT INTO written VALUES (100)")?;
         expect_timeout(&mut session, SLOW)?;
         session.batch_execute("ROLLBACK")?;
@@ -103,7 +103,8 @@ fn a_trapped_timeout_costs_no_later_write(context: &Context) -> Result<()> {
 }
 
 /// Timeouts and cancel requests interrupt sessions at every stage of a flagged query. The sessions also write rows
-/// before and after the query. At the end exactly those rows must be there that PostgreSQL's rules keep.
+/// before and after the query. At the end, the table must have exactly the rows of the transactions that were
+/// committed.
 fn interrupts_at_any_moment(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     slow_values(&mut client)?;
@@ -201,7 +202,8 @@ impl Session {
         Ok(Session { client, pid: pid as u32, canceller, ledger: Vec::new(), asked: 0, interrupted: 0 })
     }
 
-    /// Runs a statement; `None` if it was interrupted. Nothing can interrupt the statements after it.
+    /// Runs a statement with an interrupt. Returns its rows; `None` if it was interrupted. When this function returns,
+    /// the interrupt can no longer hit a later statement.
     fn run(&mut self, sql: &str, interrupt: Interrupt) -> Result<Option<Vec<String>>> {
         self.asked += 1;
         let mut answer = match interrupt {
@@ -222,7 +224,7 @@ impl Session {
                 })
             }
         };
-        // An interrupt that arrives late ends this statement instead. In an open transaction that rolls back the
+        // A cancel request that arrives late ends this statement instead. In an open transaction, that rolls back the
         // previous statement, too.
         let mut late = None;
         while let Err(error) = self.client.batch_execute("SET statement_timeout = 0") {
@@ -268,8 +270,8 @@ impl Session {
 
     fn round(&mut self, round: u32, random: &mut StdRng) -> Result<()> {
         let seconds = random.random_range(0.0..0.05);
-        // In each query another stage takes long: planning and evaluating values, evaluating values alone, the engine's
-        // computation, sending many rows, fetching rows ahead, grouping.
+        // In each query, another stage takes long: planning and evaluating values, evaluating values alone, computing
+        // in the engine, sending many rows, fetching rows ahead, and grouping.
         let queries = [
             format!("SELECT count(*) FROM t WHERE v > slow({seconds}) AND anker.olap()"),
             format!("SELECT sum(v * slow({seconds})) FROM t WHERE anker.olap()"),
@@ -370,7 +372,7 @@ impl Session {
     }
 }
 
-/// Joins without an equality look at every pair of rows. Here there are so many pairs that these queries would run for
+/// Joins without an equality look at every pair of rows. These queries have so many pairs that they would run for
 /// hours.
 fn the_engine_stops_looking_at_pairs(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;

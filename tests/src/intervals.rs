@@ -1,8 +1,8 @@
-//! Random expressions of intervals: heap and engine return the same rows. Some of the intervals are equal, but shown
-//! differently. Others have fractions, or fields of both signs, or are at the limits of the type.
+//! Random expressions of intervals, for which heap and engine must return the same rows. Some intervals are equal, but
+//! are shown differently. Others have fractions, or fields of both signs, or are at the limits of the type.
 //!
-//! If any of several equal intervals may be returned, `justify_interval` brings them into the same form, so that the
-//! answers can be compared.
+//! If a query may return any of several equal intervals, it applies `justify_interval`, which gives equal intervals the
+//! same form. So the answers can be compared.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ tests![random_expressions_of_intervals];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Columns `v` and `u` have intervals that the engine can hold, `w` also longer ones.
+/// Columns `v` and `u` contain only intervals that the engine can represent. Column `w` also contains longer ones.
 const TABLE: &str = "
     SET TimeZone = 'UTC';
     CREATE DOMAIN lead AS interval;
@@ -58,7 +58,7 @@ const FIELDS: [&str; 13] = [
 
 struct Queries {
     dice: StdRng,
-    /// The column of ordinary intervals, or the one of extremes.
+    /// The column that expressions read: one with ordinary intervals, or one with extreme ones.
     column: &'static str,
 }
 

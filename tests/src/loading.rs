@@ -1,4 +1,4 @@
-//! A table is loaded while others write to it.
+//! Tables are loaded while other sessions write to them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -51,9 +51,9 @@ fn loads_while_writers_run(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Half of the writers wait for a synchronous standby that does not exist. They do so after their commit record was
-/// flushed, and before they leave the proc array, so that their commits are in WAL, but not yet visible. The wait is
-/// cancelled after a random time.
+/// Half of the writers wait for a synchronous standby that does not exist. A writer waits after its commit record was
+/// flushed and before it leaves the proc array. So its commit is in WAL, but not yet visible. The test cancels each
+/// wait after a random time.
 fn loads_while_commits_linger_before_they_become_visible(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     chaos::create(&mut client)?;
@@ -112,7 +112,7 @@ fn a_load_gives_way_to_ddl(context: &Context) -> Result<()> {
     check(&mut client, "t")
 }
 
-/// Stops the engine while a table of some size is loaded into it; returns its process id.
+/// Stops the engine's process while it loads a large table. Returns the process id.
 fn stop_engine_while_it_loads(client: &mut Client) -> Result<u32> {
     client.batch_execute(
         "CREATE TABLE first (id integer PRIMARY KEY); CREATE TABLE t (id integer PRIMARY KEY, v text);
@@ -128,8 +128,8 @@ fn stop_engine_while_it_loads(client: &mut Client) -> Result<u32> {
     Ok(engine)
 }
 
-/// After DDL, `wait_for_mirror` waits for a mirror of the changed table, even if the worker has not decoded the DDL yet
-/// and still shows the old mirror as live.
+/// After DDL, the worker may still show the old mirror as live, because it has not decoded the DDL yet. Even then
+/// `wait_for_mirror` waits for a mirror of the changed table.
 fn waiting_for_a_mirror_waits_for_that_of_the_table_as_it_is(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)")?;
@@ -156,8 +156,8 @@ fn ddl_does_not_wait_for_a_load_into_a_stopped_engine(context: &Context) -> Resu
     check(&mut client, "t")
 }
 
-/// While the loader has its snapshot, vacuum cannot remove newer dead rows. So the loader must end if the engine does
-/// not take the rows.
+/// While a loader holds its snapshot, vacuum cannot remove rows that died after it. So the loader must end if the
+/// engine does not accept its rows.
 fn a_load_into_a_stopped_engine_comes_to_an_end(context: &Context) -> Result<()> {
     if context.quick {
         return Ok(());

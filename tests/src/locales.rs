@@ -1,4 +1,4 @@
-//! Order and letter case of texts in locales of the C library: heap and engine give the same answers.
+//! Heap and engine must order texts and change their letter case in the same way in locales of the C library.
 
 use std::path::Path;
 use std::process::Command;
@@ -79,7 +79,7 @@ fn questions(dice: &mut StdRng, column: &str, other: &str) -> Vec<String> {
     ]
 }
 
-/// Queries in which the order matters: the first rows, windows, the greatest of several texts.
+/// Queries whose results depend on the order of texts: first rows, window functions, and the greatest of several texts.
 fn orders(dice: &mut StdRng, column: &str, other: &str) -> Vec<String> {
     let literal = format!("'{}'", word(dice).replace('\'', "''"));
     let of = |rows: &str| format!("SELECT * FROM ({rows}) s WHERE anker.olap()");
@@ -142,7 +142,7 @@ fn text_in_the_order_of_locales(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Also tests the order of char(n), in which trailing blanks do not count.
+/// Tests the default collation of a database, and the order of char(n), in which trailing blanks do not count.
 fn a_database_in_a_locale(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&options(context)?)?;
     cluster.connect()?.batch_execute("CREATE DATABASE svensk LOCALE 'sv_SE.utf8' TEMPLATE template0")?;

@@ -1,5 +1,5 @@
-//! If a row is too long, only its table is no longer mirrored. No process needs memory in proportion to the row, and
-//! the server goes on.
+//! If a row is too long, only its table is given up. No process needs memory in proportion to the row's length, and the
+//! server goes on.
 
 use std::time::Duration;
 
@@ -24,8 +24,9 @@ tests![
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
-/// `anker.max_row` in these tests, and the memory that worker and loader may need for it.
+/// The value of `anker.max_row` in these tests.
 const MAX_ROW: &str = "4MB";
+/// The memory that worker and loader may need for a row of this length, in bytes.
 const MEMORY: u64 = 48 << 20;
 
 fn cluster(context: &Context) -> Result<(std::sync::Arc<Cluster>, Client)> {
@@ -50,7 +51,7 @@ fn state(client: &mut Client, table: &str) -> Result<String> {
     Ok(client.query_one(&sql, &[])?.get(0))
 }
 
-/// Waits until the table is given up for its long row.
+/// Waits until the table is given up because of its long row.
 fn is_given_up(client: &mut Client, table: &str) -> Result<()> {
     let mut last = String::new();
     let given_up = wait_until(Duration::from_secs(30), || {
@@ -61,7 +62,7 @@ fn is_given_up(client: &mut Client, table: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the worker is still the same, and has followed the table `beside` all the time.
+/// Checks that the same worker still runs, and that it has followed the table `beside` all the time.
 fn nothing_else_happened(client: &mut Client, worker: u32) -> Result<()> {
     client.batch_execute("INSERT INTO beside SELECT max(id) + 1 FROM beside")?;
     let all = "SELECT count(*), max(id) FROM beside WHERE anker.olap()";
@@ -148,7 +149,7 @@ fn long_values_within_the_limit_are_followed(context: &Context) -> Result<()> {
              BEGIN; SAVEPOINT s; UPDATE {table} SET a = a || 'more'; ROLLBACK TO s; UPDATE {table} SET c = 'c'; COMMIT;
              INSERT INTO {table} SELECT i, repeat(md5(i::text), i), repeat('b', i * 10), 'c' FROM generate_series(1000, 1200) i"
         ))?;
-        // These rows are logged together, after the long values of all of them.
+        // COPY logs these rows together: first the long values of all rows, then the rows themselves.
         let mut copy = cluster.connect()?;
         let mut rows = copy.copy_in(&format!("COPY {table} FROM STDIN"))?;
         for id in 2000..2300 {
@@ -189,7 +190,8 @@ fn long_records_that_nobody_follows_are_passed_over(context: &Context) -> Result
     Ok(())
 }
 
-/// With REPLICA IDENTITY FULL the whole old row is in one WAL record, which the worker cannot skip.
+/// With REPLICA IDENTITY FULL, one WAL record contains the whole old row. The worker cannot skip this record, so it
+/// must end and start again after it.
 fn a_long_record_of_a_mirrored_table_is_survived(context: &Context) -> Result<()> {
     let (_cluster, mut client) = cluster(context)?;
     client.batch_execute("ALTER TABLE plain REPLICA IDENTITY FULL")?;
@@ -207,14 +209,15 @@ fn a_long_record_of_a_mirrored_table_is_survived(context: &Context) -> Result<()
     same(&mut client, "SELECT id, length(a), b FROM plain WHERE anker.olap()").map(drop)
 }
 
-/// A record that is not longer than the limit may exceed it together with the headers of the WAL pages that it crosses.
+/// A WAL record that is slightly shorter than the limit may exceed it together with the headers of the WAL pages that
+/// it crosses. The worker must not wait for such a record for ever.
 fn records_about_as_long_as_the_limit_are_not_waited_for(context: &Context) -> Result<()> {
     const LIMIT: u32 = 1 << 20;
     let cluster = context.cluster_with(&Options::default().set("anker.max_row", "1MB"))?;
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
-    // A record that begins near the end of a WAL page crosses one page more. `to_end_of_page` moves the WAL position
-    // there.
+    // A record that begins near the end of a WAL page crosses one more page. `to_end_of_page` writes WAL until the
+    // position is near the end of a page.
     client.batch_execute(
         "CREATE TABLE beside (id integer PRIMARY KEY); INSERT INTO beside VALUES (1);
          CREATE TABLE plain (id integer PRIMARY KEY, a text, b text);
@@ -282,11 +285,11 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     let mut client = reconnected(&cluster)?;
     let marked = marks()?;
     ensure!(matches!(&marked[..], [(_, mark)] if mark.starts_with("1 ")), "after a crash: {marked:?}");
-    // The table is loaded again. When it is live, the file that marks the load is gone.
+    // The table is loaded again. When the table is live, the file that marked the load must be gone.
     anker::wait_live(&mut client, "t", LIVE)?;
     ensure!(marks()?.is_empty(), "marks of loaded tables: {:?}", marks()?);
 
-    // Writes the file that a third crash during the load would leave.
+    // Writes the file that would be left if the server had crashed three times during the load.
     drop(client);
     cluster.stop(Stop::Fast)?;
     std::fs::write(&marked[0].0, "3")?;
@@ -305,7 +308,8 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     anker::mirror(&mut client, &["t"], LIVE)
 }
 
-/// The files that mark tables which are being loaded, or were when the server crashed: the path and content of each.
+/// The files that mark loads, each with path and content. A file exists while its table is being loaded, and remains if
+/// the server crashes then.
 fn marks(cluster: &Cluster) -> Result<Vec<(String, String)>> {
     let files = std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))?.filter_map(|entry| entry.ok());
     let loading = files.filter(|file| file.file_name().to_string_lossy().ends_with(".loading"));
@@ -313,7 +317,8 @@ fn marks(cluster: &Cluster) -> Result<Vec<(String, String)>> {
     Ok(loading.map(|file| read(file.path())).map(|(path, mark)| (path, mark.unwrap_or_default())).collect())
 }
 
-/// After its worker has ended, a loader runs for a moment more, in which the next worker may already look at the table.
+/// A loader ends slightly later than its worker. Meanwhile the next worker may already look at the table. It must not
+/// take the loader's file for the trace of a crash.
 fn a_load_that_goes_on_is_no_crash(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -336,7 +341,7 @@ fn a_load_that_goes_on_is_no_crash(context: &Context) -> Result<()> {
     let mut seen = || -> Result<String> {
         let marked = marks(&cluster)?;
         let [(path, mark)] = &marked[..] else { return Err(format!("marks: {marked:?}").into()) };
-        // Writes the file that is there during the third attempt, after two crashes.
+        // Replaces the file by the one that exists during a third attempt, after two crashes.
         std::fs::write(path, mark.replacen('1', "3", 1))?;
         os::kill(worker, os::SIGTERM)?;
         let next = wait_until(LIVE, || Ok(anker::processes(&mut client)?.is_some_and(|(now, _)| now != worker)))?;
@@ -362,15 +367,15 @@ fn a_table_that_is_mirrored_anew_has_no_crashes(context: &Context) -> Result<()>
         )?
         .get(0);
     let with_library = |names: &str| -> Result<Client> {
-        // PostgreSQL uses the last line of a setting.
+        // Appends to the file, because PostgreSQL uses the last line for a setting.
         let conf = cluster.data().join("postgresql.conf");
         let settings = std::fs::read_to_string(&conf)? + &format!("shared_preload_libraries = '{names}'\n");
         std::fs::write(&conf, settings)?;
         cluster.restart()?;
         cluster.connect()
     };
-    // The table is removed from the list while no worker follows the list. During that time another table is mirrored,
-    // or none.
+    // Removes the table from the list while no worker runs that could notice it. At that time, another table is
+    // mirrored (first round), or none (second round).
     for beside in [true, false] {
         anker::mirror(&mut client, &["t", "beside"], LIVE)?;
         drop(client);
@@ -398,7 +403,7 @@ fn a_table_that_is_mirrored_anew_has_no_crashes(context: &Context) -> Result<()>
     Ok(())
 }
 
-/// A session of a server that is just restarting.
+/// A new session. Waits for the server, which is just restarting.
 fn reconnected(cluster: &Cluster) -> Result<Client> {
     let mut session = None;
     wait_until(LIVE, || {

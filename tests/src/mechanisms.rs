@@ -1,4 +1,5 @@
-//! Every snapshot mechanism that the kernel supports gives the same answers, and each plan names the one it used.
+//! With every snapshot mechanism that the kernel supports, queries give the heap's answers, and EXPLAIN ANALYZE names
+//! the mechanism.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,8 @@ tests![
     tables_go_without_files_that_there_are_not,
 ];
 
-/// The limit is high because these tests also run on emulated machines, which are slow.
+/// The limit for waiting until a mirror is live. It is high because these tests also run on emulated machines, which
+/// are slow.
 pub const LIVE: Duration = Duration::from_secs(300);
 
 pub const QUESTIONS: [&str; 4] = [
@@ -45,12 +47,12 @@ fn scooted_files_answer_as_the_heap(context: &Context) -> Result<()> {
     answers_as_the_heap(context, "scoot")
 }
 
-/// Compares answers with the heap's while other sessions write.
+/// Compares the engine's answers with the heap's while other sessions write.
 pub fn answers_as_the_heap(context: &Context, mechanism: &str) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("anker.mechanism", mechanism))?;
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
-    // Several chunks, with columns whose runs have several lengths.
+    // The table has several chunks, and the runs of its columns have several lengths.
     client.batch_execute(
         "CREATE TABLE long (id integer PRIMARY KEY, n bigint, t text, few text);
          INSERT INTO long SELECT i, i::bigint * 1000003 % 65521, 'text ' || i, 'few ' || i % 7 FROM generate_series(1, 30000) i",
@@ -135,8 +137,8 @@ fn a_call_that_the_kernel_lacks_is_missed(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// With `scoot`, each column needs files and mapped areas. If the process may not open more of them, the remaining
-/// tables are not mirrored, and nothing else goes wrong.
+/// With `scoot`, each column needs files and mapped areas. When the process may not open more files, the remaining
+/// tables are not mirrored, and nothing else fails.
 fn tables_go_without_files_that_there_are_not(context: &Context) -> Result<()> {
     let cluster = context.cluster_with(&Options::default().set("anker.mechanism", "scoot"))?;
     let mut client = cluster.connect()?;

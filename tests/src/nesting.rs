@@ -1,5 +1,6 @@
-//! If an expression is nested too deeply to be translated for the engine, the query runs on the heap. If it is too deep
-//! for PostgreSQL, too, the query fails with PostgreSQL's error. In both cases session and transaction can go on.
+//! If an expression is nested too deeply to be translated for the engine, the query runs on the heap. If the expression
+//! is too deep even for PostgreSQL, the query fails with PostgreSQL's error. In both cases, the session and its
+//! transaction stay usable.
 
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ tests![deep_expressions_are_the_heaps, nothing_is_lost_behind_a_deep_expression]
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Depths that the engine refuses. If our walks through the tree had an error guard at each level, they would exhaust
-/// the stack.
+/// Depths of nesting that are refused for the engine. If our walks through the tree needed an error guard at each
+/// level, they would exhaust the stack at these depths.
 const DEPTHS: [usize; 3] = [100, 700, 1400];
 
-/// A nested expression, and the query around it.
+/// A test query with a nested expression: the text that opens a level, the innermost expression, the text that closes a
+/// level, and the query, in which `{}` stands for the nested expression.
 type Nested = (&'static str, &'static str, &'static str, &'static str);
 
 const QUERIES: [Nested; 9] = [
@@ -70,7 +72,8 @@ fn deep_expressions_are_the_heaps(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// If the expression is too deep for PostgreSQL, too, its error is raised, and no subtransaction of ours stays open.
+/// If an expression is too deep even for PostgreSQL, PostgreSQL raises its error. No subtransaction that pg_anker has
+/// begun may stay open then.
 fn nothing_is_lost_behind_a_deep_expression(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     with_table(&mut client)?;

@@ -1,5 +1,5 @@
-//! Queries with ORDER BY return the same rows in the same order as on the heap, and the engine answers. The sort keys
-//! are random, of types whose order is not that of their bytes, on a partitioned table.
+//! Random ORDER BY clauses on a partitioned table. The engine must return the same rows in the same order as the heap.
+//! The sort keys have types whose order differs from the order of their bytes.
 
 use std::time::Duration;
 
@@ -63,8 +63,8 @@ const COLUMNS: [&str; 20] = [
     "day", "at", "zoned", "span", "clock", "key", "bytes",
 ];
 
-/// Computed sort keys. None of them raises an error for a row of the table. PostgreSQL computes those that the engine
-/// cannot compute.
+/// Computed sort keys. None of them raises an error for any row of the table. The engine cannot compute some of them,
+/// so PostgreSQL does.
 const COMPUTED: [&str; 10] = [
     "-i.small::integer",
     "i.cost IS NULL",

@@ -1,5 +1,5 @@
-//! pg_anker on the kernel of kernel-patch/, whose `run` starts these tests in a virtual machine. Transactions and
-//! queries run at the same time, with snapshots by the patched kernel's system calls.
+//! Tests on the patched kernel of kernel-patch/. The script `kernel-patch/run` starts them in a virtual machine.
+//! Transactions and queries run at the same time, and the patched kernel's system calls take the snapshots.
 
 use std::time::{Duration, Instant};
 

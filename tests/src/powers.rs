@@ -12,8 +12,8 @@ tests![roots_logarithms_and_powers];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// Numbers near to one and far from it, with many digits and few; `b` is an exponent. Powers of more digits than the
-/// engine computes are left out.
+/// Creates numbers close to one and far from one, with few digits and many. Column `b` is an exponent. Powers with more
+/// digits than the engine computes are left out.
 const NUMBERS: &str = "
     CREATE TABLE number (id integer PRIMARY KEY, a numeric, b numeric, f float8, g float8);
     INSERT INTO number SELECT i, abs(a), CASE WHEN abs(a) > 0 AND abs(b * log(abs(a))) < 400 THEN b END, abs(a), b FROM (

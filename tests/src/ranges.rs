@@ -77,8 +77,8 @@ fn query(dice: &mut StdRng) -> String {
     let exclude = pick(dice, &["", "", "EXCLUDE CURRENT ROW", "EXCLUDE GROUP", "EXCLUDE TIES"]);
     let direction = pick(dice, &["", "DESC", "NULLS FIRST", "DESC NULLS LAST"]);
     let part = pick(dice, &["", "PARTITION BY part"]);
-    // `last_value` is not among these functions: if a frame's bound may move back from one row to the next, the engine
-    // leaves it to PostgreSQL.
+    // `last_value` is missing here, because the engine leaves it to PostgreSQL if the bounds of a frame may move back
+    // from one row to the next.
     let function = pick(dice, &["count(*)", "sum(id)", "min(id)", "count(price)", "sum(price)"]);
     format!(
         "SELECT * FROM (SELECT id, {function} OVER ({part} ORDER BY {column} {direction} RANGE BETWEEN {bounds} {exclude})

@@ -1,5 +1,5 @@
-//! Within one transaction, a table's definition is changed and changed back, and rows are changed in between. The
-//! mirror must still be right.
+//! A transaction changes a table's definition, changes rows, and changes the definition back. The mirror must still be
+//! right.
 
 use std::time::Duration;
 
@@ -34,7 +34,8 @@ const REDEFINITIONS: [&str; 9] = [
      ALTER TABLE pos ADD PRIMARY KEY (id); ALTER TABLE whole ATTACH PARTITION pos DEFAULT",
 ];
 
-/// Creates four rows, each with a value in the TOAST table. Updates that do not change such a value do not log it.
+/// Creates four rows, each with a value in the TOAST table. An update that does not change this value does not log it,
+/// either.
 fn create(client: &mut Client) -> Result<()> {
     client.batch_execute(
         "DROP TABLE IF EXISTS whole;
@@ -88,7 +89,7 @@ fn ddl_that_leaves_the_identity_alone_costs_nothing(context: &Context) -> Result
     Ok(())
 }
 
-/// How often the table was loaded again after its first load.
+/// The number of times that the table was loaded again after its first load.
 fn rebuilds(client: &mut Client) -> Result<i64> {
     Ok(client.query_one("SELECT rebuilds::bigint FROM anker.tables WHERE relation = 'pos'::regclass", &[])?.get(0))
 }

@@ -1,5 +1,5 @@
-//! Refusals: if the engine does not answer a query, it runs on the heap with the right reason, or raises an error whose
-//! message helps the user.
+//! Queries that the engine does not answer. Such a query must run on the heap with the right reason, or raise an error
+//! whose message helps the user.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
     Ok((cluster, client))
 }
 
-/// Checks that the answer is right, and comes from the heap for a reason that contains the text `because`.
+/// Checks that the heap answers the query with the right rows, and that the reason contains the text `because`.
 fn heap(client: &mut Client, sql: &str, because: &str) -> Result<()> {
     same(client, sql)?;
     let by = anker::explained(client, sql)?;
@@ -157,7 +157,7 @@ fn types_that_run_on_the_heap(context: &Context) -> Result<()> {
     ] {
         engine(&mut client, sql)?;
     }
-    // The engine only keeps these values; PostgreSQL computes with them.
+    // The engine only stores the values of these columns; PostgreSQL computes with them.
     engine(&mut client, "SELECT id, j ->> 'k', free * 2, r, m, a[1] FROM t WHERE anker.olap()")?;
     engine(&mut client, "SELECT DISTINCT free, a FROM t WHERE anker.olap() ORDER BY free, a")?;
     engine(&mut client, "SELECT g, count(j), count(free), min(r) FROM t WHERE m = 'calm' AND anker.olap() GROUP BY g")?;
@@ -290,7 +290,8 @@ fn missing_preload(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A server without the library in its settings works, for example after a crash or on a standby that does not need it.
+/// A server works even if its settings do not load the library, for example after a crash, or on a standby that does
+/// not need pg_anker.
 fn a_server_that_is_started_without_the_library(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -364,7 +365,7 @@ fn a_temporary_child_of_another_session_is_nobody_elses(context: &Context) -> Re
     ensure!(anker::text_rows(&mut client, sql)? == ["2|3"], "another session's rows");
     heap(&mut other, sql, "not mirrored")?;
     ensure!(anker::text_rows(&mut other, sql)? == ["3|6"], "the session's own rows");
-    // A kept plan is only valid for the children that existed when it was made.
+    // PostgreSQL may use a cached plan only as long as the table has the same children as when the plan was made.
     client.batch_execute(&format!("PREPARE p AS {sql}"))?;
     client.batch_execute("EXECUTE p; CREATE TEMP TABLE mine () INHERITS (parent); INSERT INTO mine VALUES (10)")?;
     ensure!(anker::text_rows(&mut client, "EXECUTE p")? == ["3|13"], "a child of the session's own is left out");
@@ -376,14 +377,14 @@ fn wrong_wal_level(context: &Context) -> Result<()> {
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
-    // The call may be refused at once, or accepted with a state that tells why nothing happens. In both cases the text
-    // must name the setting.
+    // The call may raise an error at once, or succeed and let the view say why nothing happens. In both cases the
+    // message must name the setting.
     let said = match client.batch_execute("SELECT anker.mirror('t')") {
         Err(error) => bench::describe(&error),
         Ok(()) => anker::text_rows(&mut client, "SELECT state, reason FROM anker.tables")?.join("; "),
     };
     ensure!(said.contains("wal_level"), "anker.mirror says: {said}");
-    // Makes the state that arises if a table is listed and `wal_level` is changed later.
+    // Creates the state of a server whose `wal_level` was changed after a table had been listed.
     client.batch_execute("INSERT INTO anker.mirrored VALUES ('t')")?;
     let shown = anker::text_rows(&mut client, "SELECT state, reason FROM anker.tables")?;
     ensure!(shown.iter().any(|row| row.contains("wal_level")), "anker.tables says: {shown:?}");
@@ -428,7 +429,7 @@ fn other_encodings_and_collations(context: &Context) -> Result<()> {
     engine(&mut client, "SELECT count(*) FROM t WHERE x = 'e' AND anker.olap()")?;
     same(&mut client, "SELECT id FROM t WHERE x = 'é' AND anker.olap()")?;
     engine(&mut client, "SELECT sum(id) FROM t WHERE anker.olap()")?;
-    // Names of tables and columns with characters outside of ASCII are in the database's encoding, too.
+    // The test's tables and columns have names with characters outside of ASCII, which are in the database's encoding.
     client.batch_execute(
         "CREATE TABLE \"größe\" (id integer PRIMARY KEY, \"maß\" jsonb); INSERT INTO \"größe\" VALUES (1), (2);
          CREATE TABLE named (id integer PRIMARY KEY)",

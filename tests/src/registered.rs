@@ -1,4 +1,5 @@
-//! The list of mirrored tables: who may write to it, its state after DROP, and the workers that start when it changes.
+//! Tests of the list of mirrored tables: who may write to the list, what it contains after DROP, and which workers
+//! start when it changes.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ fn listed(client: &mut Client) -> Result<Vec<String>> {
     anker::text_rows(client, "SELECT relation::text FROM anker.mirrored ORDER BY 1")
 }
 
-/// The process ids of all capture workers that ran within this time.
+/// Watches for the given time, and returns the process ids of all capture workers that ran meanwhile.
 fn workers_within(client: &mut Client, time: Duration) -> Result<HashSet<String>> {
     let (mut seen, until) = (HashSet::new(), Instant::now() + time);
     while Instant::now() < until {
@@ -48,7 +49,7 @@ fn workers_within(client: &mut Client, time: Duration) -> Result<HashSet<String>
     Ok(seen)
 }
 
-/// Checks that without mirrored tables the worker ends soon, and that no further workers are started.
+/// Checks that, without mirrored tables, the worker ends soon and no further worker is started.
 fn rests(client: &mut Client) -> Result<()> {
     let ended = wait_until(Duration::from_secs(20), || Ok(workers_within(client, Duration::from_secs(1))?.is_empty()))?;
     let seen = workers_within(client, Duration::from_secs(4))?;
@@ -175,11 +176,11 @@ fn a_table_without_room_says_so_and_is_taken_up_when_there_is_some(context: &Con
     };
     ensure!(waits(&mut client)? && waits(&mut second)?, "nothing says that there is no room");
     same(&mut client, "SELECT id FROM c WHERE anker.olap()")?;
-    // A table of the other database is dropped, which makes room.
+    // Dropping a table of the other database frees an entry.
     second.batch_execute("DROP TABLE a; SELECT anker.unmirror('c')")?;
     anker::wait_live(&mut client, "c", LIVE)?;
     ensure!(anker::analyzed(&mut client, "SELECT id FROM c WHERE anker.olap()")?.as_deref() == Some("engine"), "c");
-    // A table of the same database is removed from the list, which makes room, too.
+    // Removing a table of the same database from the list frees an entry, too.
     second.batch_execute("SELECT anker.mirror('c')")?;
     ensure!(waits(&mut second)?, "nothing says that there is no room, the second time");
     client.batch_execute("SELECT anker.unmirror('b')")?;
@@ -226,7 +227,7 @@ fn mirror_in_a_prepared_transaction(context: &Context) -> Result<()> {
     rests(&mut client)?;
     client.batch_execute("COMMIT PREPARED 'first'")?;
     anker::wait_live(&mut client, "t", LIVE)?;
-    // Prepared transactions that do not touch the list wake no worker in a database without mirrors.
+    // A prepared transaction that does not change the list starts no worker in a database without mirrors.
     client.batch_execute("CREATE DATABASE other")?;
     let mut other = cluster.connect_to("other")?;
     other.batch_execute("BEGIN; CREATE TABLE t (id integer); PREPARE TRANSACTION 'second'")?;
@@ -295,8 +296,8 @@ fn loaders_that_cannot_connect_come_ever_more_rarely(context: &Context) -> Resul
     anker::wait_live(&mut session, "u", LIVE)
 }
 
-/// `max_worker_processes` is 3: PostgreSQL's own launcher, ours and the capture worker use all of them, so no loader
-/// can start. Then it is 2, so not even the capture worker can start.
+/// With `max_worker_processes` = 3, PostgreSQL's own launcher, ours and the capture worker use all slots, so no loader
+/// can start. With 2, not even the capture worker can start.
 fn a_full_house_of_worker_processes_is_said_and_waited_for(context: &Context) -> Result<()> {
     for (places, what) in [("3", "the list's reader"), ("2", "the capture worker")] {
         let cluster = context.cluster_with(&Options::default().set("max_worker_processes", places))?;
@@ -314,8 +315,8 @@ fn a_full_house_of_worker_processes_is_said_and_waited_for(context: &Context) ->
     Ok(())
 }
 
-/// When the list is restored, the launcher has already looked into the database. Only the list's trigger makes it look
-/// again, even if rows are written as by a replica.
+/// When the list is restored, the launcher has already looked into the database. Only a trigger on the list makes the
+/// launcher look again. The trigger must also fire if the session's role is that of a replica.
 fn a_list_that_is_restored_as_by_a_replica_is_followed(context: &Context) -> Result<()> {
     let (_cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
@@ -329,8 +330,8 @@ fn a_list_that_is_restored_as_by_a_replica_is_followed(context: &Context) -> Res
     anker::wait_live(&mut client, "t", LIVE)
 }
 
-/// While a new slot is created, it waits for one open transaction and then for another one. DDL that commits between
-/// both is missing in the catalog snapshot with which decoding begins.
+/// Creating a replication slot waits first for one open transaction, and then for another one. DDL that commits between
+/// the two waits is missing in the catalog snapshot with which decoding begins.
 fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(
@@ -365,8 +366,8 @@ fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()>
     Ok(())
 }
 
-/// The session whose statement failed stays in its transaction and sends nothing more. Nevertheless the database is
-/// mirrored again.
+/// The statement fails, and its session stays in the failed transaction and sends nothing more. Nevertheless the
+/// database must be mirrored again.
 fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE DATABASE second")?;
@@ -380,7 +381,7 @@ fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()>
     ensure!(client.batch_execute("DROP DATABASE second").is_err(), "a database was dropped in a transaction");
     ensure!(anker::processes(&mut session)? == before, "DROP DATABASE that cannot be ended the worker");
     client.batch_execute("ROLLBACK; BEGIN")?;
-    // The statement fails only after our worker has disconnected from the database for it.
+    // When this statement fails, our worker has already disconnected from the database to make way for it.
     ensure!(client.batch_execute("ALTER DATABASE second RENAME TO taken").is_err(), "two databases of one name");
     anker::wait_live(&mut session, "t", LIVE)?;
     client.batch_execute("ROLLBACK")?;
@@ -401,7 +402,8 @@ fn create_mirrored(cluster: &Cluster, client: &mut Client, name: &str) -> Result
     anker::mirror(&mut session, &["t"], LIVE)
 }
 
-/// The worker connects to the database, and waits for a lock before it has entered itself in shared memory.
+/// A worker has connected to the database, but waits for a lock, and is not yet registered in shared memory. It must
+/// still make way for DROP DATABASE.
 fn a_worker_that_is_just_starting_makes_way(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     create_mirrored(&cluster, &mut client, "second")?;
@@ -483,8 +485,8 @@ fn the_extensions_own_tables_are_not_mirrored(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// `lock_timeout` and `statement_timeout` of the server must not end loader or worker, which wait for locks and run for
-/// longer than these.
+/// The server sets `lock_timeout` and `statement_timeout`. Loader and worker wait for locks and run for longer than
+/// these timeouts, which must not end them.
 fn timeouts_of_clients_end_no_worker(context: &Context) -> Result<()> {
     let cluster =
         context.cluster_with(&Options::default().set("lock_timeout", "300ms").set("statement_timeout", "2s"))?;

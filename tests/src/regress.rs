@@ -1,11 +1,13 @@
-//! The SQL files of `sql/`, run by PostgreSQL's own pg_regress and compared with `expected/`.
+//! Runs the SQL files of `sql/` by PostgreSQL's own pg_regress, which compares their output with `expected/`.
 //!
-//! Each file says in its first line how it runs. `-- engine: at least N`: once with `anker.route = off`, where the heap
-//! answers everything, and once with `prefer`, where the engine must answer at least N queries; the output is the same.
-//! `-- once, engine: at least N`: with the settings' defaults, for files about the routes themselves.
+//! The first line of a file says how the file is run:
 //!
-//! With `--bless` the output of a file's first run is written to `expected/`. That is the heap's output, unless the
-//! file runs only once.
+//! - `-- engine: at least N`: once with `anker.route = off`, so that the heap answers everything, and once with
+//!   `prefer`. With `prefer`, the engine must answer at least N queries. The output must be the same both times.
+//! - `-- once, engine: at least N`: once, with the defaults of all settings. This is for files about routing itself.
+//!
+//! With `--bless`, the output of a file's first run is written to `expected/`. The heap produces this output, unless
+//! the file runs only once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,7 +86,7 @@ files![
     explain,
 ];
 
-/// How one file is run, by its first line.
+/// The way in which a file is run, as its first line says.
 struct Runs {
     routes: &'static [Route],
     by_engine: i64,
@@ -129,8 +131,8 @@ fn every_file_is_run(_: &Context) -> Result<()> {
 
 fn run(context: &Context, file: &str) -> Result<()> {
     let runs = Runs::of(&fs::read_to_string(source("sql").join(format!("{file}.sql")))?)?;
-    // On a busy machine the mirror may be behind. Queries wait for it for long, because answers of the heap would not
-    // count as the engine's.
+    // On a busy machine, the mirror may be seconds behind. Queries wait long for it, because an answer of the heap
+    // would not count towards the number that the engine must give.
     let options = Options::default()
         .set("anker.max_wait", "30s")
         .set("anker.explain_wait", "30s")
@@ -156,7 +158,7 @@ fn run(context: &Context, file: &str) -> Result<()> {
 fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64, bless: bool) -> Result<()> {
     let directory = cluster.directory().join(route.name);
     fs::create_dir(&directory)?;
-    // The user who runs the server may have no access to the source tree.
+    // Copies the files, because the user who runs the server may have no access to the source tree.
     for (folder, extension) in [("sql", "sql"), ("expected", "out")] {
         let copy = directory.join(folder);
         fs::create_dir(&copy)?;
@@ -223,13 +225,13 @@ fn served(cluster: &Cluster, route: &Route, expected: i64) -> Result<i64> {
     Ok(served)
 }
 
-/// The number of calls of `anker.verify()` in the file. They use the engine on every route.
+/// The number of calls of `anker.verify()` in the file. These calls use the engine on every route.
 fn verifications(file: &str) -> Result<i64> {
     let sql = fs::read_to_string(source("sql").join(format!("{file}.sql")))?;
     Ok(sql.matches("anker.verify(").count() as i64)
 }
 
-/// Copies the output beside the executable. If it is right, it is the next `expected/`.
+/// Copies the output to a directory beside the executable. If the output is right, it can be copied to `expected/`.
 fn keep_output(directory: &Path, file: &str, route: &Route) -> Result<PathBuf> {
     let executable = std::env::current_exe()?;
     let kept = executable.with_file_name("regress").join(route.name);

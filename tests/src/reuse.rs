@@ -1,4 +1,4 @@
-//! A session's connection to the engine serves one query after the other.
+//! A session keeps its connection to the engine, and uses it for one query after the other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,10 +30,11 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 const COUNT: &str = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
-/// Joins every row with thousands of others.
+/// A long query, which joins every row with thousands of others.
 const LONG: &str = "SELECT count(*) FROM t a, t b WHERE a.g % 2 = b.g % 2 AND a.id + b.id > 0 AND anker.olap()";
 
-/// A cluster with a mirrored table, its engine, and two sessions: the second one has not asked the engine anything.
+/// A cluster with a mirrored table, two sessions, and the engine's process id. The second session has not used the
+/// engine yet.
 fn start(context: &Context, options: &Options) -> Result<(Arc<Cluster>, Client, Client, u32)> {
     let cluster = context.cluster_with(options)?;
     let mut client = cluster.connect()?;
@@ -49,7 +50,7 @@ fn start(context: &Context, options: &Options) -> Result<(Arc<Cluster>, Client, 
     Ok((cluster, client, session, engine))
 }
 
-/// The engine's threads that serve a connection each.
+/// The ids of the engine's connection threads. Each thread serves one connection.
 fn connections(engine: u32) -> Result<BTreeSet<u32>> {
     let mut found = BTreeSet::new();
     for thread in fs::read_dir(format!("/proc/{engine}/task"))? {
@@ -221,8 +222,8 @@ fn what_is_broken_off_is_not_used_again(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// There are more sessions than connections that the engine keeps. Every session gets its answer, and at the end no
-/// connection is left.
+/// There are more sessions than the number of connections that the engine keeps. Every session gets its answer, and at
+/// the end all connections are closed.
 fn more_sessions_than_the_engine_keeps_connections(context: &Context) -> Result<()> {
     let options = Options::default().set("max_connections", "300");
     let (cluster, _client, mut session, engine) = start(context, &options)?;
@@ -239,7 +240,7 @@ fn more_sessions_than_the_engine_keeps_connections(context: &Context) -> Result<
     no_connections(engine)
 }
 
-/// A test server that listens on the engine's socket instead of the engine, and closes connections at critical moments.
+/// A fake engine: it listens on the engine's socket in place of the engine, and closes connections at critical moments.
 struct Impostor {
     listener: UnixListener,
     payload: Vec<u8>,
@@ -292,16 +293,16 @@ fn a_request_goes_out_again_only_if_nothing_was_answered(context: &Context) -> R
     let mut first = impostor.accept()?;
     impostor.request(&mut first)?;
     answer(&mut first)?;
-    // The second query is sent on the kept connection. That is closed without an answer, so the same request is sent
-    // again on a new connection.
+    // The second query is sent on the kept connection. The fake engine closes this connection without an answer, so the
+    // backend sends the same request again on a new connection.
     let before = impostor.request(&mut first)?;
     drop(first);
     let mut second = impostor.accept()?;
     let again = impostor.request(&mut second)?;
     ensure!(again == before, "the request is another one");
     answer(&mut second)?;
-    // The third query's connection is closed twice without an answer. It is sent again only once; then the heap
-    // answers.
+    // For the third query, the fake engine closes both the kept connection and the new one without an answer. The
+    // backend sends the request again only once; then the heap answers.
     impostor.request(&mut second)?;
     drop(second);
     let mut third = impostor.accept()?;
@@ -311,8 +312,8 @@ fn a_request_goes_out_again_only_if_nothing_was_answered(context: &Context) -> R
     let mut fourth = impostor.accept()?;
     impostor.request(&mut fourth)?;
     answer(&mut fourth)?;
-    // For the fifth query, a part of the answer is sent before the connection is closed. So it is not sent again, and
-    // the heap answers.
+    // For the fifth query, the fake engine sends a part of the answer before it closes the connection. So the backend
+    // does not send the request again, and the heap answers.
     impostor.request(&mut fourth)?;
     frame::write(&mut fourth, Kind::Ready, &Ready::default()).map_err(|e| e.to_string())?;
     drop(fourth);

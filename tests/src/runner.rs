@@ -18,7 +18,7 @@ pub struct Test {
     pub run: fn(&Context) -> Result<()>,
 }
 
-/// The list of a module's tests: `tests![first, second]`.
+/// Defines the list of a module's tests: `tests![first, second]`.
 macro_rules! tests {
     ($($name:ident),* $(,)?) => {
         pub const TESTS: &[crate::runner::Test] =
@@ -56,11 +56,11 @@ enum Verdict {
     Failed(String),
 }
 
-/// `anker.max_wait` of the tests' servers. On a busy machine the mirror may be a few seconds behind, which is not a
-/// failure. Tests of an engine that does not answer set a shorter time.
+/// The value of `anker.max_wait` in the servers of the tests. On a busy machine the mirror may be a few seconds behind,
+/// which must not make a test fail. Tests of an engine that does not answer set a shorter time.
 const PATIENCE: &str = "15s";
 
-/// The services that a test may use.
+/// The argument of each test: options of the run, and functions that start clusters.
 pub struct Context {
     pub quick: bool,
     /// The number of queries to generate, if it was given on the command line, and the seed of the first one.
@@ -102,12 +102,12 @@ impl Context {
         self.server.home()
     }
 
-    /// Notes that this cluster's server was made to die on purpose.
+    /// Notes that the test crashes this cluster's server on purpose.
     pub fn expect_crash(&self, cluster: &Arc<Cluster>) {
         self.clusters.borrow_mut().retain(|c| !Arc::ptr_eq(c, cluster));
     }
 
-    /// The full size of something, or the size for a quick run.
+    /// `full`, or `quick` in a quick run.
     pub fn size(&self, full: u32, quick: u32) -> u32 {
         if self.quick { quick } else { full }
     }

@@ -1,5 +1,5 @@
-//! Row security and security barrier views work in the engine as on the heap. Each query also runs as a user who may
-//! see fewer rows. No expression may raise an error for a hidden row.
+//! Row security and security barrier views must work in the engine as on the heap. Each query also runs as a user who
+//! may see fewer rows. No expression may raise an error for a row that is hidden from this user.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,8 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// A third of the documents belongs to `ann`, a third to `bob`, and the rest to no known user. The secret of bob's
-/// documents is zero.
+/// A third of the documents belongs to `ann`, a third to `bob`, and a third to nobody known. The column `secret` is
+/// zero in bob's documents.
 const TABLES: &str = "
     CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE clerk LOGIN; CREATE ROLE auditor LOGIN BYPASSRLS;
     CREATE TABLE document (id integer PRIMARY KEY, owner name, tenant integer, secret integer, words text, size numeric(8,2));
@@ -46,7 +46,7 @@ fn with_documents(context: &Context) -> Result<(Arc<Cluster>, Client)> {
 
 fn as_user(cluster: &Cluster, user: &str) -> Result<Client> {
     let mut session = cluster.config().user(user).connect(NoTls)?;
-    // With `anker.max_sent = 0` nothing is sent along, so the answer is the engine's own.
+    // With `anker.max_sent = 0` no rows are sent along, so the engine reads all rows from the mirror.
     session.batch_execute("SET anker.max_sent = 0; SET app.tenant = '1'")?;
     Ok(session)
 }
@@ -135,7 +135,7 @@ fn hidden_rows_raise_nothing(context: &Context) -> Result<()> {
     let answer = same(&mut bob, "SELECT count(*) FROM document WHERE 100 / secret >= 0 AND anker.olap()")?;
     ensure!(matches!(&answer, Answer::Error { code, .. } if code == "22012"), "{answer:?}");
 
-    // Policies that could raise an error, or need other tables, run on the heap.
+    // If a policy could raise an error or reads other tables, the query runs on the heap.
     for (using, because) in [
         ("100 / id > 0", "a policy of table \"document\" may raise an error"),
         (
@@ -232,7 +232,8 @@ fn barriers_hide_rows(context: &Context) -> Result<()> {
             ensure!(matches!(answer, Answer::Rows(_)), "{sql}: {answer:?}");
         }
     }
-    // Conditions on columns that an inner view computes would be evaluated after the query's own conditions.
+    // The view's condition reads a column that an inner view computes. The engine would evaluate it after the query's
+    // own conditions, so the heap answers.
     client.batch_execute(
         "CREATE VIEW around WITH (security_barrier) AS SELECT id, secret FROM guarded WHERE double > 10;
          CREATE VIEW late WITH (security_barrier) AS
@@ -392,7 +393,7 @@ fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
         let (one, other) = (shown(options, one)?, shown(options, other)?);
         ensure!(one == other, "{}\n{}", one.join("\n"), other.join("\n"));
     }
-    // A policy that reads no column is part of its table's scan, too.
+    // A policy that reads no column also becomes a condition of its table's scan.
     let sql =
         "SELECT count(*) FROM asked, closed WHERE asked.id = closed.id AND closed.secret::integer > 0 AND anker.olap()";
     let answer = engine(&mut ann, sql)?;

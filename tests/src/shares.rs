@@ -1,5 +1,5 @@
-//! Limits on the queries of one user: other users can still run queries in the engine, and above a limit the heap
-//! answers.
+//! Limits on the queries of one user. The heap answers a user's queries above a limit, and other users can still run
+//! queries in the engine.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

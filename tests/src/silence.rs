@@ -1,4 +1,5 @@
-//! If the engine shows no sign of life, no query waits for it longer than allowed, at whatever stage the query is.
+//! If the engine shows no sign of life, no query waits longer for it than allowed, whatever stage the query has
+//! reached.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -24,10 +25,11 @@ tests![
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
-/// Ten seconds, as docs/operations.md says, and some more for a busy machine.
+/// The time after which a query must have given up a silent engine: ten seconds, as docs/operations.md says, and
+/// fifteen more for a busy machine.
 const GIVEN_UP: Duration = Duration::from_secs(25);
 
-/// Joins every row with half of all.
+/// A long query, which joins every row with half of all rows.
 const LONG: &str =
     "SELECT count(*), sum(a.id + b.id) FROM t a, t b WHERE a.g % 2 = b.g % 2 AND a.id + b.id > 0 AND anker.olap()";
 
@@ -46,7 +48,7 @@ fn with_table(context: &Context, rows: u32) -> Result<(Arc<Cluster>, Client)> {
 
 type Answered = std::thread::JoinHandle<(Duration, Option<SqlState>)>;
 
-/// Runs statements in a session of their own, which a timeout ends; returns how long they took.
+/// Runs statements in a new session with a timeout, and returns how long they took.
 fn in_session(cluster: &Cluster, sql: &str) -> Result<Answered> {
     with_patience(cluster, "1s", sql)
 }
@@ -96,8 +98,8 @@ fn nobody_waits_again_for_an_engine_that_has_not_answered(context: &Context) -> 
     Ok(())
 }
 
-/// The pause before the engine is asked again becomes longer only if the query that asks again gets no answer. Queries
-/// that wait at the same time count only once.
+/// The pause before the next attempt to ask the engine becomes longer only if the attempt gets no answer. Queries that
+/// already waited at the same time do not make the pause longer.
 fn queries_that_wait_together_tell_of_one_silence(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 1000)?;
     let sql = "SELECT count(*), max(id) FROM t WHERE anker.olap()";
@@ -200,7 +202,7 @@ fn an_engine_that_stops_behind_the_first_rows_is_an_error(context: &Context) -> 
     back_on_the_engine(&mut session)
 }
 
-/// An engine that computes for longer than it may be silent sends a sign of life.
+/// The engine computes for longer than it may be silent. It sends signs of life, so the query waits for it.
 fn a_busy_engine_is_waited_for(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_table(context, 200_000)?;
     let fallbacks = anker::counter(&mut client, "fallbacks")?;

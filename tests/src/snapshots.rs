@@ -52,7 +52,7 @@ fn pairs_under_one_snapshot_are_equal(context: &Context) -> Result<()> {
                 // pair.
                 let age = [oldest, oldest, oldest / 10, Duration::ZERO][reader as usize];
                 let (cluster, asked) = (&cluster, &asked);
-                // The pauses make a reader's run three times as long as the greatest age of a snapshot.
+                // With this pause, a reader runs three times as long as the greatest age of a snapshot.
                 let pause = 3 * oldest / (wanted / READERS);
                 scope.spawn(move || read_pairs(cluster, reader, wanted / READERS, age, pause, asked))
             })
@@ -86,7 +86,7 @@ fn states(client: &mut Client) -> Result<String> {
 }
 
 /// Runs the given number of queries on both sides, in transactions whose snapshots become as old as `oldest`. Returns
-/// the age of the oldest snapshot that was used.
+/// the age of the oldest snapshot under which a query ran.
 fn read_pairs(
     cluster: &Cluster,
     seed: u32,
@@ -142,8 +142,7 @@ fn a_flagged_query_sees_every_commit_that_was_told(context: &Context) -> Result<
     Ok(())
 }
 
-/// One session commits, then another session reads, which must see the commit. For half of the counters, commits are
-/// synchronous.
+/// One session commits, then another session reads, and must see the commit. Half of the calls use synchronous commits.
 fn count_and_read(cluster: &Cluster, id: i32, rounds: u32) -> Result<()> {
     let (mut writer, mut reader) = (cluster.connect()?, cluster.connect()?);
     writer.batch_execute(if id % 2 == 0 { "SET synchronous_commit = on" } else { "SET synchronous_commit = off" })?;

@@ -1,4 +1,4 @@
-//! Queries that need more memory than `anker.query_memory`: the engine writes rows to disk, and answers them.
+//! Queries that need more memory than `anker.query_memory`. The engine writes rows to disk, and answers the queries.
 
 use std::sync::Arc;
 use std::thread;
@@ -151,8 +151,8 @@ fn no_more_is_on_disk_than_the_users_temp_file_limit(context: &Context) -> Resul
     let by = anker::analyzed(&mut client, GROUPS)?;
     ensure!(by.as_ref().is_some_and(|by| by.contains("temp_file_limit")), "answered by {by:?}");
     let put = anker::counter(&mut client, "spilled_bytes")? - before;
-    // The query may have written more than 1 MB, because freed pages are written again. But it ended before it had
-    // written everything that it needs.
+    // The query may have written more than 1 MB in total, because it reuses freed pages of the file. But it must have
+    // ended before it had written all rows that it needs to write.
     ensure!(put < needed, "{put} bytes were put on disk, of {needed} that it takes");
     // With a higher `temp_file_limit` the engine answers again. The limit does not affect a query that writes nothing
     // to disk.
@@ -183,7 +183,7 @@ fn two_queries_share_memory_and_disk(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of the engine's unlinked file.
+/// The size of the engine's unlinked file on disk, in bytes.
 fn disk_bytes(engine: u32) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(format!("/proc/{engine}/fd"))? {

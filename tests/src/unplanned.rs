@@ -1,9 +1,9 @@
-//! The heap's side of a query is planned only when the engine has refused it. Answers, rights, errors and plans must
-//! be those of a query that PostgreSQL has planned itself.
+//! PostgreSQL plans a flagged query for the heap only when the engine has refused it. Answers, rights, errors and plans
+//! must be the same as for a query that PostgreSQL has planned at once.
 //!
-//! There are three ways to make the engine refuse a query. If the capture worker is stopped, the refusal comes at the
-//! first row. With a parameter that is too long, it comes when the query begins. If the session has written to a table,
-//! the planner already knows.
+//! The tests make the engine refuse a query in three ways. If the capture worker is stopped, the engine refuses at the
+//! first row. If a parameter is too long, it refuses when the query begins. If the session has written to a table,
+//! already the planner knows that the engine cannot answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,12 +58,12 @@ fn with_tables(context: &Context) -> Result<(Arc<Cluster>, Client)> {
     Ok((cluster, client))
 }
 
-/// A write after which the engine refuses this session's queries of these tables until the end of the transaction.
+/// A write. After it, the engine refuses this session's queries of these tables until the transaction ends.
 const WRITE: &str =
     "UPDATE t SET g = g WHERE false; UPDATE u SET tid = tid WHERE false; UPDATE parts SET k = k WHERE k < 0";
 
-/// A capture worker that is stopped until this is dropped, and a transaction that it has not decoded. So the engine
-/// refuses queries because of lag.
+/// A capture worker that is stopped until this value is dropped. It has not decoded a committed transaction, so the
+/// engine refuses queries, because the mirror lags behind.
 pub struct Lagging(u32);
 
 impl Lagging {
@@ -236,7 +236,7 @@ fn its_plan_runs_in_parallel_and_is_logged(context: &Context) -> Result<()> {
         ensure!(at(node)? < at(parallel)?, "the heap's plan is not below ours:\n{log}");
         ensure!(log.matches(workers).count() == 2, "the heap's plan ran alone, or its rival did:\n{log}");
         ensure!(log.contains("heap, because"), "no reason in the log:\n{log}");
-        // A function that is not parallel safe keeps the heap's plan in one process.
+        // Because of a function that is not parallel safe, the heap's plan must run in one process.
         let seen = cluster.log().len();
         anker::text_rows(&mut client, "SELECT noisy(g), count(*) FROM t WHERE anker.olap() GROUP BY 1")?;
         ensure!(!cluster.log()[seen..].contains("Workers"), "an unsafe function ran in parallel");
@@ -392,13 +392,13 @@ fn rights_are_those_of_who_has_started_it(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// DDL of the same session is refused for tables that an open portal reads, even before its first row, as for any plan
-/// that PostgreSQL has started.
+/// PostgreSQL refuses DDL of the same session for tables that an open portal reads. This must hold even before the
+/// portal's first row, when the heap's plan does not exist yet.
 fn no_ddl_comes_in_between(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     let sql = "SELECT count(*) FROM t JOIN u ON tid = t.id JOIN parts ON parts.k = t.id, small WHERE small.k < 2 AND t.x <> $1 AND anker.olap()";
     let expected: i64 = client.query_one(&sql.replace("anker.olap()", "true"), &[&"x"])?.get(0);
-    // The engine refuses at the first row, and, if a parameter is too long, when the query begins.
+    // The engine refuses a query at the first row; if a parameter is too long, already when the query begins.
     let _lagging = Lagging::start(&cluster, &mut client)?;
     for parameter in ["x".to_owned(), "y".repeat(1_100_000)] {
         let before = fallbacks(&mut client)?;
@@ -426,9 +426,9 @@ fn no_ddl_comes_in_between(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Two functions write or catch errors, although they are declared parallel safe. They must work, because a query in
-/// the engine does not run in parallel mode. The third function asks the engine itself, and may be declared parallel
-/// safe.
+/// Two functions are declared parallel safe, but one writes and the other catches errors. They must work, because a
+/// query in the engine does not run in parallel mode. The third function runs a query in the engine, and may be
+/// declared parallel safe.
 fn the_engine_answers_in_no_parallel_mode(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
@@ -458,8 +458,8 @@ fn the_engine_answers_in_no_parallel_mode(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A reason for the heap that holds only in one transaction, and was found when the statement was planned, must not be
-/// kept in the cached plan.
+/// When a statement is planned, it may have to run on the heap for a reason that holds only in this transaction. A
+/// cached plan must not keep this reason.
 fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     let (_cluster, mut client) = with_tables(context)?;
     client.batch_execute("SET plan_cache_mode = force_generic_plan")?;
@@ -468,8 +468,8 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
         let is_sent = lines.iter().any(|line| line.contains("Sent Along"));
         Ok(lines.iter().any(|line| line.trim() == "Anker: engine") && !is_sent)
     };
-    // Whether the statement's rows are partly sent along, or its plan is the heap's by cost. Such a plan does not check
-    // at execution whether the reason still holds.
+    // Whether some of the statement's rows are sent along, or the heap's plan was chosen by cost. Such a plan does not
+    // check at execution whether the reason still holds.
     let is_sent_or_cheap = |route, write| route == "auto" || write != WRITE;
     let write_second = "UPDATE u SET tid = tid WHERE false";
     for (route, write, sql) in [
@@ -480,8 +480,9 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     ] {
         client.batch_execute(&format!("SET anker.route = {route}; BEGIN; {write}; PREPARE q AS {sql}; EXECUTE q"))?;
         ensure!(!is_all_engines(&mut client)?, "{sql}: the engine reads what the transaction may have written");
-        // PostgreSQL plans such statements again when other transactions have ended, so one is run here. In the other
-        // case our scan notices that the reason is gone at the next execution, and the plan is made again after it.
+        // PostgreSQL plans such a statement again only when other transactions have ended, so the test runs one. In the
+        // other case, our scan notices at the next execution that the reason is gone, and the statement is planned
+        // again for the execution after that.
         let passing = if is_sent_or_cheap(route, write) {
             "DROP TABLE IF EXISTS passing; CREATE TABLE passing ()"
         } else {
@@ -495,7 +496,8 @@ fn what_held_for_one_transaction_is_not_kept(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Another session has locked a partition that PostgreSQL prunes before it would lock it. So the query must not wait.
+/// Another session has locked a partition. PostgreSQL prunes this partition, and so does not lock it. So our query must
+/// not wait for the lock, either.
 fn a_locked_part_is_not_waited_for(context: &Context) -> Result<()> {
     let (cluster, mut client) = with_tables(context)?;
     let mut other = cluster.connect()?;
@@ -599,8 +601,8 @@ fn it_is_cancelled_like_any_other(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// pg_stat_statements counts each statement once as planned and once as executed, whether its hooks are called before
-/// or after ours.
+/// pg_stat_statements must count each statement once as planned and once as executed, whether its hooks are called
+/// before ours or after them.
 fn a_planner_of_others_is_asked(context: &Context) -> Result<()> {
     for libraries in ["pg_stat_statements, pg_anker", "pg_anker, pg_stat_statements"] {
         let options = Options::default()

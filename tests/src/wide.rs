@@ -18,7 +18,8 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(120);
 
-/// Creates rows with a text of `times` times 32 bytes, which takes little space on disk because it is compressed.
+/// Creates rows with a text of `times` times 32 bytes. The text takes little space on disk, because PostgreSQL
+/// compresses it.
 fn wide(client: &mut Client, rows: u32, times: u32) -> Result<()> {
     client.batch_execute(&format!(
         "CREATE TABLE wide (id integer PRIMARY KEY, v text);
@@ -27,7 +28,7 @@ fn wide(client: &mut Client, rows: u32, times: u32) -> Result<()> {
     anker::mirror(client, &["wide"], LIVE)
 }
 
-/// Runs `work`, and returns by how much the memory of a process grew at most during that time.
+/// Runs `work`. Returns the greatest growth of a process's memory meanwhile, and the result of `work`.
 pub fn growth<T>(memory: impl Fn() -> Option<u64> + Sync, work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     let before = memory().ok_or("no such process")?;
     let (most, over) = (AtomicU64::new(before), AtomicBool::new(false));
@@ -50,7 +51,7 @@ fn wide_rows_need_little_memory(context: &Context) -> Result<()> {
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
     let rows = context.size(8000, 3000);
-    // A text has 100 kB.
+    // Each text has 100 kB.
     wide(&mut client, rows, 3125)?;
     let engine = anker::engine_pid(&mut client)?;
     for (query, megabytes) in [
@@ -92,8 +93,8 @@ fn copies_for_a_wide_result_count_as_query_memory(context: &Context) -> Result<(
     Ok(())
 }
 
-/// A resource limit makes large allocations of the backend fail. The backend must raise an error: if it aborted because
-/// of a failed allocation, the whole server would restart.
+/// A resource limit makes large allocations of the backend fail. The backend must raise an error. If it aborted
+/// instead, the whole server would restart.
 fn a_backend_without_memory_for_a_row_goes_on(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute(

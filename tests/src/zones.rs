@@ -1,4 +1,5 @@
-//! Compares the engine's time zones with PostgreSQL's: every zone that the server knows, at times of all ages.
+//! Compares the engine's time zones with PostgreSQL's, for every zone that the server knows and for times from all
+//! centuries.
 
 use std::time::Duration;
 
@@ -39,8 +40,8 @@ const ODD: [&str; 20] = [
     "CCC4DDD,J60/0,J300/25:30",
 ];
 
-/// Expressions that depend on the time zone, as numbers. The test sums each over all rows, weighted by row, so that a
-/// difference in a single row changes the sum.
+/// Numeric expressions that depend on the time zone. The test computes a sum of each over all rows, in which every row
+/// has another weight. So a difference in a single row changes the sum.
 const ASKED: [&str; 9] = [
     "extract(epoch FROM tz::timestamp)",
     "extract(epoch FROM ts::timestamptz)",
@@ -53,7 +54,7 @@ const ASKED: [&str; 9] = [
     "CASE WHEN ts < tz THEN 1 WHEN d > tz THEN 2 ELSE 3 END",
 ];
 
-/// Times of all ages, and times around the hours at which clocks are changed, some a microsecond before.
+/// Times from all centuries, and times around the changes of clocks, some of them a microsecond before a change.
 const TIMES: &str = "
     CREATE TABLE moment (id integer PRIMARY KEY, tz timestamptz, ts timestamp, d date);
     SELECT setseed(0.5);

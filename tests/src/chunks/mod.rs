@@ -1,5 +1,6 @@
-//! Generated queries over tables of several chunks, while other sessions change these tables. Heap and engine return
-//! the same rows and errors, under new and old snapshots. Chunks in which no row can match are not read.
+//! Generated queries over tables of several chunks, while other sessions change these tables. Heap and engine must
+//! return the same rows and errors, under new and old snapshots. The engine must not read chunks in which no row can
+//! match.
 //!
 //! - `tables`: the contents of the chunks
 //! - `writers`: changes while the queries run
@@ -28,11 +29,11 @@ tests![queries_over_many_chunks_that_change];
 const READERS: usize = 3;
 const WRITERS: u64 = 2;
 
-/// One of this many queries is also run by EXPLAIN ANALYZE.
+/// One in this many queries is also run by EXPLAIN ANALYZE.
 const EXPLAINED: u32 = 4;
 
 /// The number of queries after which the tables are created again. The writers' changes make the chunks of a table more
-/// and more alike, so that fewer can be skipped.
+/// and more alike, so that scans can skip fewer and fewer of them.
 const OF_A_ROUND: u32 = 500;
 
 #[derive(Default)]
@@ -41,15 +42,15 @@ struct Counts {
     by_engine: i64,
     rows: usize,
     errors: u32,
-    /// The number of chunks of all tables in the scans that were run by EXPLAIN ANALYZE. `read` counts the chunks that
-    /// the engine read.
+    /// The number of chunks in all tables that EXPLAIN ANALYZE scanned. `read` counts those of them that the engine
+    /// read.
     chunks: u64,
     read: u64,
-    /// The number of transactions that committed while the queries ran. `unseen` counts how many of them the oldest
-    /// snapshot did not see.
+    /// The number of transactions that committed while the queries ran. `unseen` counts those that the oldest snapshot
+    /// did not see.
     written: u64,
     unseen: u64,
-    /// How often a chunk's numbers were recoded in fewer bytes.
+    /// The number of times that the engine recoded a chunk's numbers in fewer bytes.
     shorter: u64,
 }
 
@@ -87,7 +88,8 @@ fn queries_over_many_chunks_that_change(context: &Context) -> Result<()> {
     );
 
     ensure!(by_engine >= i64::from(asked) * 95 / 100, "only {by_engine} of {asked} were answered by the engine");
-    // If the number of queries is given on the command line, it may be too small for these limits.
+    // These limits apply only to the default number of queries, because a number from the command line may be too
+    // small.
     if context.queries.is_none() {
         ensure!(read < chunks * 9 / 10, "{read} of {chunks} chunks were read");
         ensure!(errors < asked / 10 && rows > 0, "{errors} errors, {rows} rows");
@@ -100,8 +102,8 @@ fn queries_over_many_chunks_that_change(context: &Context) -> Result<()> {
 /// Creates the tables, and runs queries while writers change them. At the end, compares all rows of heap and mirror.
 fn round(cluster: &Cluster, client: &mut Client, chunks: u32, seed: u64, count: u32) -> Result<Counts> {
     tables::create(client, chunks)?;
-    // The counter is read after the tables are mirrored: while no table is mirrored, the worker ends, and its counters
-    // are lost.
+    // Reads the counter only now that tables are mirrored. While no table is mirrored, the worker ends, and its
+    // counters are lost.
     let served = anker::counter(client, "queries_served")?;
     let (stop, written) = (&AtomicBool::new(false), &AtomicU64::new(0));
     let mut counts = std::thread::scope(|scope| -> Result<Counts> {
@@ -142,13 +144,13 @@ fn round(cluster: &Cluster, client: &mut Client, chunks: u32, seed: u64, count: 
     Ok(counts)
 }
 
-/// Runs queries, each from a seed of its own, `held` of them under each snapshot.
+/// Runs one query for each seed. After `held` queries, takes a new snapshot.
 fn read(cluster: &Cluster, seeds: impl Iterator<Item = u64>, held: u32, written: &AtomicU64) -> Result<Counts> {
     let mut client = cluster.connect()?;
     client.batch_execute("SET log_min_messages = fatal; SET statement_timeout = '120s'")?;
     let mut counts = Counts::default();
-    // `left`: how many more queries run under the present snapshot. `before`: the number of transactions that were
-    // committed before this snapshot was taken.
+    // `left` is the number of queries that still run under the present snapshot. `before` is the number of transactions
+    // that had committed when this snapshot was taken.
     let (mut left, mut before) = (0, 0);
     for seed in seeds {
         if left == 0 {
@@ -177,7 +179,7 @@ fn read(cluster: &Cluster, seeds: impl Iterator<Item = u64>, held: u32, written:
     Ok(counts)
 }
 
-/// Counts how often a chunk's numbers were recoded in fewer bytes, until `stop` is set.
+/// Until `stop` is set, counts how often the engine recodes a chunk's numbers in fewer bytes.
 fn watch(cluster: &Cluster, stop: &AtomicBool) -> Result<u64> {
     const SQL: &str = "SELECT column_name::text, chunk::bigint, bytes FROM anker.chunks('piece') \
                        WHERE slots = 8192 AND (coding LIKE '%bytes' OR coding LIKE '%byte' OR coding = 'constant')";

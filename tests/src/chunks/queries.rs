@@ -1,5 +1,5 @@
-//! Queries of the tables of several chunks: conditions by which scans skip some of the chunks, and computations on the
-//! remaining rows.
+//! Random queries over tables of several chunks. They have conditions by which scans can skip chunks, and compute
+//! something from the rows that satisfy the conditions.
 
 use super::tables::{Column, EVENT, Kind, PIECE, SORT};
 use crate::generated::dice::Dice;
@@ -133,7 +133,7 @@ fn looked_up(dice: &mut Dice) -> String {
     format!("SELECT {aggregates} FROM piece p WHERE {of_piece} AND {condition}")
 }
 
-/// A query over subqueries in FROM, with windows or without.
+/// A query over subqueries in FROM, some of which have window functions.
 fn computed(dice: &mut Dice) -> String {
     let (conditions, column) = (conditions(dice, "", PIECE), dice.pick(&names(PIECE)));
     match dice.below(4) {
@@ -201,7 +201,7 @@ fn conditions(dice: &mut Dice, of: &str, columns: &'static [Column]) -> String {
     conditions.join(" AND ")
 }
 
-/// A small part of `piece`.
+/// A condition that selects a small part of table `piece`.
 fn narrow(dice: &mut Dice, of: &str) -> String {
     let from = dice.below(60_000);
     format!("{of}id BETWEEN {from} AND {}", from + dice.pick(&[0, 20, 300]))

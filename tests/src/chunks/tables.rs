@@ -1,6 +1,7 @@
-//! Tables of several chunks, whose columns have every encoding that the mirror knows. The values of a column are
-//! clustered by chunk or scattered, few or many, and constant or NULL in some chunks. In some chunks rows have been
-//! deleted, and in one chunk all rows.
+//! Tables of several chunks, whose columns have every encoding that the mirror knows. In some columns each chunk has
+//! its own range of values, in others all chunks have the same range. Some columns have few distinct values, others
+//! many. Some chunks of a column hold a single value or only NULLs. Rows of some chunks have been deleted, and all rows
+//! of one chunk.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use postgres::Client;
 
 use crate::generated::dice::Dice;
 
-/// Rows of a chunk of the mirror.
+/// The number of rows in a chunk of the mirror.
 pub const CHUNK: u32 = 8192;
 
 const LIVE: Duration = Duration::from_secs(120);
@@ -33,11 +34,13 @@ pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
     ty: &'static str,
-    /// The value of row {i}, computed from the row's number and from {h}, a bigint that differs from row to row.
+    /// The SQL expression for the value of a row. `{i}` stands for the row's number, `{h}` for a bigint that differs
+    /// from row to row.
     fill: &'static str,
-    /// A constant for conditions, which equals a value of a row, or lies between values.
+    /// A constant to compare the column with. It equals the value of some row, or lies between values.
     pub value: fn(&mut Dice) -> String,
-    /// Values that no row has at first: they widen codes, dictionaries and bounds.
+    /// Values that no row has at first. When writers insert them, the engine must widen a chunk's codes, dictionary and
+    /// bounds.
     pub odd: &'static [&'static str],
     /// Whether the column has few distinct values, so that queries can group by it.
     pub few: bool,
@@ -65,7 +68,7 @@ fn row(dice: &mut Dice) -> i64 {
 
 use Kind::*;
 
-/// All columns of `piece` but its key, which is `id`.
+/// All columns of table `piece` except its key `id`.
 #[rustfmt::skip]
 pub const PIECE: &[Column] = &[
     column("id", Integer, "integer", "{i}", |d| row(d).to_string(), &["-1", "2147483647"], false),
@@ -84,11 +87,11 @@ pub const PIECE: &[Column] = &[
     column("zoned", Timestamp, "timestamptz", "timestamptz '2023-01-01 00:00+00' + abs({h} % 31536000) * interval '1 second'", |d| format!("timestamptz '2023-01-01 00:00+00' + {} * interval '1 second'", d.below(31_536_000)), &["'-infinity'", "'1969-07-20 20:17:40+00'"], false),
     column("price", Decimal, "numeric(8,2)", "{i} * 0.25 % 5000", |d| format!("{}.{}", d.below(5000), d.pick(&["25", "5", "005", "999"])), &["999999.99", "-999999.99", "NULL"], false),
     column("exact", Decimal, "numeric(30,6)", "{h} / 1000000.0", |d| format!("{}.5", i64::from(d.below(u32::MAX)) * 2000 - 4_000_000_000_000), &["99999999999999999999999.999999", "0.000001"], false),
-    // Numbers without trailing zeros, so that equal ones look equal.
+    // These numbers have no trailing zeros, so that equal numbers are shown in the same form.
     column("free", Decimal, "numeric", "trim_scale({i} % 500 / 8.0)", |d| format!("{}.125", d.below(70)), &["'NaN'", "1e40", "-0.00000000000000000000000000000000000000000000001"], false),
     column("double", Float, "double precision", "{h} / 1e15", |d| format!("{}e-3", i64::from(d.below(20_000)) - 10_000), &["'NaN'", "'-Infinity'", "1.7e308"], false),
     column("single", Float, "real", "({i} % 1000) / 8.0", |d| format!("{}.125::real", d.below(130)), &["'Infinity'", "NULL"], false),
-    // Negative and positive values; most chunks have only one of both.
+    // In most chunks, all values of `offside` have the same sign.
     column("offside", Float, "double precision", "({i} - 20000) / 8.0", |d| format!("{}.125", i64::from(d.below(8000)) - 3000), &["'NaN'", "'-Infinity'", "-1e-300"], false),
     column("warm", Float, "real", "({i} / 100 - 200) / 4.0", |d| format!("{}.25::real", i64::from(d.below(150)) - 60), &["'-Infinity'", "'NaN'", "NULL"], false),
     column("sort", Text, "text", "'sort ' || {i} % 9", |d| format!("'sort {}'", d.below(10)), &["'odd'", "''", "repeat('long ', 100)"], true),
@@ -109,7 +112,7 @@ pub const PIECE: &[Column] = &[
     column("mark", Bytes, "bytea", "int4send({i}::integer) || '\\x00'", |d| format!("(int4send({}) || '\\x00')", row(d)), &["'\\x'", "'\\x0000'", "'\\xffffffffffffffffffffffffffffffffff'", "NULL"], false),
 ];
 
-/// Up to three rows for each piece; the key is `piece`, `no`.
+/// The columns of a table with up to three rows for each row of `piece`. Its key is (`piece`, `no`).
 #[rustfmt::skip]
 pub const EVENT: &[Column] = &[
     column("piece", Integer, "integer", "{i} * 3 % 40009", |d| below(d, 40_009), &["-7"], false),
@@ -138,7 +141,7 @@ impl Column {
         self.ty
     }
 
-    /// The column's expression for new rows; `row` is an expression for a row's number.
+    /// The column's expression for new rows. `row` is an SQL expression for the row's number.
     pub fn made(&self, row: &str, salt: u32) -> String {
         let own = format!("hashint8extended({row}, {salt})");
         self.fill.replace("{i}", row).replace("{h}", &own)

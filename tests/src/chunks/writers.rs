@@ -1,6 +1,6 @@
-//! Sessions that change the tables while they are queried. They update rows with values that the chunk's code contains
-//! and with others, delete rows and insert them again. The sessions write to one chunk after the other, so that the
-//! other chunks are quiet, and the engine rewrites them more densely.
+//! Sessions that change the tables while other sessions query them. They update rows, delete rows, and insert them
+//! again. Some new values fit into the chunk's present code, others do not. The sessions write to one chunk after the
+//! other, so that the engine rewrites the chunks that are quiet meanwhile more densely.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use bench::{Result, describe};
 use super::tables::{CHUNK, Column, columns_of, rows};
 use crate::generated::dice::Dice;
 
-/// The usual time for which a chunk is written to.
+/// The time after which the sessions move on to the next chunk.
 const OF_A_CHUNK: Duration = Duration::from_secs(2);
 /// One of this many transactions may write to any chunk.
 const ANYWHERE: u32 = 200;
 
-/// Writes until it is told to stop, and counts the transactions that were committed.
+/// Writes until `stop` is set, and counts the committed transactions in `committed`.
 pub fn write(cluster: &Cluster, seed: u64, chunks: u32, committed: &AtomicU64, stop: &AtomicBool) -> Result<()> {
     let mut client = cluster.connect()?;
     client.batch_execute("SET synchronous_commit = off; SET log_min_messages = fatal")?;
@@ -33,7 +33,7 @@ pub fn write(cluster: &Cluster, seed: u64, chunks: u32, committed: &AtomicU64, s
                 committed.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => {
-                // A deadlock, or an insert whose key exists already.
+                // Deadlocks are expected, and inserts whose key exists already.
                 let code = error.code().map_or("", |code| code.code());
                 if !code.starts_with("40") && !code.starts_with("23") {
                     return Err(format!("{}: {sql}", describe(&error)).into());
@@ -68,7 +68,8 @@ fn statement(dice: &mut Dice, from: u32, to: u32) -> String {
     let key = if table == "piece" { "id" } else { "piece" };
     let which = format!("{key} BETWEEN {from} AND {to}");
     match dice.below(10) {
-        // Rows are deleted only in half of the chunks, because a chunk is not rewritten while undo of a delete is kept.
+        // Rows are deleted only in every second chunk, because the engine does not rewrite a chunk while it keeps undo
+        // of a delete there. The other chunks can be rewritten.
         0 | 1 if (from / CHUNK).is_multiple_of(2) => format!("DELETE FROM {table} WHERE {which}"),
         0..5 => rows(table, from, to, dice.below(5)),
         5 => format!("UPDATE piece SET id = id + {} WHERE id = {from}", dice.pick(&["1", "8192", "100000"])),

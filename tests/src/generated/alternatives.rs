@@ -1,12 +1,13 @@
-//! Differences that PostgreSQL's own plans show as well: which of equal numbers (0, 0.00, -0) represents a group,
-//! whether an error is raised for a row that another condition drops, and which of two errors comes first.
+//! Differences that are no fault of the engine, because PostgreSQL's own plans differ in the same way. Two plans may
+//! show different ones of several equal numbers (0, 0.00, -0) for a group. They may differ in whether they raise an
+//! error for a row that another condition drops, and in which of two errors they raise first.
 
 use bench::Result;
 use postgres::Client;
 
 use crate::flagged::{Answer, ask, unflagged};
 
-/// Other plans for the same query.
+/// Settings that make PostgreSQL choose other plans for the same query.
 const OTHER_PLANS: [&str; 8] = [
     "SET enable_hashagg = off",
     "SET enable_sort = off",
@@ -20,11 +21,11 @@ const OTHER_PLANS: [&str; 8] = [
 const BACK: &str = "RESET enable_hashagg; RESET enable_sort; RESET enable_nestloop; RESET enable_hashjoin;
     RESET enable_mergejoin; RESET enable_indexscan; RESET enable_bitmapscan; RESET enable_indexonlyscan;
     RESET join_collapse_limit; RESET from_collapse_limit; RESET enable_seqscan; RESET enable_material; RESET enable_memoize";
-/// SQLSTATE of `query_canceled`. If the heap's plan is cancelled by the timeout, its answer cannot be compared.
+/// SQLSTATE of `query_canceled`. If the timeout cancels the query on the heap, there is no answer to compare.
 const TIMEOUT: &str = "57014";
 
-/// Whether the heap gives the flagged query's answer with one of the other plans, or is cancelled by the timeout.
-/// `ordered`: the order of rows must be the same, too.
+/// Whether the heap gives the flagged query's answer with one of the other plans, or the timeout cancels it. `ordered`:
+/// the order of rows must be the same, too.
 pub fn has_the_flagged_answer(client: &mut Client, sql: &str, ordered: bool) -> Result<bool> {
     let comparable = |answer: Answer| if ordered { answer } else { answer.normal() };
     let flagged = comparable(ask(client, sql)?);
@@ -88,7 +89,7 @@ pub fn is_an_error_of_one_plan(client: &mut Client, sql: &str) -> Result<bool> {
     Ok(is_of_a_value(&flagged) && is_rows(&heap) || is_rows(&flagged) && is_of_a_value(&heap))
 }
 
-/// Whether the flagged query's answer differs from the heap's only in its zeros.
+/// Whether the flagged query's answer differs from the heap's only as [`differ_in_zeros`] allows.
 pub fn is_a_matter_of_zeros(client: &mut Client, sql: &str) -> Result<bool> {
     let (flagged, heap) = (ask(client, sql)?, ask(client, &unflagged(sql))?);
     Ok(differ_in_zeros(sql, &flagged, &heap))

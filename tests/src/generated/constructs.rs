@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// A construct, and the pieces of text that show it: a query with one of these pieces has the construct.
+/// Constructs, each with pieces of text. A query that contains one of these pieces has the construct.
 const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("join", &[" JOIN "]),
     ("left join", &["LEFT JOIN"]),
@@ -82,7 +82,7 @@ const CONSTRUCTS: &[(&str, &[&str])] = &[
     ("function that is not leakproof", &["nosy("]),
 ];
 
-/// The least share of queries, in percent, that each construct must have.
+/// The percentage of queries that must at least contain each construct.
 const SHARE: usize = 2;
 
 #[derive(Default)]
@@ -99,8 +99,8 @@ impl Seen {
         }
     }
 
-    /// Constructs that occur too seldom, with their counts. Counts up to three standard deviations below the expected
-    /// one are accepted as chance.
+    /// Constructs that occur too seldom, with their counts. A count is too small if it is more than three standard
+    /// deviations below the required share of the queries; a smaller deviation may be chance.
     pub fn rare(&self) -> Vec<String> {
         let expected = (self.queries * SHARE) as f64 / 100.0;
         let rare = self.counts.iter().filter(|(_, count)| (**count as f64) < expected - 3.0 * expected.sqrt());

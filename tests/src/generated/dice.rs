@@ -1,4 +1,4 @@
-//! Random choices that are the same for the same seed.
+//! Random choices. The same seed always gives the same choices.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -23,7 +23,7 @@ impl Dice {
         list.choose(&mut self.0).expect("a list to pick from is not empty").clone()
     }
 
-    /// A random number of results of `make`, from one to `most`.
+    /// Calls `make` a random number of times, from one to `most`, and returns the results.
     pub fn some<T>(&mut self, most: u32, mut make: impl FnMut(&mut Dice) -> T) -> Vec<T> {
         (0..=self.below(most)).map(|_| make(self)).collect()
     }

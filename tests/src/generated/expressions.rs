@@ -1,9 +1,9 @@
-//! Random expressions over the columns of a FROM clause, each with a kind of value. For a query that groups by an
-//! expression, this also makes other expressions from it, for the select list and HAVING.
+//! Random expressions over the columns of a FROM clause. Each expression has a kind of value. If a query groups by an
+//! expression, this module also makes other expressions from the grouped one, for the select list and HAVING.
 
 use super::dice::Dice;
 
-/// A kind of value, which decides about the operations that are possible.
+/// A kind of value. It determines which operations an expression can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Bool,
@@ -29,11 +29,11 @@ impl Kind {
 pub struct Column {
     pub name: String,
     pub kind: Kind,
-    /// Constants with which the column is compared.
+    /// Constants that conditions compare the column with.
     pub literals: &'static [&'static str],
 }
 
-/// An expression, in parentheses if it needs them within a larger one.
+/// An expression. Its text has parentheses if it needs them inside a larger expression.
 #[derive(Clone, Debug)]
 pub struct Expression {
     pub sql: String,
@@ -44,7 +44,7 @@ pub struct Expression {
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub columns: Vec<Column>,
-    /// Whether columns hold the extreme values of their types. Arithmetic is rare then, because it would mostly raise
+    /// Whether columns hold the extreme values of their types. If so, arithmetic is rare, because it would mostly raise
     /// errors.
     pub extreme: bool,
 }
@@ -160,8 +160,8 @@ impl Scope {
         }
     }
 
-    /// An expression that chooses among several values of the column's kind (CASE, COALESCE and others). Numerics among
-    /// them may have different scales.
+    /// An expression that chooses one of several values of the column's kind (CASE, COALESCE and others). The values
+    /// may be numerics of different scales.
     fn chosen(&self, dice: &mut Dice, column: &Column) -> String {
         let literal = dice.pick(column.literals);
         // Dates beyond the range of timestamps raise an error when they are compared with a timestamp.
@@ -169,8 +169,8 @@ impl Scope {
         let other = self.column_of(dice, column.kind).filter(|_| !same);
         let other = other.map_or(column.name.clone(), |other| other.name);
         let literal = if column.kind == Kind::Numeric && dice.chance(3) { "0" } else { literal };
-        // If char(n) and text were mixed, equal values could be shown with or without trailing blanks, and DISTINCT
-        // could return either. So everything is cast to text.
+        // Casts everything to text. If char(n) and text were mixed, equal values could be shown with or without
+        // trailing blanks, and DISTINCT could return either form.
         let as_text = |name: &str| if column.kind == Kind::Text { format!("{name}::text") } else { name.into() };
         let (name, other) = (as_text(&column.name), as_text(&other));
         match dice.below(10) {
@@ -273,7 +273,7 @@ impl Scope {
                 )
             }
             8 => match self.column_of(dice, column.kind) {
-                // A comparison of rows, which PostgreSQL compares column by column.
+                // A comparison of two rows, such as `(a, b) < (c, d)`.
                 Some(other) if ordered => {
                     let second = self.column(dice);
                     let (own, others) = (dice.pick(second.literals), dice.pick(column.literals));
@@ -400,8 +400,8 @@ fn text_condition(dice: &mut Dice, name: &str) -> String {
     }
 }
 
-/// An expression that is computed from a grouped one. PostgreSQL's planner simplifies some of these to the grouped
-/// expression, or to its negation.
+/// An expression that is computed from a grouped expression. PostgreSQL's planner simplifies some of the results to the
+/// grouped expression itself, or to its negation.
 pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
     let key = dice.pick(keys);
     let k = &key.sql;
@@ -479,7 +479,7 @@ pub fn form_of(dice: &mut Dice, keys: &[Expression]) -> String {
     if dice.chance(3) { k.clone() } else { format!("({})", dice.pick(forms).replace("{}", k)) }
 }
 
-/// A condition on grouped expressions. One of them may be a part of another one.
+/// A condition on the grouped expressions, or on parts of them.
 pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
     let key = dice.pick(keys);
     let k = &key.sql;
@@ -502,8 +502,8 @@ pub fn condition_on(dice: &mut Dice, keys: &[Expression]) -> String {
     }
     .replace("{}", k);
     if dice.chance(3) {
-        // If the left operand of an AND is an AND itself, the parser merges both into one list. A key that is an AND
-        // would then no longer be found in the query. IS TRUE prevents that.
+        // If the left operand of an AND is an AND itself, the parser merges both into one list. If a group key is an
+        // AND, PostgreSQL would then no longer find the key in the condition. IS TRUE prevents the merging.
         let other = condition_on(dice, keys);
         return format!("({one} IS TRUE {} {other})", dice.pick(&["AND", "OR", "AND NOT"]));
     }

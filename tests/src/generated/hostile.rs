@@ -25,7 +25,8 @@ const ALL: [&str; 23] = [
     "dm", "j", "a",
 ];
 
-/// Small tables, so that a query costs little, with every odd value of [`Values::value`] and a few more.
+/// Creates tables with every odd value of [`Values::value`], and a few more. The tables are small, so that queries are
+/// fast.
 pub fn create(client: &mut Client) -> Result<()> {
     chaos::create(client)?;
     client.batch_execute(
@@ -68,7 +69,7 @@ pub fn from() -> From {
 /// Statements over every column of `kinds`.
 pub struct Queries {
     values: Values,
-    /// Whether queries may have joins. They have none if conditions raise errors, because then the plan would decide
+    /// Whether queries may have joins. If conditions can raise errors, queries have none, because the plan decides
     /// whether a condition is evaluated for a row that a join drops.
     joins: bool,
 }
@@ -118,7 +119,7 @@ impl Queries {
         }
     }
 
-    /// An expression of a type that min and max know.
+    /// An expression whose type has the aggregates min and max.
     fn scalar(&mut self) -> String {
         if self.values.chance(3) { self.number(1) } else { self.pick(&ORDERED).into() }
     }

@@ -1,4 +1,4 @@
-//! Aggregates with ORDER BY or WITHIN GROUP, whose order leaves only equal values undecided.
+//! Aggregates with ORDER BY or WITHIN GROUP. Their order is complete: only equal values may come in any order.
 
 use super::dice::Dice;
 use super::expressions::{Column, Kind, Scope};
@@ -48,7 +48,7 @@ fn joined(dice: &mut Dice, scope: &Scope, first: &str) -> String {
     }
 }
 
-/// A random first key for ORDER BY, followed by a comma; or an empty text.
+/// A random sort key and a comma, to stand before the other keys of an ORDER BY; or an empty text.
 pub fn by(dice: &mut Dice, scope: &Scope) -> String {
     let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
     let is_ordered = |column: &Column| column.kind.is_ordered() && column.kind != Kind::Uuid;

@@ -3,9 +3,9 @@
 //! - `hostile`: tables with extreme and unusual values of every type, and a generator for all types
 //! - `shop`: a schema of TPC-H's kind and joins of its tables
 //! - `subqueries`: subqueries in conditions and values
-//! - `rights`: the same queries by a role that may not see everything
-//! - `alternatives`: if the answers differ, whether PostgreSQL itself could have given the engine's answer
-//! - `constructs`: the SQL constructs that the queries consist of
+//! - `rights`: changes a query so that a role with restricted access runs it
+//! - `alternatives`: finds out whether PostgreSQL itself could have given an answer of the engine that differs
+//! - `constructs`: counts the SQL constructs in the queries
 //! - `lists`: ordered aggregates
 //! - `select`: SELECT over a FROM clause of `hostile` or `shop`, with the expressions of `expressions`
 
@@ -38,13 +38,13 @@ tests![generated_queries, generated_queries_that_the_engine_refuses];
 
 const LIVE: Duration = Duration::from_secs(60);
 
-/// A database in a locale whose order has little to do with bytes.
+/// Creates a database with a locale that orders texts very differently from their bytes.
 const DATABASE: &str = "CREATE DATABASE generated LOCALE 'cs_CZ.utf8' TEMPLATE template0";
 
 /// Time zones of the sessions.
 const ZONES: [&str; 5] = ["UTC", "America/Los_Angeles", "Europe/Dublin", "Asia/Kathmandu", "<+0330>-3:30"];
 
-/// A campaign ends after this many differences, since they all show the same fault then.
+/// The number of differing answers after which a campaign ends, because then they probably all have the same cause.
 const ENOUGH: usize = 10;
 
 /// Each query is generated from a seed of its own, so that a query whose answers differ can be run again alone.
@@ -76,7 +76,7 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
     anker::mirror(&mut client, &shop::TABLES, LIVE)?;
     client.batch_execute(shop::CHANGES)?;
     client.batch_execute(rights::SETUP)?;
-    // Errors are part of the answers. The log is for errors that nobody expects.
+    // Errors of queries are part of their answers, so the server need not log them.
     client.batch_execute("ANALYZE; SET statement_timeout = '60s'; SET log_min_messages = fatal")?;
 
     let _lagging = (side == Side::LateHeap).then(|| Lagging::start(&cluster, &mut client)).transpose()?;
@@ -97,8 +97,8 @@ fn compare_sides(context: &Context, side: Side, count: u32) -> Result<()> {
         };
         match compared {
             Ok(Answer::Rows(_)) => {}
-            // The query reads a column without a privilege, or one that is neither grouped nor aggregated. Both sides
-            // refuse it.
+            // Both sides refuse the query, because the role lacks a privilege on a column, or because a column is
+            // neither grouped nor aggregated.
             Ok(Answer::Error { code, .. }) if code.starts_with("42") => refused += 1,
             Ok(Answer::Error { .. }) => errors += 1,
             Err(_) if alternatives::has_the_flagged_answer(&mut client, &query.sql, query.ordered)? => either_way += 1,
@@ -170,7 +170,8 @@ fn query(seed: u64) -> Asked {
     Asked { query: with_parameter(&mut dice, query), role: if is_reader { rights::ROLE } else { "none" } }
 }
 
-/// Conditions that can take a parameter: the condition, its form with a parameter, the parameter's type, and values.
+/// Conditions that can be written with a parameter: the condition, its form with a parameter, the parameter's type, and
+/// values for the parameter.
 const PARAMETERS: [(&str, &str, &str, &[&str]); 4] = [
     ("NOT IN (1, 2)", "<> ALL ($1)", "integer[]", &["'{1,2}'", "'{2,NULL}'", "'{}'", "NULL"]),
     ("IN (1, 2)", "= ANY ($1)", "integer[]", &["'{1,2}'", "'{1,NULL}'", "'{}'", "NULL"]),
@@ -194,14 +195,14 @@ fn sums_floats(sql: &str) -> bool {
     aggregates.iter().any(|aggregate| sql.contains(aggregate))
 }
 
-/// The number of queries that the engine must answer: nine of ten. If there are few queries, five of six suffice,
-/// because chance has more influence.
+/// The number of queries that the engine must answer: 90 % of many queries, but five sixths of few, because chance has
+/// more influence on a small number.
 fn share_by_engine(queries: u32) -> i64 {
     i64::from(if queries >= 3000 { queries / 10 * 9 } else { queries / 6 * 5 })
 }
 
-/// The number of queries that the engine has answered since its counter was `before`. Waits for the counter, which is
-/// updated with a delay.
+/// The number of queries that the engine has answered since its counter was `before`. The counter is updated with a
+/// delay, so this function waits for it.
 fn served_since(client: &mut Client, before: i64, at_most: u32) -> Result<i64> {
     let mut served = 0;
     wait_until(Duration::from_secs(10), || {

@@ -6,9 +6,9 @@ use super::select::Query;
 
 pub const ROLE: &str = "reader";
 
-/// The function `nosy` raises an error if it is called for a row that the reader may not see, so the test notices if it
-/// is called before the row is dropped. It is not leakproof, and only PostgreSQL can call it. For the engine, other
-/// queries divide by a value that is zero in such a row.
+/// The function `nosy` raises an error if it is called for a row that the reader may not see. So the test notices a
+/// call of `nosy` before the hidden rows are dropped. `nosy` is not leakproof, and only PostgreSQL can call it. To test
+/// the engine in the same way, other queries divide by a column that is zero in each hidden row.
 pub const SETUP: &str = "
     CREATE ROLE reader;
     GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
@@ -31,7 +31,7 @@ pub const SETUP: &str = "
         USING (current_user = 'reader' AND l_line IS DISTINCT FROM 3);
     SET shop.hidden = 13;";
 
-/// Tables, the views that the reader reads instead of them, and the integer column that decides which rows are hidden.
+/// Tables; for each, what the reader reads instead, and the integer column that decides which rows are hidden.
 const INSTEAD: [(&str, &str, Option<&str>); 5] = [
     ("supplier", "guarded_supplier", Some("s_key")),
     ("customer", "guarded_customer", Some("c_key")),
@@ -40,8 +40,8 @@ const INSTEAD: [(&str, &str, Option<&str>); 5] = [
     ("lineitem", "lineitem", Some("l_order")),
 ];
 
-/// Changes a query for the reader: it reads mostly the views, and gets conditions that would raise an error for hidden
-/// rows.
+/// Changes a query for the reader. Most tables are replaced by views, and conditions are added that would raise an
+/// error for hidden rows.
 pub fn as_reader(dice: &mut Dice, query: Query) -> Query {
     let Query { mut sql, ordered } = query;
     for (table, view, hidden) in INSTEAD {

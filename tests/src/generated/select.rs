@@ -1,13 +1,14 @@
-//! Flagged SELECTs over a FROM clause: plain, aggregated or grouped, with everything that PostgreSQL does above.
+//! Flagged SELECTs over a FROM clause: plain, aggregated or grouped. They also use what PostgreSQL computes above the
+//! engine's rows, such as DISTINCT, ORDER BY and LIMIT.
 
 use super::dice::Dice;
 use super::expressions::{Expression, Kind, Scope, condition_on, form_of};
 use super::{lists, subqueries};
 
-/// Tables, joined.
+/// A FROM clause with joined tables, and the parts of a query that belong to it.
 pub struct From {
     pub sql: String,
-    /// Join conditions that stand in WHERE.
+    /// Join conditions that go into WHERE.
     pub conditions: Vec<String>,
     pub scope: Scope,
     /// The WITH queries before SELECT.
@@ -18,7 +19,7 @@ pub struct From {
 
 pub struct Query {
     pub sql: String,
-    /// ORDER BY leaves no two different rows in an arbitrary order.
+    /// Whether ORDER BY determines the order of any two rows that differ.
     pub ordered: bool,
 }
 
@@ -55,7 +56,7 @@ impl From {
             let (part, order) = (self.scope.column(dice).name, self.scope.column(dice).name);
             items.push(format!("rank() OVER (PARTITION BY {part} ORDER BY {order})"));
         }
-        // A condition that the engine does not know, and that therefore stays above.
+        // A condition that the engine does not support, so PostgreSQL evaluates it above the engine's rows.
         let residual = dice.chance(8).then(|| {
             let text = self.scope.column_of(dice, Kind::Text);
             text.map(|text| format!("{} ILIKE '%{}%'", text.name, dice.pick(&["a", "1", "x"])))
@@ -71,7 +72,7 @@ impl From {
         Query { sql, ordered: false }
     }
 
-    /// The same rows, or the same groups of them with and without partners, read for several purposes.
+    /// A query that reads the same rows several times, or the same groups of these rows, with and without partners.
     fn several(&self, dice: &mut Dice) -> Query {
         let rows = format!("FROM {} WHERE {}", self.sql, self.filter(dice, None));
         let items: Vec<String> = if dice.chance(2) {
@@ -92,8 +93,9 @@ impl From {
         let mut keys = dice.some(3, |dice| self.key(dice));
         let mut items = Vec::new();
         let depends = !self.keyed.is_empty() && dice.chance(5);
-        // A column that depends on a key may be missing in some sets. If a key is an expression, PostgreSQL takes its
-        // parts and simplified forms from any row there.
+        // There are no grouping sets if the query reads columns that depend on a grouped primary key, because the key
+        // may be missing in some sets. If a key is an expression, PostgreSQL computes the key's parts and simplified
+        // forms from any row of the group.
         let sets = !depends && dice.chance(10);
         let whole = sets && dice.chance(2);
         if sets && !whole {
@@ -103,7 +105,7 @@ impl From {
             });
         }
         if depends {
-            // Columns that depend on a primary key and stand ungrouped.
+            // Groups by a primary key, and reads other columns of its table, which depend on the key.
             let (key, scope) = dice.pick(&self.keyed);
             keys.truncate(dice.below(2) as usize);
             keys.extend(key.into_iter().map(|sql| Expression { sql, kind: Kind::Integer }));
@@ -142,7 +144,7 @@ impl From {
         self.finish(dice, &items, &rest, &keys)
     }
 
-    /// An expression to group by. Booleans come often, since they are simplified most.
+    /// An expression to group by. Booleans are frequent, because PostgreSQL's planner simplifies them most.
     fn key(&self, dice: &mut Dice) -> Expression {
         match dice.below(4) {
             0 | 1 => self.scope.expression(dice),
@@ -169,7 +171,7 @@ impl From {
             5 => format!("avg({})", self.scope.number(dice)),
             kind => {
                 let column = self.scope.column(dice);
-                // Some types have no min and max.
+                // PostgreSQL or the engine has no min and max for these types.
                 let unordered = matches!(column.kind, Kind::Bool | Kind::Uuid) || !column.kind.is_ordered();
                 let ordered = if unordered { self.scope.number(dice) } else { column.name };
                 format!("{}({ordered})", if kind == 6 { "min" } else { "max" })
@@ -182,7 +184,7 @@ impl From {
         if dice.chance(8) { format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { aggregate }
     }
 
-    /// A list aggregate over values in an order that leaves only equal values in any order.
+    /// A list aggregate with ORDER BY, in which only equal values may come in any order.
     fn list(&self, dice: &mut Dice) -> String {
         let list = lists::aggregate(dice, &self.scope);
         if dice.chance(5) { format!("{list} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { list }
@@ -215,7 +217,8 @@ impl From {
         if dice.chance(6) { format!("{aggregate} FILTER (WHERE {})", self.scope.condition(dice, 0)) } else { aggregate }
     }
 
-    /// A float with so few digits that the variance of equal values is zero, in whatever order they are summed.
+    /// A float expression with so few digits that the variance of equal values is exactly zero, in whatever order they
+    /// are added up.
     fn float(&self, dice: &mut Dice) -> String {
         let column = self.scope.column_of(dice, Kind::Integer).map_or("1".into(), |column| column.name);
         format!("(({column} % 1000)::double precision / {})", dice.pick(&["1", "4", "8"]))
@@ -279,7 +282,7 @@ impl From {
         conditions.join(" AND ")
     }
 
-    /// Select list, ORDER BY and LIMIT. A limit cuts only where the order decides which rows.
+    /// Adds the select list, ORDER BY and LIMIT. A LIMIT is added only if the order determines which rows remain.
     fn finish(&self, dice: &mut Dice, items: &[String], rest: &str, keys: &[Expression]) -> Query {
         let list = items.join(", ");
         match dice.below(8) {
@@ -314,7 +317,7 @@ impl From {
         }
     }
 
-    /// A limit. The plan decides which rows behind it are computed and raise errors.
+    /// A LIMIT clause. The plan decides whether rows beyond the limit are computed, and so whether they raise errors.
     fn limit(&self, dice: &mut Dice) -> &'static str {
         let limits = ["", " LIMIT 1", " LIMIT 7", " LIMIT 20 OFFSET 3", " FETCH FIRST 2 ROWS WITH TIES"];
         if self.scope.extreme { "" } else { dice.pick(&limits) }
@@ -337,8 +340,8 @@ const PAIRS: [&str; 12] = [
     "regr_syy",
 ];
 
-/// DISTINCT, unless equal numbers may be shown with different counts of digits, as quotients and choices are: any of
-/// them may represent all.
+/// The select list for a query with DISTINCT. Equal quotients or chosen values may be shown with different numbers of
+/// digits, and DISTINCT could return any of them. So such expressions are cast to text.
 fn distinct(items: &[String]) -> String {
     let choices = ["avg(", "var", "stddev", " / ", "coalesce(", "CASE", "greatest(", "least("];
     let is_quotient = |item: &str| choices.iter().any(|choice| item.contains(choice));

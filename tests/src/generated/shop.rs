@@ -1,5 +1,5 @@
-//! A schema of TPC-H's kind, small: foreign keys, composite keys, nullable columns, partitions, a table that is not
-//! mirrored; and joins of its tables.
+//! A small schema similar to TPC-H's, and joins of its tables. It has foreign keys, composite keys, nullable columns,
+//! partitions, and a table that is not mirrored.
 
 use super::dice::Dice;
 use super::expressions::Kind::{Bool, Date, Document, Enum, Integer, Interval, Numeric, Text, Uuid};
@@ -7,7 +7,7 @@ use super::expressions::{Column, Kind, Scope};
 use super::select::From;
 use super::subqueries;
 
-/// The mirrored tables. The regions are not among them, so PostgreSQL has to send them along.
+/// The mirrored tables. The table `region` is not mirrored, so PostgreSQL has to send its rows along.
 pub const TABLES: [&str; 7] = ["nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
 
 pub const SCHEMA: &str = "
@@ -63,7 +63,7 @@ pub const SCHEMA: &str = "
                 ORDER BY ps_supp LIMIT 1 OFFSET (o_key + l) % 3) s
         WHERE (o_key / 3 + l) % 4 > 0;";
 
-/// Changes, moves and deletes rows after the mirror was built.
+/// Statements that change and delete rows, and move rows between partitions, after the mirror was built.
 pub const CHANGES: &str = "
     UPDATE lineitem SET l_price = l_price + 1, l_mode = 'b2' WHERE l_order % 7 = 0;
     DELETE FROM lineitem WHERE l_order % 31 = 2;
@@ -180,7 +180,7 @@ const SHOP: [Table; 8] = [
     },
 ];
 
-/// Two tables and the pairs of columns that join them.
+/// A possible join: two tables, and the pairs of columns that must be equal.
 type Edge = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const EDGES: [Edge; 19] = [
@@ -194,7 +194,7 @@ const EDGES: [Edge; 19] = [
     ("lineitem", "supplier", &[("l_supp", "s_key")]),
     ("partsupp", "part", &[("ps_part", "p_key")]),
     ("partsupp", "supplier", &[("ps_supp", "s_key")]),
-    // Joins beside the foreign keys: other types, columns that repeat, both sides nullable.
+    // Joins that follow no foreign key: with other types, with repeated values, and with NULLs on both sides.
     ("customer", "supplier", &[("c_nation", "s_nation")]),
     ("orders", "customer", &[("o_date", "c_since")]),
     ("orders", "customer", &[("o_token", "c_token")]),
@@ -206,7 +206,8 @@ const EDGES: [Edge; 19] = [
     ("nation", "nation", &[("n_region", "n_region")]),
 ];
 
-/// Two functions for each table: one gives its rows before a key, the other those of a key.
+/// SQL that creates two functions for each table. One returns the rows with a smaller key, the other the rows with this
+/// key.
 pub fn functions() -> String {
     let functions = SHOP.iter().map(|Table { name, key, .. }| {
         format!(
@@ -220,20 +221,20 @@ pub fn functions() -> String {
     functions.collect()
 }
 
-/// A table in FROM.
+/// An item of FROM.
 struct Item {
     table: &'static Table,
     alias: String,
     sql: String,
-    /// The WITH query that it refers to.
+    /// The WITH query that the item refers to, if any.
     with: Option<String>,
-    /// Join condition with the items before it.
+    /// Conditions that join the item with the items before it.
     on: Vec<String>,
-    /// Whether it is a subquery. Grouping by the primary key of a subquery does not determine its other columns.
+    /// Whether the item is a subquery. If so, grouping by its primary key does not determine its other columns.
     is_subquery: bool,
 }
 
-/// One to six tables, connected.
+/// A FROM clause with one to six tables, each of which is joined with one before it.
 pub fn from(dice: &mut Dice) -> From {
     let first = first_table(dice);
     let mut items = vec![item(dice, first, 0)];
@@ -243,7 +244,7 @@ pub fn from(dice: &mut Dice) -> From {
         let (table, pairs) = neighbour(dice, items[near].table.name);
         let mut new = item(dice, table, items.len());
         new.on = pairs.iter().map(|(a, b)| format!("{}.{a} = {}.{b}", items[near].alias, new.alias)).collect();
-        // A second way to an item that is there already, or a condition that is no equality.
+        // Adds a second condition: an equality with another item, or a comparison that is no equality.
         if dice.chance(6) {
             let other = &items[dice.below(items.len() as u32) as usize];
             new.on.extend(second_condition(dice, other, &new));
@@ -264,7 +265,7 @@ pub fn from(dice: &mut Dice) -> From {
     from
 }
 
-/// Rows that no table has, joined to a column of the items that are there.
+/// An item of FROM without a table (a list of rows), joined with a column of the items before it.
 fn listed(dice: &mut Dice, scope: &Scope) -> (String, Vec<Column>) {
     let key = scope.column_of(dice, Integer).map_or("1".into(), |column| column.name);
     let join = dice.pick(&["JOIN", "LEFT JOIN"]);
@@ -278,7 +279,7 @@ fn listed(dice: &mut Dice, scope: &Scope) -> (String, Vec<Column>) {
     (format!(" {join} {values} AS li(n, c) ON li.n = {key} % 7"), vec![number, code])
 }
 
-/// The large ones more often.
+/// The first table of a FROM clause. Large tables are chosen more often.
 fn first_table(dice: &mut Dice) -> &'static Table {
     let at = dice.pick(&[7, 7, 7, 6, 6, 5, 4, 3, 3, 2, 1, 0]);
     table(SHOP[at].name)
@@ -313,7 +314,8 @@ fn second_condition(dice: &mut Dice, left: &Item, right: &Item) -> Option<String
     Some(format!("{} {comparison} {}", column(dice, left, kind)?, column(dice, right, kind)?))
 }
 
-/// A table, or a plain subquery or view over it that shows some columns in another form.
+/// An item of FROM that reads a table: the table itself, or a plain subquery or view, some columns of which are
+/// computed.
 fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
     let alias = format!("t{number}");
     let is_subquery = dice.below(9) < 2;
@@ -340,7 +342,7 @@ fn item(dice: &mut Dice, table: &'static Table, number: usize) -> Item {
     Item { table, alias, sql, with, on: Vec::new(), is_subquery }
 }
 
-/// A subquery with the table's columns that does more than choose rows and columns.
+/// A subquery with the table's columns that groups, orders, limits or combines rows.
 fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     let own = scope(table, table.name);
     let all: Vec<&str> = table.columns.iter().map(|column| column.0).collect();
@@ -362,7 +364,8 @@ fn summed_up(dice: &mut Dice, table: &'static Table) -> String {
     if dice.chance(3) {
         return format!("SELECT DISTINCT {} FROM {}{filter}", all.join(", "), table.name);
     }
-    // Text and enums have their own order here, and other types have no least value.
+    // Columns of these kinds become group keys instead of being aggregated. Texts and enums have an order of their own,
+    // other kinds have no min and max, and equal intervals may be shown differently.
     let (mut keys, mut items) = (Vec::new(), Vec::new());
     for &(name, kind, _) in table.columns {
         let is_key = table.key.contains(&name) || matches!(kind, Text | Bool | Uuid | Enum | Document | Interval);
@@ -389,7 +392,7 @@ fn grouped(table: &'static Table) -> Vec<&'static str> {
     table.columns.iter().filter(|column| column.1 != Document).map(|column| column.0).collect()
 }
 
-/// The first rows of a table in an order that the primary key decides in the end.
+/// The first rows of a table. The last sort key is the primary key, so the order is complete.
 fn first(dice: &mut Dice, table: &'static Table, columns: &str, filter: &str) -> String {
     let ordered = ordered(table);
     let direction = dice.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
@@ -403,7 +406,7 @@ fn first(dice: &mut Dice, table: &'static Table, columns: &str, filter: &str) ->
     format!("{rows}, {} {range}", table.key.join(", "))
 }
 
-/// The rows of a table, with results of window functions in place of some of its numbers.
+/// A subquery that returns the rows of a table, but results of window functions instead of some number columns.
 fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
     let by = dice.pick(&ordered(table));
     let key = table.key.join(", ");
@@ -426,13 +429,13 @@ fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
         ]);
         let own = table.key.contains(&name) || !dice.chance(2);
         items.push(match kind {
-            // An aggregate over a range of values, which contains the same values whatever the order of rows.
+            // An aggregate over a RANGE frame. The frame contains the same values whatever the order of equal rows is.
             Integer | Numeric if !own && values.is_some() && dice.chance(2) => {
                 let function = dice.pick(&["min", "max", "sum"]);
                 let range = values.as_deref().unwrap_or_default();
                 format!("{function}({name}) OVER ({part} ORDER BY {by}{direction} {range}) AS {name}")
             }
-            // Numbers that are the same in every order of equal rows.
+            // Window functions whose results do not depend on the order of equal rows.
             Integer if !own && dice.chance(3) => {
                 let rank = dice.pick(&["rank()", "dense_rank()", "count(*)"]);
                 format!("{rank} OVER ({part} ORDER BY {by}{direction}) AS {name}")
@@ -467,7 +470,7 @@ fn windowed(dice: &mut Dice, table: &'static Table, filter: &str) -> String {
     format!("SELECT {} FROM {}{filter}", items.join(", "), table.name)
 }
 
-/// A frame of a range of values of one kind.
+/// A RANGE frame with offsets for values of this kind; `None` if the kind has no offsets.
 fn range_of(dice: &mut Dice, kind: Kind) -> Option<String> {
     let offsets = match kind {
         Integer => ["0", "1", "3", "100"],
@@ -486,13 +489,13 @@ fn range_of(dice: &mut Dice, kind: Kind) -> Option<String> {
     Some(format!("RANGE BETWEEN {}", bounds.replace("{from}", from).replace("{to}", to)))
 }
 
-/// A call of a function that gives rows of a table, and their columns under an alias.
+/// A call of a function that returns rows of a table, and these columns with the alias.
 pub fn rows_of(dice: &mut Dice, key: &str, alias: &str) -> (String, Vec<Column>) {
     let table = first_table(dice);
     (format!("{}_of({key})", table.name), scope(table, alias).columns)
 }
 
-/// A table for a subquery, and its columns under an alias.
+/// A table for a subquery, and the table's columns with the alias.
 pub fn inner_table(dice: &mut Dice, alias: &str) -> (&'static str, Scope) {
     let table = first_table(dice);
     (table.name, scope(table, alias))
@@ -517,7 +520,8 @@ fn scope(table: &Table, alias: &str) -> Scope {
     Scope { columns: columns.collect(), extreme: false }
 }
 
-/// The items as a list with conditions in WHERE, as JOIN … ON, or as a JOIN with a name of its own.
+/// Joins the items in one of three forms: a list with the conditions in WHERE, JOIN … ON, or a JOIN in parentheses with
+/// an alias.
 fn join(dice: &mut Dice, items: Vec<Item>) -> From {
     let style = dice.below(4);
     let names: Vec<&str> = items.iter().map(|item| item.table.name).collect();

@@ -1,23 +1,23 @@
-//! Subqueries in conditions and values, correlated or not, over the tables of the shop.
+//! Random subqueries in conditions and values, correlated or not, over the tables of [`super::shop`].
 
 use super::dice::Dice;
 use super::expressions::{Column, Kind, Scope};
 use super::{lists, shop};
 
-/// The deepest level of subqueries within each other.
+/// The greatest depth of nested subqueries.
 const DEEPEST: u32 = 4;
 
-/// A condition on a row of `outer`, in parentheses.
+/// A condition with a subquery that may read columns of `outer`, in parentheses.
 pub fn condition(dice: &mut Dice, outer: &Scope) -> String {
     form(dice, outer, 1)
 }
 
-/// One number, or NULL.
+/// A scalar subquery, whose value is a number or NULL.
 pub fn value(dice: &mut Dice, outer: &Scope) -> String {
     value_at(dice, outer, 1)
 }
 
-/// An array, as text.
+/// An array from a subquery, cast to text.
 pub fn array(dice: &mut Dice, outer: &Scope) -> String {
     let (table, inner) = shop::inner_table(dice, "qa");
     let mut conditions = correlation(dice, outer, &inner);
@@ -28,7 +28,7 @@ pub fn array(dice: &mut Dice, outer: &Scope) -> String {
     format!("ARRAY(SELECT {value} FROM {table} qa WHERE {conditions} ORDER BY {order}{limit})::text")
 }
 
-/// An item of FROM that reads the items before it, with its columns.
+/// A LATERAL item of FROM that reads columns of the items before it, and the item's columns.
 pub fn lateral(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     match dice.below(6) {
         0..=2 => return list(dice, outer),
@@ -56,7 +56,7 @@ pub fn lateral(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     (format!(" {join} JOIN LATERAL (SELECT {items} FROM {table} lq WHERE {conditions}) AS lat{on}"), columns)
 }
 
-/// The rows that a function gives for a row.
+/// A call of a set-returning function with a column of the outer row as argument, and the columns that it returns.
 fn rows_of_key(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     let key = outer.column_of(dice, Kind::Integer).map_or("7".into(), |column| column.name);
     let (call, columns) = shop::rows_of(dice, &key, "lat");
@@ -65,7 +65,7 @@ fn rows_of_key(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     (format!(" {join} {call} AS lat{on}"), columns)
 }
 
-/// The elements of a list that a row makes.
+/// A LATERAL item that returns the elements of a list, which is made from columns of the outer row.
 fn list(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     let element = |kind, literals| vec![Column { name: "lat.e".into(), kind, literals }];
     let (call, columns) = match outer.column_of(dice, Kind::Integer) {
@@ -86,7 +86,7 @@ fn list(dice: &mut Dice, outer: &Scope) -> (String, Vec<Column>) {
     (format!(" {join} JOIN LATERAL {call} AS lat(e){on}"), columns)
 }
 
-/// A condition that contains a subquery somewhere.
+/// A condition that contains a subquery in one of many forms.
 fn form(dice: &mut Dice, outer: &Scope, level: u32) -> String {
     let condition = condition_at(dice, outer, level);
     let other = outer.simple_condition(dice);
@@ -190,9 +190,9 @@ fn value_at(dice: &mut Dice, outer: &Scope, level: u32) -> String {
     format!("(SELECT {aggregate}({number}){more} FROM {table} {alias} WHERE {conditions}{having})")
 }
 
-/// Sometimes a subquery of the subquery, on columns of the subquery and of the outer rows.
+/// Sometimes a condition with a nested subquery, which reads columns of the subquery `inner` and of the outer rows.
 fn deeper(dice: &mut Dice, outer: &Scope, inner: &Scope, level: u32) -> Option<String> {
-    // Most subqueries that stand within another one have one within themselves.
+    // One in three subqueries at level 1 contains another subquery. At deeper levels, three in four do.
     let goes_on = if level == 1 { dice.chance(3) } else { !dice.chance(4) };
     if level == DEEPEST || !goes_on {
         return None;
@@ -202,7 +202,7 @@ fn deeper(dice: &mut Dice, outer: &Scope, inner: &Scope, level: u32) -> Option<S
     Some(form(dice, &both, level + 1))
 }
 
-/// Conditions that tie a subquery's rows to an outer row.
+/// Conditions that connect a subquery's rows with an outer row.
 fn correlation(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Vec<String> {
     let mut conditions = Vec::new();
     for _ in 0..dice.pick(&[0, 1, 1, 1, 2]) {
@@ -215,7 +215,7 @@ fn correlation(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Vec<String> {
     conditions
 }
 
-/// A column of each side, both of one kind.
+/// A column of each side; both have the same kind of value.
 fn alike(dice: &mut Dice, outer: &Scope, inner: &Scope) -> Option<(Column, Column)> {
     use Kind::*;
     let kind = dice.pick(&[Integer, Integer, Integer, Integer, Numeric, Date, Text, Bool, Uuid, Enum]);
