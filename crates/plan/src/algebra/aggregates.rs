@@ -16,14 +16,16 @@ pub enum Agg {
     CountStar,
     /// The number of rows in which the argument is not null.
     Count(Expr),
-    /// The exact sum; null if there are no rows. A sum that does not fit i128 is an error, except for numerics.
+    /// The exact sum; null if there are no rows. It is an error if a sum does not fit i128; a sum of numerics always
+    /// fits.
     Sum(Expr),
-    /// Two output columns: the sum, and the number of arguments that are not null, as Int64. The sum is a Decimal128 of
-    /// the argument's scale or, for numerics, a numeric; it is null if there are no rows. PostgreSQL divides the sum by
-    /// the number, so that the average has PostgreSQL's scale.
+    /// An average, as two output columns: the sum, and the number of arguments that are not null, as Int64. The sum is
+    /// a Decimal128 of the argument's scale or, for numerics, a numeric; it is null if there are no rows. PostgreSQL
+    /// divides the sum by the number, so that the average has PostgreSQL's scale.
     Avg(Expr),
-    /// The least or the greatest value. Text is ordered by its bytes, floats as PostgreSQL orders them. If the argument
-    /// has the same value in all rows, its type need not have the same order in PostgreSQL, nor any order.
+    /// The least or the greatest value. Texts are ordered by their bytes, floats as PostgreSQL orders them. If the
+    /// argument is known to have the same value in all rows, any type is allowed, even one without an order, because
+    /// the order does not matter then.
     Min(Expr),
     Max(Expr),
     /// The least or the greatest text, in the order of the locale that the second argument names.
@@ -34,15 +36,16 @@ pub enum Agg {
     /// An aggregate of booleans, or of the bits of integers. It has the argument's type, and is null if there are no
     /// rows.
     Bits(BitAgg, Expr),
-    /// The raw spread of integers or decimals, in two columns: N·Σx² − (Σx)² as a numeric whose scale is twice the
-    /// argument's, and N as Int64. The first is null if there are no rows, and an error beyond 256 bits.
+    /// The raw spread of integers or decimals, as two output columns: N·Σx² − (Σx)² as a numeric whose scale is twice
+    /// the argument's, and N as Int64. The first column is null if there are no rows, and an error beyond 256 bits.
     /// [`crate::Named::Spread`] computes variance and standard deviation from both columns.
     Spread(Expr),
     /// An aggregate of pairs (y, x) of floats, over the rows in which both are not null. Both must be within the bound
     /// for [`Agg::Float`]. It is never computed over distinct pairs.
     Pair(PairAgg, Box<[Expr; 2]>),
-    /// A list aggregate; null if there are no rows. Except for arrays, only values that are not null count. With
-    /// DISTINCT, the aggregate must have an order, and of values that are equal in that order, one is listed.
+    /// A list aggregate; null if there are no rows. Only values that are not null count; an array also contains the
+    /// nulls. With DISTINCT, the aggregate must have an order. Among values that are equal in that order, only one is
+    /// listed.
     Listed(Box<Listed>),
 }
 
@@ -90,7 +93,7 @@ pub enum FloatAgg {
 /// order, for as many floats as there can be rows.
 pub const MAX_SUMMED: f64 = 1e130;
 
-/// The kind of an aggregate, without its arguments.
+/// The kind of an aggregate, that is, an [`Agg`] without its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aggregate {
     CountStar,
@@ -107,20 +110,20 @@ pub enum Aggregate {
     Listed(Listing),
 }
 
-/// The entry of an aggregate in the catalogue.
+/// The catalogue's entry for an aggregate.
 #[derive(Clone, Copy, Debug)]
 pub struct AggregateRow {
     pub name: &'static str,
     /// The kinds that the argument may have; empty if there is no argument.
     argument: &'static [Kind],
-    /// The types of its output columns.
+    /// The types of the aggregate's output columns.
     output: &'static [Rule],
     pub raises: &'static [FailureKind],
-    /// Which output columns are counts: they are zero instead of null if there are no rows.
+    /// The output columns that are counts. If there are no rows, they are zero instead of null.
     pub counts: &'static [usize],
     /// Whether the last digits of the result depend on the order of the rows.
     pub is_inexact: bool,
-    /// Whether the result is the same with and without duplicates.
+    /// Whether the result stays the same if duplicate values are removed.
     pub ignores_duplicates: bool,
     /// Whether the result may show in which order the rows came.
     pub shows_row_order: bool,
@@ -199,7 +202,7 @@ impl Aggregate {
             Aggregate::Bits(BitAgg::And) => extreme("bit_and", &[Kind::Integer]),
             Aggregate::Bits(BitAgg::Or) => extreme("bit_or", &[Kind::Integer]),
             Aggregate::Bits(BitAgg::Xor) => row("bit_xor", &[Kind::Integer], &[Rule::Same], &[]),
-            // [`Listed::takes`] checks their arguments.
+            // [`Listed::takes`] checks the arguments of list aggregates.
             Aggregate::Listed(Listing::Joined) => listed("string_agg", &[Rule::Same]),
             Aggregate::Listed(Listing::Array) => listed("array_agg", &[Rule::Is(Type::Opaque)]),
             Aggregate::Listed(Listing::Discrete) => row("percentile_disc", ALL, &[Rule::Same], NOT_A_SHARE),
@@ -208,8 +211,8 @@ impl Aggregate {
         }
     }
 
-    /// The aggregate with this argument. `None` if it needs an argument and none is given, or takes none and one is
-    /// given.
+    /// The aggregate with this argument. `None` if the aggregate needs an argument that is missing, or takes none but
+    /// one is given.
     pub fn of(self, argument: Option<Expr>) -> Option<Agg> {
         Some(match (self, argument) {
             (Aggregate::CountStar, None) => Agg::CountStar,
@@ -236,7 +239,7 @@ const fn row(
     AggregateRow { name, argument, output, raises, counts, is_inexact, ignores_duplicates, shows_row_order }
 }
 
-/// An aggregate that returns one of the values, or depends only on the set of values.
+/// An aggregate whose result is one of the values, or depends only on the set of distinct values.
 const fn extreme(name: &'static str, argument: &'static [Kind]) -> AggregateRow {
     AggregateRow { ignores_duplicates: true, ..row(name, argument, &[Rule::Same], &[]) }
 }
@@ -254,7 +257,7 @@ impl AggregateRow {
         self.argument.contains(&argument.kind())
     }
 
-    /// The types of its output columns. The type of the argument does not matter if there is none.
+    /// The types of the aggregate's output columns. `argument` is ignored if the aggregate has no argument.
     pub fn output_types(self, argument: Type) -> impl Iterator<Item = Type> {
         self.output.iter().filter_map(move |rule| rule.apply(&[argument]))
     }

@@ -1,5 +1,5 @@
-//! Makes inner joins of the same tables scan the same columns in the same order, even if some of them do not need all
-//! of these columns. Equal subplans then look the same, so that they are recognised as equal and computed once.
+//! Makes inner joins of the same tables scan the same columns in the same order, even if one of the joins does not need
+//! all of them. Equal subplans then look the same, so that they are recognised as equal and computed once.
 //!
 //! ```text
 //!   SELECT part, sum(cost) FROM a JOIN b … GROUP BY part        a: part, cost, key     a: part, cost, key
@@ -13,13 +13,13 @@ use crate::algebra::rel::Rel;
 use crate::base::ops::ColumnId;
 use crate::base::types::Type;
 
-/// A column of a relation: its number in each of the relation's tables, and its type.
+/// A column of a relation: the attribute number that it has in each of the relation's tables, and its type.
 type Column = (Vec<i16>, Type);
 
 impl Plan {
     pub fn scan_alike(&mut self) {
-        // The joined relations of each block, by their tables. The list of tables is empty for a relation that is not
-        // scanned from mirrored tables, and for one some of whose rows are hidden from the user.
+        // For each block, the tables of its joined relations. A relation's list of tables is empty in two cases: it is
+        // not scanned from mirrored tables, or the user may not see some of its rows.
         let mut blocks: BTreeMap<Vec<Vec<u32>>, Vec<Vec<u16>>> = BTreeMap::new();
         each_block(&self.root, false, &mut |joined| {
             let scanned = joined.iter().map(|rel| match rel {
@@ -38,7 +38,7 @@ impl Plan {
         }
     }
 
-    /// Makes these relations, which have the same tables, read all columns that any of them reads.
+    /// Makes relations of the same tables read the union of their columns, in the same order.
     fn align(&mut self, relations: &[u16]) {
         let mut union: Vec<Column> = Vec::new();
         for relation in relations {

@@ -13,7 +13,7 @@ use crate::base::ops::ColumnId;
 use crate::base::types::{Kind, Physical, Type};
 use crate::functions::{self, Call};
 
-/// The greatest depth to which expressions and operators may be nested. Deeper ones could exhaust the stack of a
+/// The greatest depth to which expressions and operators may be nested. Deeper nesting could exhaust the stack of a
 /// thread.
 pub const MAX_DEPTH: usize = 100;
 /// The error of a plan with too much nesting.
@@ -32,7 +32,8 @@ struct Checker<'a> {
     plan: &'a Plan,
     /// Whether each column of the plan is made by an operator visited so far.
     made: Vec<bool>,
-    /// The columns of left sides that the right side of an enclosing [`Rel::Apply`] may read.
+    /// The columns of left sides of [`Rel::Apply`] that the operators being visited may read, because they are on the
+    /// right side.
     outer: Vec<ColumnId>,
 }
 
@@ -253,7 +254,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The type of an expression, like [`Plan::type_of`], after the expression was checked.
+    /// The type of an expression, after checking the expression and that it reads only `visible` or outer columns.
     fn type_of(&self, expr: &Expr, visible: &[ColumnId]) -> Result<Type, String> {
         self.type_within(expr, visible, MAX_DEPTH)
     }

@@ -25,9 +25,9 @@ pub enum Expr {
         index: u16,
     },
     /// A comparison. Both sides have the same [`Type`] variant; the translator adds an [`Expr::Cast`] where PostgreSQL
-    /// compares different types. Decimals may differ in scale and width, because their values are compared. Floats are
-    /// compared as in PostgreSQL: -0 = 0, and NaN equals NaN and is greater than everything else. Text is compared by
-    /// its bytes.
+    /// compares different types. Decimals may differ in scale and width, because their numeric values are compared.
+    /// Floats are compared as in PostgreSQL: -0 = 0, and NaN equals NaN and is greater than all other floats. Texts are
+    /// compared by their bytes.
     Cmp {
         op: CmpOp,
         left: Box<Expr>,
@@ -71,21 +71,21 @@ pub enum Expr {
         arg: Box<Expr>,
         negated: bool,
     },
-    /// A call of a function by its name. `ty` is the result type in the catalogue for these arguments.
+    /// A call of a function by its name. `ty` is the result type that the catalogue gives for arguments of these types.
     Call {
         function: Named,
         ty: Type,
         args: Vec<Expr>,
     },
-    /// The value of the first branch whose condition is true; otherwise the last value. There is at least one branch,
-    /// and all values have one type. Conditions are evaluated in order up to the first that is true, and only its value
-    /// is.
+    /// The value of the first branch whose condition is true; if there is none, `otherwise`. There is at least one
+    /// branch, and all values have one type. Conditions are evaluated in order, up to the first that is true. Only the
+    /// value that is returned is evaluated.
     Case {
         branches: Vec<(Expr, Expr)>,
         otherwise: Box<Expr>,
     },
-    /// The first argument that is not null. There is at least one argument, and all have one type. Arguments after the
-    /// first that is not null are not evaluated.
+    /// The first argument that is not null. There is at least one argument, and all arguments have one type. The
+    /// arguments after the returned one are not evaluated.
     Coalesce(Vec<Expr>),
 }
 
@@ -93,15 +93,15 @@ pub enum Expr {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Literal {
     Bool(bool),
-    /// Int16, Int32, Int64, Date, Timestamp, TimestampTz, Time, Oid, Enum, Decimal64 (scaled).
+    /// A value of type Int16, Int32, Int64, Date, Timestamp, TimestampTz, Time, Oid, Enum, or Decimal64 (scaled).
     Int(i64),
     /// A value of type Float64 or Float32.
     Float(f64),
-    /// Decimal128 (scaled), Uuid.
+    /// A value of type Decimal128 (scaled) or Uuid.
     Decimal(i128),
     /// A value of type Text, Name, or Char without trailing blanks.
     Text(String),
-    /// Bytes, Opaque.
+    /// A value of type Bytes or Opaque.
     Bytes(Vec<u8>),
 }
 
@@ -240,15 +240,16 @@ impl Expr {
     }
 }
 
-/// Whether an operation divides an integer by a constant that excludes errors: it is not zero, and the quotient cannot
-/// overflow.
+/// Whether `op` divides an integer by a constant with which no error is possible: the constant is not zero, and the
+/// quotient cannot overflow.
 fn divides_by_number(op: ArithOp, divisor: &Expr) -> bool {
     let Expr::Literal { ty, value: Some(Literal::Int(number)) } = divisor else { return false };
     let divides = op == ArithOp::Mod || op == ArithOp::Div && *number != -1;
     divides && *number != 0 && ty.kind() == Kind::Integer
 }
 
-/// Whether a LIKE pattern is a constant that does not end in an escape character, which would be an error.
+/// Whether a LIKE pattern is a constant that is surely valid. A pattern is an error if it ends in an escape character
+/// that has nothing to escape.
 fn has_an_end(pattern: Option<&Expr>) -> bool {
     let Some(Expr::Literal { value: Some(Literal::Text(text)), .. }) = pattern else { return false };
     let escapes = text.chars().rev().take_while(|character| *character == '\\').count();

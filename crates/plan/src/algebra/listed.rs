@@ -1,4 +1,5 @@
-//! Aggregates over all values of a group in an order: lists of the values, or one value chosen by its position.
+//! Aggregates over a group's values in an order. The result is a list of all values, or one value chosen by its
+//! position or its frequency.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,22 +7,22 @@ use crate::algebra::expr::Expr;
 use crate::algebra::rel::SortKey;
 use crate::base::types::Type;
 
-/// The kind of a list aggregate. Rows that are equal in the order may come in any sequence. That sequence is the same
-/// for all aggregates with the same order over the same rows.
+/// The kind of a list aggregate. The order may leave open which of two equal rows comes first. All aggregates with the
+/// same order over the same rows agree on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Listing {
-    /// The concatenation of the texts or byte strings that are not null. Before each one except the first comes the
-    /// delimiter of its row.
+    /// The concatenation of the texts or byte strings that are not null. Each value except the first is preceded by the
+    /// delimiter that its own row has.
     Joined,
     /// An array of all values, including nulls.
     Array,
-    /// The percentile without interpolation: the first value, in the order of the values that are not null, such that
-    /// at least this share of them comes no later.
+    /// The percentile without interpolation. In the order of the values that are not null, it is the first value for
+    /// which at least this share of the values come no later.
     Discrete,
-    /// The percentile with interpolation: the float or interval at this share of the way from the first value to the
-    /// last.
+    /// The percentile with interpolation. It is a float or interval, at this share of the way from the first value to
+    /// the last.
     Continuous,
-    /// The most frequent value; if several are equally frequent, the first in the order.
+    /// The most frequent value. If several values are equally frequent, it is the first of them in the order.
     Mode,
 }
 
@@ -29,7 +30,7 @@ pub enum Listing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
     pub of: Listing,
-    /// The arguments, as many as [`Listing::arguments`] returns, followed by the keys of the order.
+    /// The arguments, as many as [`Listing::arguments`] says, followed by the sort keys of the order.
     pub arguments: Vec<Expr>,
     pub order: Vec<Direction>,
     /// The form of the elements, for [`Listing::Array`].
@@ -92,7 +93,7 @@ impl Listed {
         Listed { of, arguments, order: directions, element }
     }
 
-    /// The arguments, and the keys of the order.
+    /// The aggregate's own arguments, and the sort keys of the order.
     pub fn parts(&self) -> (&[Expr], &[Expr]) {
         self.arguments.split_at(self.of.arguments())
     }
@@ -115,7 +116,7 @@ impl Listed {
             && order.iter().zip(&self.order).all(are_texts)
             && self.element.is_some() == (self.of == Listing::Array)
             && self.element.is_none_or(|element| [1, 2, 4, 8].contains(&element.align))
-            // With DISTINCT, an order is needed, because it says which values are equal.
+            // With DISTINCT, an order is needed, because the order says which values are equal.
             && !(distinct && order.is_empty())
     }
 }

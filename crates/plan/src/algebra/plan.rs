@@ -38,7 +38,7 @@ pub enum Source {
     /// Mirrored tables, whose rows are concatenated: one table, or all partitions of a partitioned table.
     Tables {
         tables: Vec<Table>,
-        /// Whether no key of one table occurs in another one.
+        /// Whether the tables' keys are disjoint: no key of one table occurs in another table.
         apart: bool,
     },
     /// Rows that the backend has computed, and sends with the request.
@@ -124,8 +124,8 @@ impl Plan {
         }
     }
 
-    /// Whether an expression can raise an error after some rows were returned. Grouping and sorting are complete before
-    /// their first row is returned, so errors below them come early enough.
+    /// Whether an expression can raise an error after some rows were returned. Grouping and sorting read all of their
+    /// input before they return a row, so an error in their input comes before the first row.
     pub fn may_fail_late(&self) -> bool {
         let raises = |rel: &Rel| rel.expressions().iter().any(|e| e.can_raise());
         if self.output.iter().any(Expr::can_raise) {
@@ -153,7 +153,7 @@ impl Plan {
         any
     }
 
-    /// Whether the result's rows are groups or sorted. In both cases, all rows are read before the first one is
+    /// Whether the result's rows are groups, or are sorted. In both cases, all rows are read before the first row is
     /// returned.
     pub fn ends_with_groups(&self) -> bool {
         if self.order().is_some() {
@@ -167,11 +167,11 @@ impl Plan {
     }
 }
 
-/// Whether an operator has read all of its input when it returns its first row.
+/// Whether an operator has read all of its input before it returns its first row.
 fn is_complete_first(rel: &Rel) -> bool {
     match rel {
         Rel::Aggregate { .. } | Rel::GroupingSets { .. } => true,
-        // Without a count, all rows are returned, so they need not be collected first.
+        // Without a limit, the operator returns all rows, so it need not collect them first.
         Rel::Top { keys, order, range, .. } => {
             let counted = matches!(range.count, Some(Expr::Literal { value: Some(_), .. }));
             counted && !(keys.is_empty() && order.is_empty())

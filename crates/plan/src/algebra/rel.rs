@@ -11,7 +11,7 @@ use crate::base::ops::ColumnId;
 /// An operator, together with all operators below it. Its rows are a multiset, without an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Rel {
-    /// All rows of `relations[relation]`, with a column for each of its columns.
+    /// All rows of `relations[relation]`, with a column of the plan for each column of the relation.
     Scan { relation: u16, columns: Vec<ColumnId> },
     /// One row without columns.
     Row,
@@ -21,32 +21,33 @@ pub enum Rel {
     Map { input: Box<Rel>, computed: Vec<Computed> },
     /// Pairs of a left and a right row; `conditions` may read both.
     Join { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
-    /// A join whose right side may read columns of the left side anywhere below. The right side is computed for each
-    /// left row. Its kind is never [`JoinKind::Full`].
+    /// A join whose right side, at any depth, may read columns of the left side. The right side is computed for each
+    /// left row. The kind of the join is never [`JoinKind::Full`].
     Apply { kind: JoinKind, left: Box<Rel>, right: Box<Rel>, conditions: Vec<Expr> },
-    /// The rows of all inputs together.
+    /// The rows of all inputs, with duplicates (UNION ALL).
     Union { columns: Vec<ColumnId>, inputs: Vec<Part> },
     /// A row for each group. Without keys, all rows are one group, which exists even if there are no rows.
     Aggregate { input: Box<Rel>, keys: Vec<Computed>, aggregates: Vec<Aggregation> },
-    /// The groups of several groupings together, each of which has its own set of keys.
+    /// The groups of several groupings. Each grouping has its own set of keys.
     GroupingSets { input: Box<Rel>, grouping: Box<GroupingSets> },
-    /// The first rows in an order, as a multiset; with `keys`, the first rows of each set of rows with equal keys. Of
-    /// rows that are equal in the order, any may be taken. At the root of a plan, the rows are returned in this order.
+    /// The first rows in an order, as a multiset. With `keys`, the first rows among each set of rows with equal keys.
+    /// If rows are equal in the order, it is undefined which of them come first. At the root of a plan, the rows are
+    /// returned in the order.
     Top { input: Box<Rel>, keys: Vec<Expr>, order: Vec<SortKey>, range: Box<Range> },
     /// The same rows, with additional columns for window functions.
     Window { input: Box<Rel>, over: Box<Over>, calls: Vec<WindowCall> },
-    /// Each row once for each element of a list that is computed from the row.
+    /// Each row, repeated for each element of a list that is computed from the row.
     Unfold { input: Box<Rel>, unfold: Box<Unfold> },
 }
 
-/// The sets of [`Rel::GroupingSets`]. Each set yields the same groups as [`Rel::Aggregate`] with its keys; the keys
-/// that are not in the set are null.
+/// The sets of [`Rel::GroupingSets`]. Each set yields the groups that [`Rel::Aggregate`] yields with the set's keys.
+/// Keys that are not in the set are null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupingSets {
     pub keys: Vec<Computed>,
-    /// The indexes in `keys` of each set's keys.
+    /// For each set, the indexes of its keys in `keys`.
     pub sets: Vec<Vec<u16>>,
-    /// A column for the number of the set to which a group belongs, from 0, as Int32.
+    /// A column with the index, from 0, of the set to which a group belongs. Its type is Int32.
     pub number: ColumnId,
     pub aggregates: Vec<Aggregation>,
 }
@@ -58,8 +59,8 @@ impl GroupingSets {
     }
 }
 
-/// A key of an order. Nulls come before or after all values. Values are ordered as [`Expr::Cmp`] compares them, except
-/// texts with a locale.
+/// A sort key. Nulls come before all values or after them. Values are ordered as [`Expr::Cmp`] compares them; texts
+/// with a locale are the exception.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortKey {
     pub expr: Expr,
@@ -77,13 +78,14 @@ impl SortKey {
     }
 }
 
-/// A section of ordered rows: `count` rows after the first `offset`. Both are constants or parameters of type Int64.
-/// Null means no limit; a negative number is an error.
+/// A section of ordered rows: `count` rows, after the first `offset` rows were skipped. Both are constants or
+/// parameters of type Int64. A null `count` means no limit, and a null `offset` skips nothing. A negative number is an
+/// error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     pub offset: Option<Expr>,
     pub count: Option<Expr>,
-    /// Whether rows that are equal to the last one in the order are added.
+    /// Whether further rows are added that are equal to the last row in the order (WITH TIES).
     pub ties: bool,
 }
 
@@ -152,7 +154,7 @@ impl Rel {
         }
     }
 
-    /// The rows for which a condition is true. There is no filter if it is the constant true.
+    /// The rows for which a condition is true. If the condition is the constant true, the operator itself.
     pub fn filter_by(self, condition: Expr) -> Rel {
         match condition {
             Expr::Literal { value: Some(Literal::Bool(true)), .. } => self,
@@ -217,8 +219,8 @@ impl Rel {
         }
     }
 
-    /// Whether this is a filter or an inner join. A tree of such operators is called a block; its relations may be
-    /// joined in any order.
+    /// Whether this operator is a filter or an inner join. A tree of such operators is called a block. The relations
+    /// below it may be joined in any order.
     pub fn is_block(&self) -> bool {
         matches!(self, Rel::Filter { .. } | Rel::Join { kind: JoinKind::Inner, .. })
     }
@@ -343,7 +345,7 @@ impl Rel {
         }
     }
 
-    /// Calls `f`, which may change them, on this operator and all operators below it.
+    /// Calls `f` on this operator and all operators below it. `f` may change them.
     pub fn visit_mut(&mut self, f: &mut impl FnMut(&mut Rel)) {
         f(self);
         match self {

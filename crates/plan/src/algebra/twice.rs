@@ -1,7 +1,7 @@
 //! Finds values that may differ if they are computed twice: sums of floats, lists of rows that are equal in their
-//! order, and values derived from these.
+//! order, and values derived from such sums and lists.
 //!
-//! The outer rows of a subquery may be computed a second time, to get the outer values that the subquery reads. Both
+//! The outer rows of a subquery may be computed a second time, to find the outer values that the subquery reads. Both
 //! computations must return the same values, even if conditions above the subquery are moved down to the outer rows.
 
 use std::collections::HashSet;
@@ -11,8 +11,8 @@ use crate::algebra::expr::Expr;
 use crate::algebra::rel::{JoinKind, Rel};
 use crate::base::ops::ColumnId;
 
-/// Whether any subquery reads outer values that may differ, or has outer rows that may differ. Also whether a condition
-/// does so that may be moved down to outer rows.
+/// Whether a second computation may give another result that matters: a subquery reads an outer value that may differ,
+/// or has outer rows that may differ, or a condition that may be moved down to outer rows reads such a value.
 pub fn may_differ(root: &Rel) -> bool {
     let mut differing = Differing { columns: HashSet::new(), beside: HashSet::new(), found: false };
     differing.rows(root);
@@ -68,7 +68,7 @@ impl Differing {
                 below
             }
             Rel::Join { kind, conditions, .. } => self.joined(*kind, below, conditions),
-            // Whether a group exists depends on its keys only. If these do not differ, at most the aggregates do.
+            // Whether a group exists depends only on its keys. If the keys do not differ, only the aggregates can.
             Rel::Aggregate { keys, aggregates, .. } if !keys.iter().any(|key| self.reads(&key.expr)) => {
                 for one in aggregates {
                     let reads = one.agg.arguments().iter().any(|e| self.reads(e));
@@ -86,8 +86,8 @@ impl Differing {
         }
     }
 
-    /// Whether rows that are equal in their order may change places, because a column that may differ breaks the tie.
-    /// All columns break ties.
+    /// Whether rows that are equal in their order may change places. The values of all columns break such a tie, so
+    /// this is possible if any column may differ.
     fn has_ties_told_by(&self, rel: &Rel) -> bool {
         let input = match rel {
             Rel::Top { input, range, .. } if !range.ties && !range.is_all() => input,
@@ -139,7 +139,7 @@ mod tests {
         Rel::Scan { relation: 0, columns: columns.map(ColumnId).to_vec() }
     }
 
-    /// Groups by the second column, with a sum of the first column; both columns are floats.
+    /// Groups by the second column, with a sum of the first column. Both columns are floats.
     fn groups() -> Rel {
         let sum = Agg::Float(FloatAgg::Sum, column(0));
         let aggregates = vec![Aggregation { columns: vec![ColumnId(3)], agg: sum, distinct: false }];

@@ -13,17 +13,18 @@ use crate::functions::Document;
 pub struct Unfold {
     pub list: List,
     pub arguments: Vec<Expr>,
-    /// The new column for the element; `number` is one for its number in the list, from 1, as Int64.
+    /// The new column with the element. If `number` is set, that column has the element's number in the list, from 1,
+    /// as Int64.
     pub column: ColumnId,
     pub number: Option<ColumnId>,
-    /// Whether a row with an empty list is returned once, with nulls.
+    /// Whether a row with an empty list is returned once, with nulls in the new columns.
     pub outer: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum List {
-    /// The integers from the first argument, up or down to the second one. The third argument is the step, a constant
-    /// other than zero.
+    /// The integers from the first argument up or down to the second argument. The third argument is the step, a
+    /// constant other than zero.
     Series,
     /// The elements of a PostgreSQL array, including nulls.
     Elements(Element),
@@ -73,7 +74,7 @@ impl List {
         )
     }
 
-    /// Whether an argument that is not a list raises an error.
+    /// Whether it is an error if the argument contains no list.
     pub fn can_raise(self) -> bool {
         matches!(self, List::Documents(_) | List::Texts(_))
     }

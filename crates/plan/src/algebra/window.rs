@@ -8,8 +8,9 @@ use crate::algebra::rel::SortKey;
 use crate::base::ops::ColumnId;
 use crate::base::types::Type;
 
-/// The rows of a window: rows that are equal in `partition`, in an order. Rows that are equal in the order are called
-/// peers. `ties` decides which peer comes first; if they are equal in that, too, their sequence is undefined.
+/// The rows of a window: a partition, in which rows have equal values of `partition`, in an order. Rows that are equal
+/// in the order are called peers. `ties` decides which of two peers comes first; if they are equal in `ties`, too, that
+/// is undefined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Over {
     pub partition: Vec<Expr>,
@@ -36,20 +37,22 @@ pub struct WindowCall {
     pub function: WindowFunction,
     /// The frame, for functions that use one.
     pub frame: Frame,
-    /// For a frame of [`Unit::Values`], the values of the order at which it begins and ends; other frames have none.
+    /// The values of the order at which a frame of [`Unit::Values`] begins and ends. Other frames have none.
     pub reach: Option<Box<Reach>>,
 }
 
-/// The edges: values at which the current row's frame begins and ends. In a descending order, the frame begins at the
-/// greater one. `value` and both edges have one type. An edge is null if the current row's value is null.
+/// The edges of a frame: the values at which the current row's frame begins and ends. In a descending order, the frame
+/// begins at the greater edge. `value` and both edges have one type. An edge is null if the current row's value is
+/// null.
 ///
-/// Rows are visited in order, as in PostgreSQL. The start and the end of the frame move forward from where they were
-/// for the previous row, until they reach the edge. If an edge is before that position, they do not move back.
+/// As in PostgreSQL, rows are visited in order, and the start and the end of the frame move forward from row to row
+/// until they reach the edges. If an edge lies before the frame's present start or end, that start or end does not move
+/// back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reach {
     /// The only sort key of the window, cast to the type of the edges.
     pub value: Expr,
-    /// The edges for the frame's first and last row, for bounds that are [`Bound::Edge`].
+    /// The edges for the start and the end of the frame. Each is set if the frame's bound is [`Bound::Edge`].
     pub start: Option<Expr>,
     pub end: Option<Expr>,
 }
@@ -73,22 +76,22 @@ impl WindowCall {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum WindowFunction {
-    /// Int64, from 1.
+    /// The row's number in the partition, from 1, as Int64.
     RowNumber,
-    /// Int64: the number, from 1, that the row's first peer has in the partition.
+    /// The number in the partition, from 1, of the row's first peer, as Int64.
     Rank,
-    /// Int64: the number of groups of peers up to and including the row's own.
+    /// The number of groups of peers, up to and including the row's own group, as Int64.
     DenseRank,
-    /// Float64: (rank - 1) / (rows - 1); 0 if there is only one row.
+    /// (rank - 1) / (rows - 1), as Float64; 0 if there is only one row.
     PercentRank,
-    /// Float64: the share of the partition's rows up to the row's last peer.
+    /// The share of the partition's rows that come no later than the row's last peer, as Float64.
     CumeDist,
-    /// Int32: the number, from 1, of the bucket to which the row belongs. Buckets are as even as possible, the larger
-    /// ones first. The number of buckets, at least one, is the first value of the argument in the partition that is not
-    /// null; rows before that value get null.
+    /// The number, from 1, of the row's bucket, as Int32. Buckets are as even as possible, the larger ones first. The
+    /// number of buckets, at least one, is the argument's first value in the partition that is not null. Rows before
+    /// the row with that value get null.
     Ntile(Expr),
-    /// The value in the row that is `by` rows ahead or back. If there is no such row in the partition, it is
-    /// `otherwise`, computed on the current row. It is null if `by` is null.
+    /// The value in the row that comes `by` rows later (or earlier, if `back`). If there is no such row in the
+    /// partition, the value is `otherwise`, computed from the current row. It is null if `by` is null.
     Shifted {
         value: Expr,
         by: Expr,
@@ -98,11 +101,11 @@ pub enum WindowFunction {
     /// The value of the frame's first row.
     First(Expr),
     Last(Expr),
-    /// The value of the first argument in the frame's n-th row; the second argument is n, from 1.
+    /// The value of the first argument in the frame's n-th row, where n, from 1, is the second argument.
     Nth(Expr, Expr),
     /// An aggregate over the frame. Sums of floats are computed row by row, beginning with the first row of the frame.
     Aggregate(Agg),
-    /// The sum of reals over the frame. It is rounded to a real after each addition.
+    /// The sum of reals over the frame. The sum is rounded to a real after each addition.
     SumOfReals(Expr),
 }
 
@@ -121,7 +124,7 @@ pub enum Unit {
     Rows,
     /// Groups of peers; the current group is the group of the current row.
     Groups,
-    /// Values of the order; the bound `Current` includes all peers of the current row.
+    /// Values of the order. The bound `Current` includes all peers of the current row.
     Values,
 }
 
@@ -136,7 +139,7 @@ pub enum Bound {
     Edge,
 }
 
-/// The rows of the frame that are excluded from it.
+/// The rows that are excluded from the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exclude {
     Nothing,
@@ -202,8 +205,8 @@ impl WindowFunction {
         }
     }
 
-    /// The types of the function's output columns, given the types of its arguments. `None` if it cannot have such
-    /// arguments.
+    /// The types of the function's output columns, given the types of its arguments. `None` if the function cannot have
+    /// such arguments.
     pub fn types(&self, arguments: &[Type]) -> Option<Vec<Type>> {
         Some(match self {
             WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => vec![Type::Int64],
@@ -245,7 +248,7 @@ impl Agg {
     }
 }
 
-/// Whether all these types are integers; arguments that count rows or buckets must be.
+/// Whether all these types are integers. An argument that counts rows or buckets must be an integer.
 fn are_counts(types: &[Type]) -> bool {
     types.iter().all(|ty| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64))
 }

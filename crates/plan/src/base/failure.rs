@@ -30,15 +30,16 @@ pub enum FailureKind {
     /// The argument of the window function `ntile` is not positive.
     BucketsNotPositive,
     NthNotPositive,
-    /// A decimal beyond 38 digits. PostgreSQL could still represent it.
+    /// A decimal with more than 38 digits, which PostgreSQL could still represent.
     DecimalTooWide,
-    /// A float that is so large that a sum with other floats could overflow in one order of rows, and not in another.
+    /// A float that is so large that a sum with other floats could overflow in one order of the rows, but not in
+    /// another.
     FloatTooLarge,
     /// An infinite numeric, which the engine's decimals cannot represent.
     InfiniteDecimal,
     /// An interval with more months or days than the engine's intervals can represent.
     IntervalTooLong,
-    /// A result that is no real number, for example the logarithm of zero.
+    /// A result that no real number represents, for example the logarithm of zero.
     Undefined,
     /// A text that is no value of the wanted type, or is in a form that the engine does not read.
     TextUnread,
@@ -46,7 +47,7 @@ pub enum FailureKind {
     UnknownStyle,
     /// A code that belongs to no character.
     NoCharacter,
-    /// The length of a document was computed that is not an array.
+    /// The length of a document was asked for, but the document is not an array.
     NoArray,
     /// A query whose subqueries would become too many joins.
     TooLarge,
@@ -59,7 +60,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// The message of the error: PostgreSQL's own message if it would raise the same error.
+    /// The error's message. If PostgreSQL would raise the same error, it is PostgreSQL's own message.
     pub fn message(self) -> &'static str {
         match self {
             FailureKind::DivisionByZero => "division by zero",

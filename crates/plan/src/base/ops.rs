@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A column of the plan, no matter which operator makes it. The number is an index into [`crate::Plan::columns`], which
-/// contains the column's type. No two operators make the same column.
+/// A column of the plan, whichever operator makes it. The number is an index into [`crate::Plan::columns`], where the
+/// column's type is found. No two operators make the same column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ColumnId(pub u16);
 
@@ -18,7 +18,7 @@ pub enum CmpOp {
 }
 
 impl CmpOp {
-    /// The comparison that holds when both sides are exchanged.
+    /// The operator that gives the same result when the two sides are exchanged: `a < b` becomes `b > a`.
     pub fn mirrored(self) -> CmpOp {
         match self {
             CmpOp::Lt => CmpOp::Gt,

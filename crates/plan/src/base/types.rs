@@ -29,11 +29,12 @@ use crate::values::image::Image;
 /// | `Bytes` | bytea | the bytes | `BinaryView` |
 /// | `Opaque` | any other | the bytes of a varlena without its length, or of the fixed length | `BinaryView` |
 ///
-/// Text is ordered by its bytes, which is right only for collation "C"; the translator uses no other. Enums are ordered
-/// by their bits here, which is not their order in PostgreSQL, so the translator compares them only for equality.
-/// Opaque values and numerics are compared by their bytes. For opaque values, that is not PostgreSQL's order, so the
-/// translator never compares them. Numerics have their display scale at the end of their bytes. So equal numerics have
-/// the same bytes only once they are `Trimmed`, which the translator ensures. Intervals are compared by their `Span`.
+/// Texts are ordered by their bytes, which is PostgreSQL's order only for collation "C"; the translator uses no other.
+/// Enums are ordered by their bits here, which is not PostgreSQL's order, so the translator compares them only for
+/// equality. Opaque values and numerics are compared by their bytes. The bytes of opaque values do not have
+/// PostgreSQL's order, so the translator never compares opaque values. The bytes of a numeric end with its display
+/// scale. So equal numerics have the same bytes only once they are `Trimmed`, which the translator ensures. Intervals
+/// are compared by their `Span`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
     Bool,
@@ -81,7 +82,7 @@ pub enum Physical {
     Int64,
     Float64,
     Int128,
-    /// UTF-8 of any length; a stored text has an Arrow view of 16 bytes.
+    /// UTF-8 of any length. In a column, each text has an Arrow view of 16 bytes.
     Text,
     /// Bytes of any length, stored like `Text`.
     Bytes,
@@ -123,11 +124,11 @@ pub enum Stored {
     /// A float of 32 bits.
     Real,
     Float,
-    /// PostgreSQL's numeric, after its length. In the mirror, it is a scaled integer of 64 bits.
+    /// PostgreSQL's numeric, after its length. The mirror stores it as a scaled integer of 64 bits.
     Scaled64 {
         scale: u8,
     },
-    /// PostgreSQL's numeric, after its length. In the mirror, it is a scaled integer of 128 bits.
+    /// PostgreSQL's numeric, after its length. The mirror stores it as a scaled integer of 128 bits.
     Scaled128 {
         scale: u8,
     },
@@ -138,14 +139,15 @@ pub enum Stored {
     Padded,
     /// Bytes after their length.
     Varlena,
-    /// Bytes that the mirror keeps as they are: after their length or, for a type of fixed length, without one.
+    /// Bytes that the mirror keeps unchanged. In PostgreSQL, they stand after their length; a type of fixed length has
+    /// none.
     Kept,
     /// Not stored: PostgreSQL has no values of the type.
     Nowhere,
 }
 
 impl Type {
-    /// The form in which values are stored, sent and computed. Code that depends on a value's bytes uses this.
+    /// The form in which values are stored, sent and computed. Code that depends on the bytes of values uses this form.
     pub fn physical(self) -> Physical {
         match self {
             Type::Bool => Physical::Bit,
@@ -160,7 +162,7 @@ impl Type {
         }
     }
 
-    /// The form in which PostgreSQL stores the values. Code that converts from or to datums uses this.
+    /// The form in which PostgreSQL stores the values. Code that converts from datums or to datums uses this form.
     pub fn stored(self) -> Stored {
         match self {
             Type::Bool => Stored::Bool,
@@ -183,7 +185,8 @@ impl Type {
         }
     }
 
-    /// The number of bytes of a value in its column, or of its view for texts and bytes; `None` if it takes one bit.
+    /// The number of bytes that a value takes in its column; for texts and bytes, that is the view. `None` if a value
+    /// takes one bit.
     pub fn slot_bytes(self) -> Option<usize> {
         match self.physical() {
             Physical::Bit => None,
@@ -222,7 +225,7 @@ impl Type {
         self.kind() == Kind::Text
     }
 
-    /// Whether this is a type of floats, whose equal values may have different bits: -0 and 0, and all NaNs.
+    /// Whether this is a type of floats. Equal floats may have different bits: -0 and 0, and all NaNs.
     pub fn is_float(self) -> bool {
         matches!(self, Type::Float32 | Type::Float64)
     }

@@ -44,9 +44,9 @@ impl Takes {
 /// The operation that a row of the catalogue stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// Both operands have the result's type.
+    /// Arithmetic of integers, in which both operands have the result's type.
     Integer(ArithOp),
-    /// The result is rounded to a real.
+    /// Arithmetic of reals, in which the result is rounded to a real.
     Real(ArithOp),
     Float(ArithOp),
     /// Decimals, computed as scaled integers.
@@ -72,9 +72,10 @@ pub enum Function {
     FloatToReal,
     OidToInteger,
     NameToText,
-    /// A cast of integers and decimals to a decimal of no smaller scale.
+    /// A cast of an integer or decimal to a decimal of the same or a larger scale.
     ToDecimal,
-    /// A cast of integers and decimals to a numeric with the digits of their type.
+    /// A cast of an integer or decimal to a numeric with as many digits behind the decimal point as the operand's type
+    /// has.
     ToNumeric,
     /// A cast that rounds to the decimal's scale.
     NumericToDecimal,
@@ -82,7 +83,7 @@ pub enum Function {
     Named(Named),
 }
 
-/// Variance or standard deviation. For a sample, the result is null if there are fewer than two values.
+/// Variance or standard deviation. Those of a sample are null if there are fewer than two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Spread {
     VarPop,
@@ -95,21 +96,22 @@ pub enum Spread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     Is(Type),
-    /// The type of all operands, which must be the same.
+    /// The type of the operands, which all have the same type.
     Same,
-    /// A Decimal128 of the operand's scale, or the operand's type if that is numeric or interval. `LargerScale` and
-    /// `SumOfScales` are Decimal128, too, with the larger of both operands' scales, and with their sum.
+    /// For a decimal, a Decimal128 of the operand's scale; for a numeric or interval, the operand's type. `LargerScale`
+    /// and `SumOfScales` are Decimal128, too. Their scale is the larger of both operands' scales, or the sum of both.
     Wide,
     LargerScale,
     SumOfScales,
     /// The type of a sum: a bigint for integers of up to 32 bits, otherwise a decimal.
     Total,
-    /// The type of the last operand. That operand only names the type; its value is ignored.
+    /// The type of the last operand. The value of that operand is ignored, because it only names the type.
     Last,
-    /// The type of the last operand, if it has no more decimal places than the first one's type, and no fewer bytes.
-    /// Thus the result always fits.
+    /// The type of the last operand, which must have at most as many decimal places as the first operand's type, and at
+    /// least as many bytes. So the result always fits.
     Coarser,
-    /// The type that the expression itself names. It must be of the right kind, and hold all values of the operand.
+    /// The type that the expression itself names. It must be of the right kind, and represent all values of the
+    /// operand.
     Said,
 }
 
@@ -118,7 +120,7 @@ pub struct FunctionRow {
     pub name: &'static str,
     call: Call,
     operands: &'static [Takes],
-    /// Whether the first operand may be repeated.
+    /// Whether the first operand may be followed by more operands of its kind.
     repeats: bool,
     pub strict: bool,
     pub function: Function,
@@ -163,8 +165,8 @@ pub(crate) const fn of_all_in_locale(
     FunctionRow { repeats: true, strict: false, ..named(function, name, operands, Rule::Is(result), &[]) }
 }
 
-/// A condition on a value and an array. It is not strict, because with an empty array the result is known even for a
-/// null.
+/// A condition on a value and an array. It is not strict: with an empty array, even a null value gives a result that is
+/// not null.
 pub(crate) const fn of_array(function: Named, name: &'static str, operands: &'static [Takes]) -> FunctionRow {
     FunctionRow { strict: false, ..named(function, name, operands, Rule::Is(Type::Bool), &[]) }
 }
@@ -281,7 +283,7 @@ pub const FUNCTIONS: &[FunctionRow] = {
     ]
 };
 
-/// The row of the catalogue for a call with operands of these types.
+/// The catalogue's row for a call with operands of these types.
 pub fn function(call: Call, operands: &[Type]) -> Option<&'static FunctionRow> {
     FUNCTIONS.iter().chain(NAMED).find(|row| {
         row.call == call
@@ -305,12 +307,12 @@ impl FunctionRow {
     }
 }
 
-/// The result type of a call. Casts are not supported, because the expression names their type.
+/// The result type of a call. Casts are not supported here, because an expression that casts names its result type.
 pub fn result_type(call: Call, operands: &[Type]) -> Option<Type> {
     function(call, operands)?.result.apply(operands)
 }
 
-/// The row of the catalogue for a cast between two types, if there is such a cast. There is none to the same type,
+/// The catalogue's row for a cast between two types, if there is such a cast. There is none from a type to itself,
 /// because it would do nothing.
 pub fn cast(from: Type, to: Type) -> Option<&'static FunctionRow> {
     let holds = match to.kind() {
@@ -322,12 +324,12 @@ pub fn cast(from: Type, to: Type) -> Option<&'static FunctionRow> {
     function(Call::Cast(to.kind()), &[from]).filter(|_| holds)
 }
 
-/// Whether a call can raise an error for any types of operands.
+/// Whether a call can raise an error, with any types of operands.
 pub fn can_raise(call: Call) -> bool {
     FUNCTIONS.iter().chain(NAMED).any(|row| row.call == call && !row.raises.is_empty())
 }
 
-/// Whether a call with a null operand is null, for all types of operands.
+/// Whether a call with a null operand gives null, whatever the types of the operands.
 pub fn is_strict(call: Call) -> bool {
     let mut rows = FUNCTIONS.iter().chain(NAMED).filter(|row| row.call == call).peekable();
     rows.peek().is_some() && rows.all(|row| row.strict)

@@ -1,6 +1,6 @@
 //! Floats as integers in PostgreSQL's order, in which 0 equals -0, and all NaNs are equal and greater than infinity.
 
-/// One float for all floats that are equal to it.
+/// The float that stands for all floats equal to `value`: 0 for -0, and a single NaN.
 pub fn canonical(value: f64) -> f64 {
     // Adding 0 turns -0 into 0 and changes nothing else.
     if value.is_nan() { f64::NAN } else { value + 0.0 }
@@ -16,11 +16,11 @@ pub fn of_rank(rank: i64) -> f64 {
     f64::from_bits(place(rank) as u64)
 }
 
-/// The place of a float in IEEE's total order, from its bits. In that order, floats that PostgreSQL considers equal may
-/// have different places. The function is its own inverse.
+/// The place of a float in IEEE's total order, computed from its bits. Floats that PostgreSQL considers equal may have
+/// different places. The function is its own inverse.
 #[inline]
 pub fn place(bits: i64) -> i64 {
-    // For a negative float, flips all bits except the sign.
+    // If the float is negative, all bits except the sign are flipped.
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 

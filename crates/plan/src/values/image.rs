@@ -2,26 +2,26 @@
 
 use super::interval::Interval;
 
-/// The longest.
+/// The length in bytes of the longest value.
 pub const LONGEST: usize = 16;
 
 /// A second in microseconds.
 const SECOND: i64 = 1_000_000;
-/// The number of different zones for which there is room in the number of a timetz, below the time. It exceeds the
-/// seconds of two days, because `AT TIME ZONE` with an interval may make larger offsets than any on earth. A value with
-/// an offset beyond it has no number.
+/// The number of different zones that the number of a timetz has room for; the zone stands in its low bits, below the
+/// time. There are more of them than seconds in two days, because `AT TIME ZONE` with an interval may make larger
+/// offsets than any on earth. A value with an even larger offset has no number.
 const ZONES: i64 = 1 << 18;
 const ZONE_OFFSET: i64 = ZONES / 2;
 
-/// The kind of such a value. Its numbers have the order of its values.
+/// The type of such a value. The order of the numbers is the order of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// A uuid: big-endian, with the sign flipped.
     Uuid,
     /// See [`Interval`].
     Interval,
-    /// A time of day with a zone: microseconds since midnight, then the zone in seconds west of UTC. PostgreSQL orders
-    /// by the time in UTC, then by the zone, so the number consists of these two.
+    /// A time of day with a zone. PostgreSQL stores the microseconds since midnight, then the zone in seconds west of
+    /// UTC. It orders values by their time in UTC, then by the zone, so the number consists of these two.
     TimeTz,
 }
 
@@ -57,7 +57,7 @@ impl Image {
         }
     }
 
-    /// Whether its numbers need 128 bits; numbers of other kinds fit 64 bits.
+    /// Whether the type's numbers need 128 bits. The numbers of other types fit 64 bits.
     pub const fn is_wide(self) -> bool {
         match self {
             Image::Uuid | Image::Interval => true,
@@ -65,7 +65,7 @@ impl Image {
         }
     }
 
-    /// The number that stands for these bytes; `None` if the value is beyond the engine's range.
+    /// The number that stands for a value with these bytes; `None` if the value is beyond the engine's range.
     #[inline]
     pub fn number(self, bytes: &[u8]) -> Option<i128> {
         match self {
@@ -87,7 +87,7 @@ impl Image {
             Image::Uuid => Bytes::new((number ^ i128::MIN).to_be_bytes()),
             Image::Interval => Bytes::new(Interval::of_number(number).stored()),
             Image::TimeTz => {
-                // The number of a null may be any, so this must not overflow.
+                // A null may come with any number, so this must not overflow.
                 let number = number as i64;
                 let zone = number.rem_euclid(ZONES) - ZONE_OFFSET;
                 let time = number.div_euclid(ZONES) - zone * SECOND;
@@ -119,7 +119,8 @@ mod tests {
     fn times_with_zones_are_ordered_as_in_utc_and_come_back() {
         let stored = |time: i64, zone: i32| [&time.to_ne_bytes()[..], &zone.to_ne_bytes()].concat();
         let hour = 3600 * SECOND;
-        // 00:00+15:59:59, 12:00+01, 11:00+00, 10:00-01, one microsecond later, 24:00-15:59:59.
+        // Times in ascending order: 00:00+15:59:59, 12:00+01, 11:00+00, 10:00-01, one microsecond later,
+        // 24:00-15:59:59.
         let times = [(0, -57_599), (12 * hour, -3600), (11 * hour, 0), (10 * hour, 3600), (10 * hour + 1, 3600)];
         let times = times.into_iter().chain([(24 * hour, 57_599)]).map(|(time, zone)| stored(time, zone));
         let times: Vec<_> = times.collect();

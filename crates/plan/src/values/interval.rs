@@ -1,14 +1,15 @@
 //! Values of type interval: months, days and microseconds, counted separately.
 //!
-//! PostgreSQL compares intervals by their spans, with 30 days in a month and 24 hours in a day, so equal intervals may
-//! have different parts. In the engine, an interval is one number, whose order is the order of the spans. The number
-//! contains the span first, then months and days; the microseconds follow from these. The months have room for millions
-//! of years, and the days for some hundred thousand years. A query with a longer interval runs on the heap.
+//! PostgreSQL compares intervals by their spans, where a month has 30 days and a day 24 hours. So equal intervals may
+//! have different parts, for example 1 month and 30 days. In the engine, an interval is one number, and the order of
+//! the numbers is the order of the spans. The number consists of the span, then the months, then the days; the
+//! microseconds follow from these. There is room for millions of years in months, and for some hundred thousand years
+//! in days. A query with a longer interval runs on the heap.
 
 /// A day in microseconds.
 const DAY: i64 = 86_400_000_000;
 const DAYS_OF_MONTH: i64 = 30;
-/// The number of bits for the months; the days have as many. Both are below the span in the number.
+/// The number of bits for the months, and also for the days. In the number, these bits stand below the span.
 const BITS: u32 = 28;
 const OFFSET: i128 = 1 << (BITS - 1);
 const MASK: i128 = (1 << BITS) - 1;
@@ -21,7 +22,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval from PostgreSQL's stored form; `None` if these bytes are no interval.
+    /// The interval in PostgreSQL's stored form; `None` if the bytes are no interval.
     pub fn of_stored(bytes: &[u8]) -> Option<Interval> {
         let (time, rest) = bytes.split_first_chunk()?;
         let (days, rest) = rest.split_first_chunk()?;
@@ -44,8 +45,8 @@ impl Interval {
         i128::from(days) * i128::from(DAY) + i128::from(self.microseconds)
     }
 
-    /// The engine's number for the interval; `None` if the interval is too long. So are the infinite intervals that
-    /// PostgreSQL has since version 17.
+    /// The engine's number for the interval; `None` if the interval is too long. The infinite intervals, which
+    /// PostgreSQL has since version 17, are too long.
     pub fn number(self) -> Option<i128> {
         let (months, days) = (i128::from(self.months) + OFFSET, i128::from(self.days) + OFFSET);
         let fits = (0..=MASK).contains(&months) && (0..=MASK).contains(&days);
@@ -56,7 +57,7 @@ impl Interval {
         let part = |shift: u32| ((number >> shift & MASK) - OFFSET) as i32;
         let (months, days) = (part(BITS), part(0));
         let whole = Interval { months, days, microseconds: 0 }.span();
-        // A null may have bits that no interval has, so this must not overflow.
+        // A null may come with bits that no interval has, so this must not overflow.
         Interval { months, days, microseconds: (Interval::span_of(number) - whole) as i64 }
     }
 

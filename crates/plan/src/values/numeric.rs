@@ -18,7 +18,7 @@ const SHORT_SCALE_SHIFT: u16 = 7;
 const SHORT_WEIGHT_SIGN: u16 = 0x0040;
 const SHORT_WEIGHT_MASK: u16 = 0x003F;
 
-/// The greatest number of base-10000 digits over which 39 decimal digits can be spread.
+/// The greatest number of base-10000 digits that 39 decimal digits can touch.
 const GROUPS: usize = 11;
 
 /// value * 10^scale. `None` if the value is not finite, has more decimal places than `scale`, or more than 38 digits in
@@ -45,7 +45,7 @@ pub fn scaled(bytes: &[u8], scale: u8) -> Option<i128> {
         if exponent >= 0 {
             value = value.checked_mul(10_000)?.checked_add(digit)?;
         } else {
-            // Some or all of this digit's four decimal digits lie beyond the scale.
+            // Some or all of the four decimal digits in this base-10000 digit lie beyond the scale.
             let kept = (4 + exponent).max(0) as u32;
             let cut = 10i128.pow(4 - kept);
             if digit % cut != 0 {
@@ -55,7 +55,7 @@ pub fn scaled(bytes: &[u8], scale: u8) -> Option<i128> {
         }
         exponent -= 4;
     }
-    // Base-10000 digits at the end that were not stored because they are zero.
+    // The base-10000 digits at the end are zero, so PostgreSQL did not store them.
     let missing = exponent + 4;
     if missing > 0 && value != 0 {
         value = value.checked_mul(10i128.checked_pow(missing as u32)?)?;
@@ -107,8 +107,8 @@ pub fn encode(value: i128, scale: u8) -> Encoded {
 
 macro_rules! splitter {
     ($name:ident, $int:ty) => {
-        /// Splits a number into base-10000 digits, right-aligned. Returns the range of the digits without zeros at
-        /// either end, and the weight of the first.
+        /// Splits a number into base-10000 digits, right-aligned in `digits`. Returns the range of the digits without
+        /// the zeros at either end, and the weight of the range's first digit.
         fn $name(mut rest: $int, scale: u8, digits: &mut [u16; GROUPS]) -> (usize, usize, i32) {
             let mut at = GROUPS;
             // If the scale is not a multiple of four, the last digit's decimal digits are filled up with zeros.

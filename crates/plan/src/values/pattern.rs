@@ -66,8 +66,8 @@ pub enum Case {
 type Word = (&'static str, Option<Part>);
 type Name = (&'static str, fn(Case) -> Part);
 
-/// PostgreSQL's words. If one word is the beginning of another, the longer one comes first. All these words may also be
-/// written in small letters.
+/// The words of PostgreSQL's patterns. If one word is the beginning of another word, the longer one comes first. Each
+/// word may also be written in small letters.
 #[rustfmt::skip]
 const WORDS: &[Word] = &[
     ("YYYY", Some(Part::Year(4))), ("YYY", Some(Part::Year(3))), ("YY", Some(Part::Year(2))),
@@ -86,7 +86,7 @@ const WORDS: &[Word] = &[
     ("J", Some(Part::JulianDay)),
 ];
 
-/// Words that are written in the case in which the value is to be written.
+/// Words whose case in the pattern says in which case the value is to be written.
 #[rustfmt::skip]
 const NAMES: &[Name] = &[
     ("MONTH", Part::MonthName), ("MON", Part::ShortMonthName), ("DAY", Part::DayName), ("DY", Part::ShortDayName),
@@ -113,7 +113,7 @@ pub fn parse(pattern: &str) -> Option<Vec<Piece>> {
         match word(at) {
             Some((length, part)) => {
                 rest = &at[length..];
-                // The suffixes TH and SP ask for an ordinal number, or a number in words; both are not supported.
+                // The suffixes TH and SP ask for an ordinal number, or for a number in words. Both are not supported.
                 if ["TH", "th", "SP"].iter().any(|suffix| rest.starts_with(suffix)) {
                     return None;
                 }
@@ -129,7 +129,7 @@ pub fn parse(pattern: &str) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-/// Adds the text up to the closing quote to the pieces. Returns what follows the quote.
+/// Adds the characters up to the closing quote to the pieces. Returns the text after the quote.
 fn literal<'a>(quoted: &'a str, pieces: &mut Vec<Piece>) -> &'a str {
     let mut characters = quoted.chars();
     while let Some(character) = characters.next() {
@@ -159,7 +159,7 @@ fn word(pattern: &str) -> Option<(usize, Option<Part>)> {
         };
         return Some((name.len(), Some(part(case))));
     }
-    // The word D comes last, because other words begin with it.
+    // The word D is tried last, because other words begin with D.
     let words = WORDS.iter().copied().chain([("D", Some(Part::DayOfWeek))]);
     for (name, part) in words {
         let begin = pattern.get(..name.len()).unwrap_or_default();

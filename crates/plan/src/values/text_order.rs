@@ -1,13 +1,13 @@
-//! Texts as integers whose order is the order of the texts' bytes, as far as the first bytes decide it.
+//! Texts as integers. The order of the integers is the order of the texts' bytes, as far as the first bytes decide it.
 
-/// The number of bytes at the beginning of a text that its place depends on.
+/// The number of bytes, at the beginning of a text, on which its place depends.
 pub const LENGTH: usize = 15;
 
 /// The number of bits that hold the length of the text, limited to [`LENGTH`].
 const LENGTH_BITS: u32 = 4;
 
-/// The place of a text in the order: a number that is never negative. A lesser text never has a greater place. Two
-/// texts have the same place only if they are equal, or if their first [`LENGTH`] bytes are.
+/// The place of a text in the order, which is never negative. If one text is less than another, its place is not
+/// greater. If two texts have the same place, they are equal, or agree in their first [`LENGTH`] bytes.
 #[inline]
 pub fn place(text: &[u8]) -> i128 {
     if let Some(first) = text.first_chunk() {
@@ -31,7 +31,7 @@ fn padded(text: &[u8], padding: u8, length: usize) -> i128 {
     i128::from_be_bytes(bytes) << LENGTH_BITS | length as i128
 }
 
-/// The bytes with which all texts at a place begin, and whether such texts may be longer.
+/// The bytes with which all texts at a place begin, and whether texts at that place may be longer than these bytes.
 pub fn start(place: i128) -> (Vec<u8>, bool) {
     let length = (place as usize % (1 << LENGTH_BITS)).min(LENGTH);
     let bytes = (place >> LENGTH_BITS).to_be_bytes();

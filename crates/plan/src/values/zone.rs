@@ -1,15 +1,15 @@
 //! Time zones: the times at which a zone's offset from UTC changes, with the new offsets.
 //!
-//! A zone is sent to the engine as a parameter, in text form. The backend makes it by asking PostgreSQL, so that every
-//! answer here is PostgreSQL's. This includes local times that the clocks skip or show twice, times before the first
-//! change, and times so far ahead that only rules apply.
+//! A zone is sent to the engine as a parameter, in text form. The backend makes the text by asking PostgreSQL, so that
+//! every offset computed here is PostgreSQL's. This includes local times that the clocks skip or show twice, times
+//! before the first change, and times so far ahead that only the zone's rules apply.
 //!
 //! Times are seconds since 2000-01-01, offsets seconds east of UTC.
 
 use std::cell::Cell;
 use std::fmt;
 
-/// The length of a cycle, 400 years: after it the calendar repeats, and with it the rules of a zone.
+/// The length of a cycle, 400 years, in seconds. After a cycle the calendar repeats, and so do the rules of a zone.
 pub const CYCLE: i64 = 146_097 * DAY;
 
 const DAY: i64 = 86_400;
@@ -25,9 +25,9 @@ pub struct Zone {
     pub first_local: i32,
     /// The time of each change, with the offset from then on. The offset may be the same as before.
     pub changes: Vec<(i64, i32)>,
-    /// Whether the changes before the first one repeat those of a later cycle.
+    /// Whether the changes of a later cycle repeat in earlier cycles, before the first change.
     pub repeats_back: bool,
-    /// Whether the changes after the last one repeat those of an earlier cycle.
+    /// Whether the changes of the last cycle repeat in later cycles, after the last change.
     pub repeats_ahead: bool,
 }
 
@@ -65,7 +65,7 @@ impl Zone {
             && (!repeats || last - first >= CYCLE)
     }
 
-    /// The span around a time in which the offset does not change.
+    /// The span of time around `at` in which the offset does not change.
     fn span(&self, at: i64) -> Span {
         let (Some(&(first, _)), Some(&(last, _))) = (self.changes.first(), self.changes.last()) else {
             return Span { offset: self.first, local: self.first_local, ..Span::EVER };
@@ -104,7 +104,7 @@ impl fmt::Display for Zone {
     }
 }
 
-/// The time between two successive changes, with the offset during it.
+/// The time between two successive changes, and the offset in that time.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: i64,
@@ -150,7 +150,8 @@ impl<'a> Clock<'a> {
     /// The offset with which a local time is converted. A time that the clocks skip is converted with the offset before
     /// the change. A time that the clocks show twice is taken for the second one.
     pub fn offset_of_local(&self, local: i64) -> i64 {
-        // As in PostgreSQL, only the first change from one day before on is considered, even if another one follows.
+        // As in PostgreSQL, only one change counts: the first after the time one day before `local`, even if another
+        // follows.
         let Span { until, local: before, after, .. } = self.span(local - DAY);
         let (before, after) = (i64::from(before), i64::from(after));
         if until == i64::MAX {
@@ -173,7 +174,7 @@ impl<'a> Clock<'a> {
 mod tests {
     use super::*;
 
-    /// A zone one hour ahead of UTC, and two hours from 1000 to 2,000,000.
+    /// A zone whose clocks are two hours ahead of UTC between the times 1000 and 2,000,000, and otherwise one hour.
     fn summer() -> Zone {
         Zone { first: 3600, first_local: 3000, changes: vec![(1000, 7200), (2_000_000, 3600)], ..Zone::default() }
     }

@@ -9,7 +9,7 @@ use crate::functions::{Field, Named};
 impl Words<'_> {
     pub(super) fn call(&self, function: Named, args: &[Expr], text: &mut Text) {
         use Named::*;
-        // The last operand is left out if it is the session's own zone, because the query does not mention it.
+        // If the last operand is the session's own zone, it is left out, because the query does not mention it.
         let args = match args.split_last() {
             Some((Expr::Param { index }, others))
                 if function.takes_zone() && self.names.parameter(*index).is_none() =>
@@ -20,10 +20,10 @@ impl Words<'_> {
         };
         let Some(first) = args.first() else { return self.listed(name(function), args, text) };
         match (function, args) {
-            // Functions that only change the form of a value are left out.
+            // Functions that only change the form of a value are left out; only their operand is written.
             (FromStored | ToStored | Trimmed | ShownWith | Comparable | ComparableIn | CharToText, _)
             | (Spread(_) | Span | IntervalOfStored, _) => self.write(first, text),
-            // The last argument, the locale, is left out.
+            // The last argument is the locale, which is left out.
             (UpperIn, _) => self.listed("upper", &args[..1], text),
             (LowerIn, _) => self.listed("lower", &args[..1], text),
             (GreatestIn, _) => self.listed("greatest", &args[..args.len() - 1], text),

@@ -1,6 +1,6 @@
-//! The texts of expressions, for EXPLAIN. They resemble the SQL of the query, with names that the caller supplies.
+//! The texts of expressions, for EXPLAIN. They resemble the SQL of the query. The caller supplies the names.
 //!
-//! They contain the query's constants, but no values from rows. Casts that preserve the value are left out.
+//! The texts contain the query's constants, but no values from rows. Casts that preserve the value are left out.
 
 mod functions;
 
@@ -18,9 +18,10 @@ use crate::base::ops::{ArithOp, BoolOp, CmpOp, ColumnId};
 use crate::base::types::Type;
 use crate::functions::Named;
 
-/// The length at which a text is cut off.
+/// The length beyond which a text is cut off.
 const LONGEST: usize = 2000;
-/// The greatest depth to which the expressions behind computed columns are written out.
+/// The greatest depth of expressions that are written out. A computed column counts with the expression that computes
+/// it.
 const DEEPEST: usize = 200;
 /// The mark that stands for omitted text.
 const MORE: &str = "...";
@@ -34,12 +35,13 @@ pub enum Meaning {
         at: u16,
     },
     Computed(Expr),
-    /// The column with this number, from 1, of a union, with the expression that computes it in the first input.
+    /// A column of a union: its number, from 1, and the expression that computes it in the first input.
     Union {
         number: u16,
         first: Expr,
     },
-    /// A column of an aggregate; `part` is its number if there are several (see [`Agg::Avg`] and [`Agg::Spread`]).
+    /// A column of an aggregate. `part` is its number if the aggregate has two columns (see [`Agg::Avg`] and
+    /// [`Agg::Spread`]).
     Aggregate {
         aggregation: Aggregation,
         part: u8,
@@ -48,25 +50,25 @@ pub enum Meaning {
         function: WindowFunction,
         part: u8,
     },
-    /// An element of a row's list or, with `of_number`, the element's number in the list.
+    /// An element of a row's list. With `of_number`, the element's number in the list instead.
     Element {
         unfold: Unfold,
         of_number: bool,
     },
     /// The column of a mark join: whether a row has a partner.
     Mark,
-    /// The number of the grouping set.
+    /// The index of the grouping set to which a row belongs.
     GroupingSet,
 }
 
-/// A scan; `number` is its number, from 0, among the scans of the same relation.
+/// A scan of a relation. `number` counts the scans of the same relation, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Scan {
     pub number: u16,
     pub relation: u16,
 }
 
-/// The meanings of the columns that a plan's operators make.
+/// The meaning of each column that the operators of a plan make.
 pub fn meanings(root: &Rel) -> Vec<(ColumnId, Meaning)> {
     let mut all = Vec::new();
     let mut scans: HashMap<u16, u16> = HashMap::new();
@@ -118,7 +120,7 @@ fn parts(aggregation: &Aggregation) -> impl Iterator<Item = (ColumnId, Meaning)>
     (0..).zip(&aggregation.columns).map(move |(part, id)| (*id, meaning(part)))
 }
 
-/// The names and constants that a text needs and a plan does not contain.
+/// Names and constants that a text needs, and that the plan does not contain.
 pub trait Names {
     /// The name of the column with index `at` of a scan.
     fn column(&self, scan: Scan, at: u16) -> String;
@@ -169,7 +171,8 @@ impl<'a> Words<'a> {
     }
 
     /// The text of a join's keys. If nulls are to equal nulls, a pair of values has two keys: one compares the values,
-    /// with nulls replaced by a constant; the other compares whether the values are null. These are written as one.
+    /// with nulls replaced by a constant; the other compares whether the values are null. These two keys are written as
+    /// one condition, IS NOT DISTINCT FROM.
     pub fn equalities(&self, keys: &[(Expr, Expr)]) -> String {
         let values: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, value_or_constant)).collect();
         let nulls: Vec<Option<(&Expr, &Expr)>> = keys.iter().map(|key| both(key, tested_for_null)).collect();
@@ -191,7 +194,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// The text of a sort key, without its locale, because the query has at most the name of a collation.
+    /// The text of a sort key. Its locale is left out, because the query names at most a collation.
     pub fn sort_key(&self, key: &SortKey) -> String {
         let nulls = match (key.descending, key.nulls_first) {
             (true, true) | (false, false) => "",
@@ -311,8 +314,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Writes a comparison of texts in a locale. The plan compares a function's result with zero, but the text shows a
-    /// comparison of the function's operands.
+    /// Writes a comparison of two texts in a locale. In the plan, it is a comparison of `CompareIn`'s result with zero;
+    /// the text shows the operands of `CompareIn` instead.
     fn comparison(&self, op: CmpOp, left: &Expr, right: &Expr, text: &mut Text) {
         let word = match op {
             CmpOp::Eq => " = ",
@@ -364,13 +367,13 @@ impl<'a> Words<'a> {
         let name = match agg {
             Agg::CountStar => return text.push("count(*)"),
             Agg::Listed(listed) => return self.write_listed(listed, agg.aggregate().row().name, distinct, text),
-            // The name is known, because only variance and standard deviation use this aggregate.
+            // Only variance and standard deviation use this aggregate, so this name comes close enough.
             Agg::Spread(_) => "variance",
             Agg::InLocale(..) => agg.aggregate().row().name.trim_end_matches(" in a locale"),
             agg => agg.aggregate().row().name,
         };
         let arguments = match agg {
-            // The other argument, the locale, is left out.
+            // The second argument is the locale, which is left out.
             Agg::InLocale(_, pair) => &pair[..1],
             agg => agg.arguments(),
         };
@@ -463,7 +466,7 @@ fn both(key: &(Expr, Expr), part: fn(&Expr) -> Option<&Expr>) -> Option<(&Expr, 
     part(&key.0).zip(part(&key.1))
 }
 
-/// The value in a key of the form `coalesce(value, constant)`.
+/// The value in a join key of the form `coalesce(value, constant)`.
 fn value_or_constant(expr: &Expr) -> Option<&Expr> {
     let Expr::Coalesce(args) = expr else { return None };
     match &args[..] {
@@ -488,7 +491,7 @@ pub fn decimal(unscaled: i128, scale: u8) -> String {
     if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
-/// A text as a constant in SQL, cut off if it is long.
+/// A text as a constant in SQL. A long text is cut off.
 fn quoted(text: &str) -> String {
     let end = text.char_indices().nth(LONGEST / 4).map_or(text.len(), |(end, _)| end);
     let more = if end < text.len() { MORE } else { "" };

@@ -11,7 +11,7 @@ pub(crate) use rows::NAMED;
 /// A named function. It may have several rows in the catalogue, for different types of operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Named {
-    /// The greatest operand; the first one if several are equal.
+    /// The greatest operand. If several operands are equal and greatest, it is the first of them.
     Greatest,
     Least,
     /// Like `Greatest`, in the order of the locale that the last operand names.
@@ -19,7 +19,7 @@ pub enum Named {
     LeastIn,
     /// LIKE by PostgreSQL's rules for deterministic collations, with `\` as the escape character.
     Like,
-    /// Whether a text matches a regular expression that [`crate::values::regular::parse`] supports. A further operand
+    /// Whether a text matches a regular expression that [`crate::values::regular::parse`] supports. The last operand
     /// has the [`crate::values::regular::Letters`].
     Matches,
     /// Like `Matches`, but ignoring the case of letters.
@@ -60,7 +60,7 @@ pub enum Named {
     /// Changes the case of each character by the rules of the locale that the second operand names.
     UpperIn,
     LowerIn,
-    /// Compares two texts in the locale that the third operand names. The result is below, at or above zero.
+    /// Compares two texts in the locale that the third operand names. The result is negative, zero, or positive.
     CompareIn,
     /// A char(n) as text, without its trailing blanks.
     CharToText,
@@ -69,8 +69,8 @@ pub enum Named {
     Initcap,
     /// Like `Initcap`, in the locale that the second operand names.
     InitcapIn,
-    /// Replaces each character that the second text contains by the character at the same position in the third text.
-    /// Removes it if the third text is too short.
+    /// Replaces characters of a text. A character that occurs in the second text is replaced by the character at the
+    /// same position in the third text; if the third text is too short, the character is removed.
     Translate,
     /// The character with a given code.
     Chr,
@@ -102,15 +102,15 @@ pub enum Named {
     Atan2,
     Radians,
     Degrees,
-    /// The sum of two floats; beyond all floats it is infinite. For opposite infinities, whose sum is undefined, it is
-    /// the lowest value; for `MovedUp`, the highest one.
+    /// The sum of two floats; a sum beyond all floats is infinite. The sum of opposite infinities is undefined; for it,
+    /// `MovedDown` returns -infinity and `MovedUp` returns infinity.
     MovedDown,
     MovedUp,
     BitAnd,
     BitOr,
     BitXor,
     BitNot,
-    /// A shift by a number of bits, modulo the number of bits of the type (32 for smallint).
+    /// A shift by a number of bits, taken modulo the number of bits of the type (modulo 32 for smallint).
     ShiftLeft,
     ShiftRight,
     /// A cast to smallint, rounded as by `Round`.
@@ -154,10 +154,10 @@ pub enum Named {
     ReadTimestamp,
     ReadTimestampIn,
     ReadUuid,
-    /// A field as a decimal. For an infinite time, a field that grows with time would be infinite; this is an error,
-    /// because no decimal is. All other fields are null then.
+    /// A field of a time, as a decimal. For an infinite time, a field that never decreases (such as the year) would be
+    /// infinite. This is an error, because no decimal is infinite. All other fields of an infinite time are null.
     Extract(Field),
-    /// A field as a float, which may be infinite.
+    /// A field of a time, as a float, which may be infinite.
     DatePart(Field),
     DateTrunc(Field),
     TimestampToDate,
@@ -165,36 +165,36 @@ pub enum Named {
     TimestampToTime,
     /// The point in time that is a number of seconds after the beginning of 1970.
     FromEpoch,
-    /// A point in time as the local time of a zone, from which fields are taken. It may lie beyond the range of
-    /// timestamps.
+    /// A point in time as the local time in a zone, so that fields can be taken from it. The local time may lie beyond
+    /// the range of timestamps.
     LocalTime,
     /// Like `LocalTime`, but the result must be in the range of timestamps.
     ToTimestamp,
-    /// The point in time at which a zone's clocks show a date or time.
+    /// The point in time at which clocks in a zone show a given date or time.
     ToTimestampTz,
-    /// A date as a point in time, only for comparisons. Dates beyond all timestamps lie between the last timestamp and
-    /// infinity.
+    /// A date as a point in time, for comparisons only. A date beyond the last timestamp lies between the last
+    /// timestamp and infinity.
     Comparable,
     /// Like `Comparable`, for a date or a time in a zone.
     ComparableIn,
     /// The offset of a zone in seconds east of UTC; null for infinite times.
     ZoneOffset,
     DateTruncIn(Field),
-    /// A point in time to which an interval's months, days and time are added, in this order. If the resulting month
-    /// has no such day, its last day is taken.
+    /// A point in time plus an interval: first its months are added, then its days, then its time. If the resulting
+    /// month has no such day, the month's last day is taken.
     PlusInterval,
     MinusInterval,
-    /// Like `PlusInterval`, but months and days are those of a zone's calendar.
+    /// Like `PlusInterval`, but the months and days are added on the calendar of a zone.
     PlusIntervalIn,
     MinusIntervalIn,
-    /// The beginning of the bin that contains a time. Bins have a width in microseconds and an origin.
+    /// The beginning of the bin that contains a time. Bins have a width in microseconds, and begin at an origin.
     DateBin,
     MakeDate,
-    /// The length in microseconds by which an interval is compared.
+    /// The length in microseconds by which intervals are compared.
     Span,
     /// An interval, from the form in which PostgreSQL stores it.
     IntervalOfStored,
-    /// The difference of two points in time, in days and the remaining time.
+    /// The difference of two points in time, as days and the remaining time.
     Between,
     BetweenTimes,
     /// A time of day to which an interval is added; it wraps around at midnight.
@@ -214,12 +214,13 @@ pub enum Named {
     /// The difference of two times in years, months, days and time, as counted on the calendar.
     Age,
     AgeIn,
-    /// A part of a document, which the second operand names; null if there is none. `Member` is a member of an object,
-    /// `Element` an element of an array, and `Step` either of them.
+    /// A part of a document; the second operand names the part. Null if there is no such part. `Member` takes a member
+    /// of an object, `Element` an element of an array, and `Step` either of them.
     Member(Document),
     Element(Document),
     Step(Document),
-    /// Like `Member`, `Element` and `Step`, but as text: the content of a string, and null for JSON's null.
+    /// Like `Member`, `Element` and `Step`, but the part is returned as text: a string as its content, and JSON's null
+    /// as null.
     MemberText(Document),
     ElementText(Document),
     StepText(Document),
@@ -229,7 +230,7 @@ pub enum Named {
     Shown,
     TypeOf(Document),
     ArrayLength(Document),
-    /// Whether a text is a key of an object or an element of an array.
+    /// Whether a text is a key of an object, or a string among the elements of an array.
     HasKey,
     /// The number in a jsonb, as a numeric.
     NumberOf,
@@ -252,13 +253,14 @@ pub enum Named {
 }
 
 impl Named {
-    /// Whether its second operand is a regular expression, and its last one [`crate::values::regular::Letters`].
+    /// Whether the function's second operand is a regular expression, and its last operand
+    /// [`crate::values::regular::Letters`].
     pub fn takes_regular(self) -> bool {
         use Named::*;
         matches!(self, Matches | MatchesAnyCase | MatchedPart | ReplacedMatch | ReplacedMatches)
     }
 
-    /// Whether its last operand is a [`crate::Zone`] in its text form.
+    /// Whether the function's last operand is a [`crate::Zone`] in its text form.
     pub fn takes_zone(self) -> bool {
         use Named::*;
         matches!(
@@ -297,7 +299,7 @@ pub enum Field {
     IsoYear,
     Quarter,
     Month,
-    /// The week, in the year as ISO 8601 counts it.
+    /// The number of the week in the ISO 8601 year.
     Week,
     Day,
     DayOfYear,
@@ -318,7 +320,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// Whether the field never decreases as time goes on.
+    /// Whether the field never decreases as time goes on, as the year does and the month does not.
     pub fn moves_on(self) -> bool {
         match self {
             Field::Millennium

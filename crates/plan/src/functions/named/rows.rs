@@ -89,7 +89,8 @@ const NO_STYLE: &[FailureKind] = &[FailureKind::UnknownStyle];
 const NO_ARRAY: &[FailureKind] = &[FailureKind::NoArray];
 const NO_CHARACTER: &[FailureKind] = &[FailureKind::NoCharacter];
 const SPLIT: &[FailureKind] = &[FailureKind::FieldZero];
-/// Results are limited only by the memory of the engine, because PostgreSQL's own limit is far higher.
+/// The errors of functions that make long texts. PostgreSQL's limit for texts is so high that only the engine's memory
+/// limits the results.
 const TOO_LONG: &[FailureKind] = &[FailureKind::OutOfMemory];
 
 #[rustfmt::skip]

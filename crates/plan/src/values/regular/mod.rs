@@ -1,9 +1,9 @@
 //! Regular expressions in PostgreSQL's dialect, as far as they are supported here.
 //!
 //! Queries with other expressions run on the heap: back references, look-ahead and look-behind, word boundaries, and
-//! options except the one for case. Whether a text matches does not depend on whether a quantifier takes as much or as
-//! little as possible, so `*?` is treated like `*`. The position of the match is known only if all quantifiers take as
-//! much as possible.
+//! options except the one for case. A quantifier that takes as little as possible (`*?`) is treated like one that takes
+//! as much as possible (`*`), because both match the same texts. Only the position of the match differs. It is
+//! therefore known only if all quantifiers take as much as possible.
 
 mod like;
 mod parse;
@@ -31,7 +31,7 @@ pub enum Regular {
     },
 }
 
-/// A set of characters.
+/// A set of characters, for example `[^a-z]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     /// Whether the set contains all characters except those listed.
@@ -82,8 +82,8 @@ impl Class {
     }
 }
 
-/// The rules that say which characters are letters, and how their case is changed. They are an operand of matching
-/// functions.
+/// The rules that say which characters are letters, and how the case of letters is changed. They are passed to matching
+/// functions as an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letters {
     /// A locale of the C library; `None` if only ASCII's letters are letters.
@@ -92,7 +92,7 @@ pub struct Letters {
     pub ascii: bool,
 }
 
-/// A prefix that distinguishes this form of the text from one without `ascii`; no locale's name begins with it.
+/// The prefix of the text form if `ascii` is set. No locale's name begins with it.
 const OF_DATABASE: &str = "database:";
 
 impl Letters {
@@ -115,11 +115,12 @@ impl Letters {
 pub struct Parsed {
     pub regular: Regular,
     pub any_case: bool,
-    /// Whether a quantifier in it takes as little as possible.
+    /// Whether some quantifier takes as little as possible.
     pub is_lazy: bool,
 }
 
-/// The captured part of a match: the match without this many characters at its beginning and at its end.
+/// The captured part of a match, as the numbers of characters to remove from the beginning and from the end of the
+/// match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
     pub in_front: usize,
@@ -127,8 +128,8 @@ pub struct Captured {
 }
 
 impl Parsed {
-    /// The part that the only parentheses capture, or the whole match if there are none. `None` if the part's position
-    /// does not follow from the match, or if a quantifier takes as little as possible.
+    /// The part of a match that the only parentheses capture; without parentheses, the whole match. `None` if the
+    /// part's position does not follow from the match, or if a quantifier takes as little as possible.
     pub fn captured(&self) -> Option<Captured> {
         if self.is_lazy {
             return None;
@@ -181,7 +182,7 @@ impl Regular {
         }
     }
 
-    /// The size of the expression when all repetitions are written out.
+    /// The size that the expression has when all repetitions are written out.
     pub fn size(&self) -> usize {
         match self {
             Regular::Empty | Regular::One(_) | Regular::Start | Regular::End => 1,

@@ -7,10 +7,11 @@ use super::{Class, Parsed, Regular, Set};
 
 /// The greatest number of repetitions that PostgreSQL allows.
 const MOST_REPEATED: u32 = 255;
-/// The greatest size of an expression. Matching a larger one would take long.
+/// The greatest size of an expression. Matching a longer one would take too long.
 const MOST_CHARACTERS: usize = 2000;
 const DEEPEST: usize = 50;
-/// The greatest length of a range when case is ignored, because each of its characters is looked up in the other case.
+/// The greatest number of characters in a range if case is ignored, because each of them is looked up in the other
+/// case.
 const MOST_WITH_CASES: u32 = 1000;
 
 /// Parses an expression; `None` if it is invalid, or not supported here. `any_case` ignores the case of letters, unless
@@ -36,7 +37,7 @@ struct Parser<'a> {
     is_lazy: bool,
 }
 
-/// An item in brackets.
+/// An item between brackets, for example `a` in `[ab]`.
 enum Member {
     One(char),
     Class(Class),
@@ -191,8 +192,8 @@ impl Parser<'_> {
             self.rest.next();
             let Member::One(last) = self.member(false)? else { return None };
             let length = u32::from(last).checked_sub(first.into())?;
-            // If case is ignored, PostgreSQL treats a range of one character differently from that character, and the
-            // two look alike here.
+            // If case is ignored, PostgreSQL treats the range `a-a` differently from the character `a`. Both would look
+            // alike here, so such a range is not supported.
             if self.any_case && (length == 0 || length > MOST_WITH_CASES) {
                 return None;
             }
@@ -242,7 +243,7 @@ fn one(character: char) -> Set {
     Set { negated: false, ranges: vec![(character, character)], classes: Vec::new() }
 }
 
-/// The character that an escape stands for; `None` for letters and digits that have other meanings after a backslash.
+/// The character that a backslash and `escaped` stand for; `None` for letters and digits with another meaning.
 fn escaped_character(escaped: char) -> Option<char> {
     Some(match escaped {
         'n' => '\n',
