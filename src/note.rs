@@ -23,7 +23,7 @@ pub struct Note {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
-    /// The tables listed in `anker.mirrored`, without those changes that the stream brings anyway.
+    /// The tables that `anker.mirrored` listed when it was read. The stream itself brings later changes of the list.
     List { relids: Vec<u32> },
     /// Tables that the engine is to watch again.
     WatchAgain { relids: Vec<u32> },

@@ -1,4 +1,4 @@
-//! The changes of a transaction that is not complete yet, divided by table.
+//! The changes of a transaction that has not committed yet, grouped by table.
 
 use std::collections::{HashMap, TryReserveError};
 

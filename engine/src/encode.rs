@@ -19,7 +19,8 @@ const PIECE_TIME: Duration = Duration::from_millis(20);
 /// Batches are cut at about this length to save memory, because hundreds of cursors that nobody reads may hold some
 /// pieces each.
 pub const MESSAGE_BYTES: usize = 128 << 10;
-/// A text column is copied if its buffers are more than this many times as long as the texts that it refers to.
+/// A text column is copied if its buffers are more than this many times as long as the texts to which the column
+/// refers.
 const TEXT_SLACK: usize = 2;
 
 pub struct Encoder {

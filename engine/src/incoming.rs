@@ -9,7 +9,7 @@ use protocol::{ProtocolError, Result};
 
 use crate::peer::Peer;
 
-/// A request up to this length is read without a reservation. Most have a few kilobytes.
+/// A request up to this length is read without a reservation. Most requests have a few kilobytes.
 const SHORT: usize = 16 << 10;
 /// The memory for a long request, as a multiple of the request's length. The request is decoded, and plans are made
 /// from it, so it takes far more memory than its bytes.

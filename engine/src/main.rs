@@ -120,7 +120,8 @@ struct Snapshots {
     forks: bool,
 }
 
-/// The choice that the setting names; an error if it does not work on this system.
+/// The way in which queries get their snapshots, according to the setting `anker.mechanism`. An error if that does not
+/// work on this system.
 fn snapshots(name: &str) -> Result<Snapshots, String> {
     if name == FORK.text() {
         // A child has its own memory, so no snapshot of columns outlives the fork, and columns are written in place.

@@ -9,8 +9,8 @@ use std::time::Duration;
 /// The value that makes the kernel end this process when memory runs out, long before any process of the server (0).
 const OOM_SCORE_ADJ: &str = "800";
 
-/// Prepares the process that the worker has exec'ed. It resets its signals, creates files that only their owner may
-/// read, and dies with its parent.
+/// Prepares this process, which the worker has exec'ed: resets its signals, makes its files readable for their owner
+/// only, and makes the process die with its parent.
 ///
 /// `control` is the socketpair that the parent has made. The kernel has recorded in it which process the parent was.
 pub fn settle(control: &impl AsRawFd) -> io::Result<()> {

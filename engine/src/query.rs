@@ -236,7 +236,8 @@ fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest, lease: &Lease
     })
 }
 
-/// The time that a request may wait for the mirror, and again for its place.
+/// The time that a request may wait for the mirror to catch up. After that, the request may wait for its place as long
+/// again.
 fn patience(request: &QueryRequest) -> Duration {
     Duration::from_millis(request.max_wait_ms).min(LONGEST_WAIT)
 }

@@ -26,7 +26,7 @@ const TURN: usize = 1 << 20;
 /// Changes up to this size are stored without asking the sink for memory. Beyond it, memory is requested in steps of
 /// this size.
 const ROOM_STEP: usize = 1 << 20;
-/// The longest message that is no row change. Real ones are far shorter.
+/// The longest message that is no row change. Real messages are far shorter.
 const LONGEST_MESSAGE: usize = 64 << 20;
 const LENGTH: usize = 4;
 

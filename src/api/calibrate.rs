@@ -23,7 +23,7 @@ const TABLES: usize = 3;
 const FEWEST_ROWS: i64 = 10_000;
 /// The least number of probes. Fewer cannot tell the four costs apart.
 const FEWEST_PROBES: usize = 5;
-/// The number of runs of a query, of which the fastest counts.
+/// Each query is run this many times, and the fastest run counts.
 const RUNS: usize = 3;
 /// The least time, in milliseconds, that a request to another process can take.
 const FASTEST_ANSWER_MS: f64 = 0.1;

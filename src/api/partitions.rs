@@ -23,7 +23,7 @@ pub fn install() {
     utility::watch(&OF_PARTS);
 }
 
-/// The tables that hold a relation's rows; `None` if the relation itself is the only one.
+/// The tables that hold a relation's rows; `None` if the relation has neither partitions nor children.
 pub fn parts(whole: pg_sys::Oid, lock: Lock) -> Option<Vec<pg_sys::Oid>> {
     let is_partitioned = |class: &pg_sys::FormData_pg_class| class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE;
     let has_parts = catalog::class(whole, is_partitioned) == Some(true) || has_children(whole);
@@ -38,7 +38,8 @@ pub fn settled_parts(whole: pg_sys::Oid) -> Option<Vec<pg_sys::Oid>> {
     parts(whole, Lock::Read)
 }
 
-/// Lists a relation so that parts added later are mirrored, too. Returns whether the entry is new.
+/// Adds a relation to `anker.mirrored_parents`, so that parts that are added later are mirrored, too. Returns whether
+/// the entry is new.
 pub fn remember(whole: pg_sys::Oid) -> bool {
     if is_in(load::parents_oid(), whole) {
         return false;
@@ -135,7 +136,8 @@ pub fn list_part(relid: pg_sys::Oid) -> bool {
     let insert = "INSERT INTO anker.mirrored (relation) VALUES ($1) ON CONFLICT DO NOTHING";
     let is_new = as_owner_of_list(|| run(insert, relid)) > 0;
     if is_new {
-        // When the table left the list earlier, perhaps no worker was running that could forget its crashes.
+        // The table may have been in the list before, and may have been removed from it while no worker was running. No
+        // worker has then forgotten the table's crashes.
         load::forget_crashes(session::database(), relid);
     }
     is_new

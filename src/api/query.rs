@@ -4,8 +4,8 @@ use pgrx::prelude::*;
 
 use crate::pg::error::Error;
 
-/// The flag of a query. The planner removes its calls. A call that is still there runs in a query that was planned
-/// without pg_anker, and returns true.
+/// Flags a query for the engine. The planner removes calls of this function. A call that remains runs in a query that
+/// was planned without pg_anker, and returns true.
 #[pg_extern]
 fn olap() -> bool {
     true

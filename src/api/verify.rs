@@ -1,8 +1,9 @@
 //! `anker.verify` compares the rows of a mirror with those of the heap.
 //!
-//! Both sides are read under the snapshot of the calling statement. Memory stays constant, however large the table is,
-//! because rows are hashed into buckets of (number of rows, sum of hashes). A sum does not depend on the order of rows,
-//! and equal rows of the two sides cancel out. Only the rows of buckets that differ are read again and listed.
+//! Both sides are read under the snapshot of the calling statement. Memory stays constant, however large the table is:
+//! each row is hashed into a bucket, which holds only a number of rows and a sum of hashes. Rows of the heap are added
+//! to these figures, and rows of the mirror are subtracted. So equal rows cancel out, in any order of the rows. Only
+//! the rows of buckets that differ are read again and listed.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};

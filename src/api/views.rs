@@ -16,8 +16,8 @@ use crate::pg::{catalog, session, wal};
 use crate::reason::Why;
 use crate::shared::{self, DatabaseState, Table, TableState};
 
-/// The time to wait for the engine's report. A running engine answers at once, and one that hangs must not block the
-/// view.
+/// The time to wait for the engine's report. An engine that runs answers at once, and an engine that hangs must not
+/// block the view.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const NO_ROOM: &str = "waits for room: raise anker.max_tables";

@@ -164,7 +164,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Notes a change of `anker.mirrored`. The first column is a regclass, and a part of the key.
+    /// Records a change of `anker.mirrored`. The table's first column is a regclass and part of the key, so the WAL
+    /// contains it even for a deleted row.
     fn list_change(&mut self, change: Change<'_>) {
         for (tuple, added) in [(change.old, false), (change.new, true)] {
             let relid = tuple.and_then(|tuple| tuple.first_oid());
@@ -234,8 +235,9 @@ impl Follow for Follower {
         }
     }
 
-    /// Older snapshots do not see TRUNCATE as they would see deletes, so the engine cannot apply it. The table is empty
-    /// or small now, so its mirror is built anew.
+    /// After TRUNCATE has committed, even older snapshots see an empty table. They would still see deleted rows, so the
+    /// engine cannot apply TRUNCATE as a series of deletes. The mirror is built anew instead, from a table that is
+    /// empty or small now.
     fn truncate(&mut self, relid: pg_sys::Oid) {
         if relid == self.registry.list() {
             self.transaction.list_truncated = true;

@@ -1,5 +1,5 @@
-//! Messages to the engine. They are collected in a buffer, and then written to the ring. If the engine is slower, the
-//! worker waits for room in the ring.
+//! Messages to the engine. They are collected in a buffer, and then written to the ring. If the engine reads more
+//! slowly than the worker writes, the worker waits for room in the ring.
 
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;

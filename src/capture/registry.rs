@@ -24,7 +24,7 @@ const MAX_LOADERS: usize = 2;
 /// The delays before the next loader, after a loader could not start or ended before its first table.
 const LOADER_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
 
-/// The number of server crashes during loads of a table after which the table is not loaded any more.
+/// A table is not loaded any more once the server has crashed this many times during its loads.
 const MOST_CRASHES: u32 = 3;
 /// The pause before a table is loaded again after the server crashed once during its load. It grows with each further
 /// crash.
@@ -33,7 +33,7 @@ const REST_AFTER_CRASH: Duration = Duration::from_secs(5);
 fn rest_after(crashes: u32) -> Duration {
     match crashes {
         0 => Duration::ZERO,
-        // The number is small, because a table with more crashes than [`MOST_CRASHES`] is not loaded.
+        // `n` is small, because a table with [`MOST_CRASHES`] crashes is not loaded any more.
         n => REST_AFTER_CRASH * 4u32.pow(n - 1),
     }
 }

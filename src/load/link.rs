@@ -13,8 +13,8 @@ use crate::client::{Connection, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation;
 
-/// The time to wait for the engine. It takes rows and answers at once, unless it first has to apply earlier parts of
-/// the stream.
+/// The time to wait for the engine. The engine takes rows and answers at once, unless it first has to apply earlier
+/// parts of the stream.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The interval at which the loader checks whether another process waits for a lock on the table.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -65,7 +65,8 @@ impl Link {
         }
     }
 
-    /// Returns an error if another process waits for a lock on the table, because this process may be what blocks it.
+    /// Returns an error if another process waits for a lock on the table, because the loader's own lock may be what
+    /// blocks that process.
     pub fn give_way(&mut self) -> Result<(), String> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(());

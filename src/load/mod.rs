@@ -1,5 +1,6 @@
-//! Short-lived workers that read with ordinary snapshots, because the capture worker must not take those. They read the
-//! rows that tables had when the mirror began to follow them, and the list of mirrored tables.
+//! Short-lived workers that read with ordinary snapshots, because the capture worker must not take ordinary snapshots
+//! while it decodes. They read the rows that tables had when the mirror began to follow them, and the list of mirrored
+//! tables.
 
 mod clean_snapshot;
 mod link;

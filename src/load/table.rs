@@ -70,7 +70,7 @@ fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
 enum Failure {
     /// The load failed for this reason, which the view shows. The capture worker starts another load after a while.
     Transient(String),
-    /// The table has a row that is too long for the mirror, and the capture worker gives it up.
+    /// The table has a row that is too long for the mirror. The capture worker gives the table up.
     TooWide,
 }
 

@@ -146,8 +146,8 @@ fn other_reader(table: &OpenRelation) -> Option<String> {
     }
 }
 
-/// Makes the query `SELECT true FROM table`, or FROM ONLY if other tables inherit from it. It is already rewritten. A
-/// chunk is not read with ONLY, because TimescaleDB then leaves out the compressed rows.
+/// Makes the query `SELECT true FROM table`, or FROM ONLY if other tables inherit from the table. The query is already
+/// rewritten. A chunk of a hypertable is not read with ONLY, because TimescaleDB then leaves out the compressed rows.
 fn rows_of(table: &OpenRelation) -> *mut pg_sys::Query {
     let names = make::strings(table.attributes().iter().map(|attribute| text_of(&attribute.attname)));
     let entry = make::placed(pg_sys::RangeTblEntry {

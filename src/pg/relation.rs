@@ -147,7 +147,7 @@ impl OpenRelation {
         if relation.is_null() { None } else { Some(OpenRelation(relation)) }
     }
 
-    /// A relation that the caller does not own. Whoever opened it closes it later.
+    /// A relation that the caller does not own. The code that opened the relation closes it.
     ///
     /// # Safety
     ///

@@ -149,7 +149,7 @@ unsafe extern "C-unwind" fn access<N: ScanNode>(scan: *mut pg_sys::ScanState) ->
     node.next(place).pointer()
 }
 
-/// Never checks rows again after a concurrent update, because such queries run on the heap.
+/// Checks a row again after a concurrent update. It is never needed, because queries that do so run on the heap.
 #[pg_guard]
 unsafe extern "C-unwind" fn recheck(_scan: *mut pg_sys::ScanState, _slot: *mut pg_sys::TupleTableSlot) -> bool {
     true

@@ -1,5 +1,5 @@
-//! Descriptions of the server's time zones for the engine. To make one, the server is asked for each change of the
-//! clocks, one after the other.
+//! Descriptions of the server's time zones for the engine. To describe a zone, this module asks the server for each
+//! change of the clocks, one after the other.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_long};

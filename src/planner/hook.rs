@@ -169,8 +169,8 @@ fn reads_rows(query: Ref<'_, pg_sys::Query>) -> bool {
     !reads_nothing && (is_select || insert::reads_rows(query))
 }
 
-/// Whether a query could be cheaper in the engine, according to tests that cost almost nothing. The query's relations
-/// are locked.
+/// Whether a query could be cheaper in the engine, according to tests that cost almost nothing. The caller holds locks
+/// on the query's relations.
 fn may_be_worth_it(query: Ref<'_, pg_sys::Query>) -> bool {
     match query.commandType {
         pg_sys::CmdType::CMD_SELECT => !by_key::reads_one_row(query),

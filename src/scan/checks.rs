@@ -17,7 +17,7 @@ use crate::spec::ScanSpec;
 /// ends.
 pub fn check(spec: &ScanSpec, place: Place<'_>) -> Result<Vec<u64>, Reason> {
     check_transaction(place)?;
-    // A missing permission is a reason for the heap, because the heap's plan then raises the usual error.
+    // If a permission is missing, the query runs on the heap, because the heap's plan then raises the usual error.
     let forbidden = spec.functions.iter().map(|oid| pg_sys::Oid::from(*oid)).find(|oid| !compat::may_execute(*oid));
     if let Some(function) = forbidden {
         return Err(Why::Privilege.of(format!("function {} may not be executed", function_name(function))));

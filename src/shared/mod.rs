@@ -144,7 +144,7 @@ pub struct Database {
     pub decoded_lsn: u64,
     /// The first position that the worker's slot keeps in the WAL; 0 if there is no slot.
     pub retained_lsn: u64,
-    /// The record of an engine that did not answer.
+    /// How often and until when queries have given up waiting for the engine.
     silence: Silence,
     /// The pid of the backend for which the database is suspended.
     pub suspended_by: i32,

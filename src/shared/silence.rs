@@ -35,7 +35,7 @@ impl Silence {
     /// The time for which the engine must not be asked; `None` if it may be asked.
     fn left(&self, now: i64) -> Option<Duration> {
         let left = Duration::from_micros(u64::try_from(self.until - now).ok()?);
-        // If the clock was set back, queries must not wait for longer than [`LONGEST`].
+        // If the clock was set back, the time left could exceed [`LONGEST`]. The engine may then be asked at once.
         (!left.is_zero() && left <= LONGEST).then_some(left)
     }
 }

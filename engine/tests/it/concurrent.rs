@@ -45,7 +45,7 @@ fn every_answer_is_that_of_its_snapshot() {
                 let mut client = Client::connect(&socket);
                 let mut old: Option<(Snapshot, u64)> = None;
                 while !stop.load(Ordering::Relaxed) {
-                    // Every other client queries again later with a snapshot that it has kept.
+                    // Each second client keeps a snapshot, and queries with this snapshot again later.
                     let now = moment.lock().unwrap().clone();
                     let at = match &old {
                         Some(old) if seed % 2 == 1 => (old.0.clone(), now.1),

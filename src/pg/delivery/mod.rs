@@ -99,7 +99,8 @@ impl Delivery {
     }
 }
 
-/// Whether the rows go to PostgreSQL's receiver for the client, in formats of the running portal that are known here.
+/// Whether the query's rows go to the client through PostgreSQL's own receiver, and the running portal asks only for
+/// formats that are known here.
 unsafe fn goes_to_client(query: *const pg_sys::QueryDesc) -> bool {
     use pg_sys::CommandDest;
     // SAFETY: a started query has a receiver; a portal is null or alive.

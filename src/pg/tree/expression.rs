@@ -23,7 +23,8 @@ impl<'a> Node<'a> {
         unsafe { Ref::new(pg_sys::copyObjectImpl(self.as_ptr()).cast()) }
     }
 
-    /// A copy that reads the item `instead` of its own level's FROM where the original reads `item`.
+    /// A copy in which references to the item `item` of the expression's own query level become references to the item
+    /// `instead`.
     pub fn copied_for(self, item: i32, instead: i32) -> Node<'a> {
         let copy = self.copied();
         // SAFETY: a copy that nobody else knows.

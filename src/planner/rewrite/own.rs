@@ -1,4 +1,5 @@
-//! A cache of the extension's functions without arguments, because a look-up scans catalogs.
+//! A cache of the oids of the extension's own functions without arguments. Without the cache, each look-up would scan
+//! catalogs.
 
 use std::cell::Cell;
 use std::ffi::CStr;

@@ -275,7 +275,8 @@ impl<'a> HeapPlan<'a> {
         let others = found.map_or(inner, |(_, rows)| rows);
         let ways = way(compared(join.joinqual())).into_iter().chain(found.map(|(way, _)| way));
         let way = match ways.min() {
-            // If a look-up has no conditions that can be used, its rows are counted as joined rows.
+            // The engine can use no condition of this index look-up. The rows are then counted as joined rows, so no
+            // pairs are added.
             None | Some(Way::Pairs) if looks_up && found.is_none() => return 0.0,
             best => best.unwrap_or(Way::Pairs),
         };

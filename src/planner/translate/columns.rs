@@ -20,7 +20,8 @@ pub struct Column {
     /// The placeholder's name for the column, without the column's number.
     pub name: &'static str,
     pub shape: Shape,
-    /// The value of a row. In a grouped query, it is the value of a group and of the rows joined to the group.
+    /// The expression that computes the column from a row of FROM. In a grouped query, it computes the column from a
+    /// group and the rows joined to the group.
     pub value: Typed,
     /// The conversion of the value, with the digits that it shows, to PostgreSQL's value.
     pub conversion: Conversion,
@@ -137,8 +138,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The stored value to which the expression only gives another form, with the form in which PostgreSQL stores it;
-/// `None` for any other expression.
+/// The operand of an expression that only converts a value from the form in which PostgreSQL stores it, with that form.
+/// The engine can then return the stored value itself. `None` for any other expression.
 fn stored(expr: &Expr) -> Option<(&Expr, Form)> {
     let Expr::Call { function, args, .. } = expr else { return None };
     let form = match function {

@@ -20,7 +20,7 @@ pub struct Scope<'a> {
     /// Whether the scope's only item holds the columns computed from the query's level, instead of the items of FROM.
     is_above: bool,
     items: Vec<Item>,
-    /// Whether it matters in which order the rows of the only item arrive.
+    /// Whether the result depends on the order in which the rows of FROM's only item arrive.
     pub order_matters: bool,
     /// The order of the only item's rows, if a subquery has sorted them and the order matters.
     pub order: Option<Vec<SortKey>>,

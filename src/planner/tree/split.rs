@@ -144,7 +144,8 @@ fn restrict_groups<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Q
     level.quals = all_of(left);
 }
 
-/// The remainder of the query, which reads the placeholder. `groups` says that it also groups the rows.
+/// The upper query: the remainder of the query, which reads the placeholder. `groups` says that the upper query also
+/// groups the rows.
 fn upper_query(
     query: Ref<'_, pg_sys::Query>,
     placeholder: *mut pg_sys::RangeTblEntry,

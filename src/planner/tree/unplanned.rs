@@ -113,8 +113,8 @@ impl Reads {
             && entries.iter().filter_map(|entry| shared::table(database, entry.relid)).all(is_there)
     }
 
-    /// Whether the user may read all relations. If not, the query is planned for the heap, because the planner removes
-    /// relations that a condition makes superfluous, and those need no permission.
+    /// Whether the user may read all relations. If not, the heap's plan is made at once, because PostgreSQL's planner
+    /// may remove a relation that a condition makes superfluous. The query then needs no permission for that relation.
     pub fn are_permitted(&self) -> bool {
         // SAFETY: complete entries with their permissions.
         unsafe { compat::are_permitted(self.entries, self.permissions) }
@@ -157,8 +157,8 @@ impl Reads {
             (first..pg_sys::list_length(statement.rtable) as usize + 1)
                 .for_each(|n| compat::is_always_read(statement, n));
             compat::set_permissions(statement, self.permissions);
-            // Another role may lack a permission that this role has, for a relation that PostgreSQL's planner would
-            // remove as superfluous.
+            // Another role may lack a permission that this role has. That role needs a plan of its own, from which
+            // PostgreSQL's planner may remove the relation as superfluous.
             statement.dependsOnRole = true;
         }
     }

@@ -8,7 +8,8 @@ use crate::pg::tree::Node;
 use crate::pg::types::family::{DATETIME, FLOAT, INTEGER, NUMERIC, TEXT};
 use crate::pg::{catalog, compat, types};
 
-// The operator families of types of which the engine knows only that equal values have equal bytes.
+// Operator families of types that the engine can compare only for equality, because it knows only that equal values
+// have equal bytes.
 const BIT_FAMILY: u32 = 423;
 const CHAR_FAMILY: u32 = 429;
 const LSN_FAMILY: u32 = 3253;

@@ -189,7 +189,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The value, or null if the filter is not true, because aggregates ignore nulls.
+/// Applies FILTER: returns the value, or null if the filter is not true. Aggregates ignore nulls.
 pub fn where_true(filter: Option<&Expr>, value: Expr, ty: Type) -> Expr {
     match filter {
         None => value,

@@ -25,7 +25,7 @@ impl<'a> Translator<'a> {
         let filter = filter.as_ref();
         let targets = Targets::of(aggref.args().node());
         let distinct = !aggref.aggdistinct.is_null();
-        // DISTINCT sorts by all arguments. Those that ORDER BY names come first.
+        // DISTINCT sorts by all arguments, beginning with the arguments that ORDER BY names.
         let clauses = if distinct { aggref.aggdistinct() } else { aggref.aggorder() };
         let mut order = if clauses.is_empty() { arrival } else { self.sort_keys(clauses, &targets, None)? };
         for key in order.iter_mut().filter(|key| !is_constant(&key.expr)) {

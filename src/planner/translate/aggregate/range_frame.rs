@@ -228,7 +228,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// A group of types that an `in_range` function compares.
+/// A group of types for which the edges of frames are computed in the same way.
 #[derive(Clone, Copy)]
 enum Family {
     Numbers,

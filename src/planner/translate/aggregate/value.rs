@@ -39,7 +39,8 @@ pub fn average(of: Type, sum: Expr, count: Expr) -> Typed {
             exact(Expr::Arith { op: ArithOp::Div, ty: of, left: Box::new(sum), right }, of)
         }
         Type::Numeric => exact(shown_average(sum, count), of),
-        // A decimal is cheaper to compare than the numeric that is shown.
+        // The value is a decimal, because decimals are cheaper to compare. `scale` holds the numeric that PostgreSQL
+        // shows.
         _ => {
             let ty = Type::Decimal128 { scale: AVERAGE_SCALE };
             let expr = Expr::Call { function: Named::Average, ty, args: vec![sum.clone(), count.clone()] };

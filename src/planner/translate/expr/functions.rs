@@ -28,7 +28,7 @@ enum Meaning {
     PaddedLike {
         negated: bool,
     },
-    /// ILIKE, which takes capital and small letters for equal.
+    /// ILIKE, which ignores the case of letters.
     AnyCaseLike {
         negated: bool,
     },

@@ -13,8 +13,8 @@ use crate::planner::translate::{Ask, Translator, Typed, boolean, constant_litera
 use crate::planner::words::reason::{Attempt, Why, operator_reason, type_reason};
 use crate::spec::Source;
 
-/// The greatest number of elements that are compared one by one. In a longer list, values are looked up like in the
-/// rows of a subquery.
+/// The greatest number of elements that are compared one by one. A longer list is treated like the rows of a subquery,
+/// in which values are looked up.
 const MAX_LIST: usize = 1000;
 
 impl<'a> Translator<'a> {

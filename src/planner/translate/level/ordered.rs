@@ -20,14 +20,15 @@ use crate::planner::words::operators;
 use crate::planner::words::query::is_true;
 use crate::planner::words::reason::{Attempt, Reason, Why};
 
-/// The type that stands for numerics, because they have the operators of decimals.
+/// The type that stands for numerics when the operator of a sort key is checked, because numerics have the operators of
+/// decimals.
 const DECIMAL: Type = Type::Decimal128 { scale: 0 };
 
 /// The greatest LIMIT for which the engine sorts the rows. The limit exists because PostgreSQL sorts the engine's rows
 /// again.
 const MOST_ROWS: i64 = 100_000;
 
-/// The greatest length of a text column, in characters, with which the engine sorts all rows.
+/// The engine sorts all rows only if no text column may be longer than this many characters.
 const LONGEST_SORTED: i32 = 1024;
 
 /// The part of the query's ORDER BY, OFFSET and LIMIT that the engine carries out.
@@ -36,7 +37,7 @@ pub enum Arranged {
     Not,
     /// The engine returns all rows, sorted.
     Sorted,
-    /// The engine returns the rows behind OFFSET in any order, and no more than LIMIT asks for.
+    /// The engine skips the rows of OFFSET, and returns no more rows than LIMIT asks for. PostgreSQL still sorts them.
     Limited,
 }
 

@@ -250,7 +250,7 @@ impl Sent<'_> {
         let copied = self.entry.node().copied();
         let mut entry = *copied.cast::<pg_sys::RangeTblEntry>().expect("a copy of an entry");
         entry.ctelevelsup = 0;
-        // The conditions of row security policies refer to the item by its number.
+        // The conditions of row security policies refer to the item by its number, which becomes 1 in this query.
         let policies = self.entry.securityQuals().node().map(|all| all.copied_for(self.index, 1));
         entry.securityQuals = policies.map_or(std::ptr::null_mut(), Node::as_ptr);
         let quals = match self.quals.is_empty() {

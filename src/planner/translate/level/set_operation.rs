@@ -5,7 +5,7 @@
 //!   a UNION b          these rows, but equal rows only once
 //!   a INTERSECT b      groups of equal rows, with a count for each operand, if both counts are above 0
 //!   a EXCEPT b         the same groups, if only the count of a is above 0
-//!   … ALL              the same, over rows that were first numbered among their equals
+//!   … ALL              the same, after equal rows of each operand were numbered 1, 2, 3, …
 //! ```
 
 use pgrx::prelude::*;
@@ -114,7 +114,7 @@ impl<'a> Translator<'a> {
         Ok((left, right))
     }
 
-    /// The rows of an operand, with one more column that numbers the rows among those that are equal.
+    /// Adds a column to the rows of an operand that numbers equal rows: 1, 2, 3, and so on.
     fn numbered(&mut self, operand: Operand, types: &[Type]) -> Attempt<Operand> {
         let Operand { rel, columns } = operand;
         let key = |(column, ty): (&Typed, &Type)| comparable(&exact(cast(column.clone(), *ty), *ty));
