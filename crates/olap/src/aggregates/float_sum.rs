@@ -1,8 +1,8 @@
 //! Sum and average of floats.
 //!
-//! PostgreSQL adds in the order in which rows come, and in parallel plans in any order. Here the rounding error of
-//! each addition is kept beside the sum (Knuth's TwoSum, as Neumaier uses it). So the result hardly depends on the
-//! order, and is at least as near to the true sum as PostgreSQL's. Infinities and NaN travel in the sum itself.
+//! PostgreSQL adds in the order in which rows come, and in parallel plans in any order. Here the rounding errors of all
+//! additions are kept separately from the sum (Knuth's TwoSum, as Neumaier uses it). So the result hardly depends on
+//! the order, and is at least as near to the true sum as PostgreSQL's. Infinities and NaN are kept in the sum itself.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Fold for FloatTotal {
     }
 }
 
-/// The value, or an error if it is so large that a sum could overflow in some order of the rows.
+/// Returns the value, or an error if the value is so large that a sum could overflow in some order of the rows.
 pub fn checked(value: f64) -> Result<f64> {
     match value.is_finite() && value.abs() > MAX_SUMMED {
         true => Err(QueryError(FailureKind::FloatTooLarge).into()),

@@ -93,7 +93,7 @@ pub trait States: Clone + Default + Send + Sync + 'static {
 
 /// The state of one group. A vector holds the states of all groups.
 pub trait State: Clone + Send + Sync + 'static {
-    /// The bytes that the state owns outside of its own size.
+    /// The heap memory that the state owns, in bytes.
     fn heap_bytes(&self) -> usize {
         0
     }
@@ -144,7 +144,7 @@ impl<V: Clone + Default + Send + Sync + 'static> States for Values<V> {
 pub enum Rows<'a> {
     /// All rows belong to the first group.
     OfOne,
-    /// Each row belongs to its own group, and counts if the filter lets it pass.
+    /// Each row belongs to the group with its number here. A row counts only if the filter lets it pass.
     OfGroups(&'a [usize], Option<&'a BooleanArray>),
 }
 

@@ -22,8 +22,8 @@ use futures::StreamExt;
 /// A column is copied only if it holds more than this number of bytes that its rows do not need.
 const SLACK: usize = 64 << 10;
 
-/// Copies texts or bytes that were taken out of a batch into memory of their own. Otherwise they would keep all of the
-/// batch's memory.
+/// Copies texts or bytes that were taken out of a batch into memory of their own. Without this copy, they would keep
+/// the memory of the whole batch.
 pub fn owned(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),

@@ -38,7 +38,7 @@ pub fn known_locale(name: &str) -> Result<&'static Locale, DataFusionError> {
     Locale::named(name).ok_or_else(unknown)
 }
 
-/// The failure that a DataFusion error stands for.
+/// Converts a DataFusion error to a failure, which depends on the error's cause.
 pub fn failure(error: &DataFusionError) -> Failure {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(e) = cause {

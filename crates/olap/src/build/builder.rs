@@ -99,7 +99,8 @@ impl<'a> Builder<'a> {
         Lowering { plan: self.plan, params: self.params, columns, known: &[] }
     }
 
-    /// Builds the stage that returns the rows of `rel`, with the `needed` columns and perhaps others.
+    /// Builds the stage that returns the rows of `rel`. The stage has the `needed` columns, and perhaps further
+    /// columns.
     pub fn stage(&self, rel: &'a Rel, needed: &[ColumnId]) -> Result<Stage, Failure> {
         if let Some(stage) = self.common(rel, needed)? {
             return Ok(stage);

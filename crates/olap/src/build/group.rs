@@ -278,8 +278,8 @@ fn function(call: &Call<'_>, lowering: &Lowering<'_>) -> Result<(AggregateUDF, V
     Ok((of, args))
 }
 
-/// Wraps a function for DataFusion. For a DISTINCT call, it gets each value only once. List aggregates do not come
-/// here, because they remove equal values themselves.
+/// Wraps a function for DataFusion. For a DISTINCT call, the function gets each value only once. List aggregates are
+/// not wrapped here, because they remove equal values themselves.
 fn called(function: impl Function, call: &Call<'_>) -> AggregateUDF {
     if call.distinct { folded(Distinct(function)) } else { folded(function) }
 }

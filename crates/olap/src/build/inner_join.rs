@@ -184,8 +184,8 @@ impl<'a> Block<'a, '_> {
     }
 
     /// Applies the pending filters that the stage can evaluate. Filters that cannot raise an error come first, so that
-    /// the others are evaluated only for rows that pass these. `rows` is the expected number of rows that pass all of
-    /// them.
+    /// filters which may raise one are evaluated only for rows that pass the safe filters. `rows` is the expected
+    /// number of rows that pass all of them.
     fn filter(&mut self, mut stage: Stage, above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
         let Ready { raising, safe } = self.ready(&stage.columns);
         let still_read = [&raising, above].concat();
@@ -234,9 +234,9 @@ impl<'a> Block<'a, '_> {
         columns.iter().copied().filter(|id| read.contains(id)).collect()
     }
 
-    /// Joins two stages. Each key is a pair: an expression of the build side, and one of the probe side. Pending
-    /// equalities between the two sides become keys, too. `rows` is the expected number of rows after all filters that
-    /// can be applied.
+    /// Joins two stages. Each key is a pair: an expression of the build side, and an expression of the probe side.
+    /// Pending equalities between the two sides become keys, too. `rows` is the expected number of rows after all
+    /// filters that can be applied.
     fn join(
         &mut self,
         build: Build,

@@ -27,7 +27,7 @@ struct Candidate<'a> {
 }
 
 impl Builder<'_> {
-    /// The limits by which partners can be looked up, with the conditions from which they come.
+    /// The limits by which partners can be looked up, and the conditions from which the limits are derived.
     pub fn limits<'a>(
         &self,
         conditions: &[&'a Expr],

@@ -1,5 +1,5 @@
-//! Joins other than inner joins. The side with fewer rows is put into a hash table, even if it is the side whose rows
-//! are all kept.
+//! Joins other than inner joins. The side with fewer rows is put into a hash table, even if the join keeps all rows of
+//! this side.
 //!
 //! | | left side builds | right side builds |
 //! |---|---|---|

@@ -86,7 +86,8 @@ impl Partners {
         self.0.iter().map(|Partner { column, keys, .. }| (*column, keys.clone())).collect()
     }
 
-    /// The build side, with an operator that collects the keys which scans have asked for. `on` are the join's keys.
+    /// Adds an operator to the build side that collects the keys for the scans which test them. `on` are the join's
+    /// keys.
     pub fn noted(self, build: Stage, on: &[Key]) -> Stage {
         let wanted = self.0.into_iter().filter(|partner| Arc::strong_count(&partner.keys) > 1);
         let noted = wanted.map(|Partner { at, keys, .. }| (on[at].0.clone(), keys)).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! CASE and COALESCE. If computing a value could raise an error, it is computed only for the rows that need it.
+//! CASE and COALESCE. If computing a value could raise an error, the value is computed only for the rows that need it.
 
 use std::fmt;
 use std::sync::Arc;

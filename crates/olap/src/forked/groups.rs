@@ -96,7 +96,7 @@ impl Groups {
                 same &= self.key[i] == value && self.null[i] == null;
                 (self.key[i], self.null[i]) = (value, null);
             }
-            // A row often belongs to the same group as the one before.
+            // A row often belongs to the same group as the row before, so the group is looked up only if a key differs.
             if !same && !program.keys.is_empty() {
                 group = self.find()?;
             }

@@ -118,7 +118,7 @@ impl Program {
                     break;
                 }
                 Rel::Filter { input, conditions: these } => {
-                    // The conditions of a lower filter come first.
+                    // A lower filter is evaluated before the filters above it, so its conditions come first.
                     conditions.splice(0..0, these);
                     rel = input;
                 }

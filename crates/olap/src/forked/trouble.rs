@@ -2,7 +2,7 @@
 
 use protocol::request::{Failure, FailureKind};
 
-/// The reason why a child gives up, so that the heap answers.
+/// The reason why a child gives up. The query then runs on the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The computation of a value may raise an error.

@@ -197,9 +197,9 @@ pub fn cardinality(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(arrays.as_binary_view().iter().map(count).collect::<Result<Int32Array>>()?))
 }
 
-/// Whether a value of type `ty` is among an array's elements. If it is not found, but an element is null, the result is
-/// null. A null value gives null, or false if the array is empty. The operands are the value, the array, the elements'
-/// alignment, and their length or -1.
+/// Whether a value of type `ty` is among an array's elements. If the value is not found, but an element is null, the
+/// result is null. A null value gives null, or false if the array is empty. The operands are the value, the array, the
+/// elements' alignment, and their length or -1.
 pub fn has_element(ty: Type, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let (values, arrays) = (args[0].to_array(rows)?, args[1].to_array(rows)?);
     let element = element_of(args)?;

@@ -212,7 +212,7 @@ impl Below {
         if let Some(join) = plan.downcast_ref::<JoinExec>() {
             self.nanoseconds += join.nanoseconds();
         }
-        // The time of an exchange. It runs in tasks of its own, which no meter measures.
+        // The time of an exchange, which runs in separate tasks that no meter measures.
         let spent = plan.metrics().and_then(|metrics| metrics.sum_by_name("repartition_time"));
         self.nanoseconds += spent.map_or(0, |time| time.as_usize() as u64);
     }

@@ -162,7 +162,7 @@ impl Runtime {
         observation.plan(false).ok_or_else(|| internal("a plan without operators"))
     }
 
-    /// The failure that an error in a query's stream of batches stands for.
+    /// Converts an error in a query's stream of batches to a failure.
     pub fn failure(error: &DataFusionError) -> Failure {
         failure(error)
     }

@@ -16,7 +16,7 @@ use super::disk::{Account, Inflow, Outflow, PAGE, Pages};
 use crate::base::bytes::bytes_of;
 use crate::base::compact::owned;
 
-/// The memory of a [`Sink`], beside the batch that it writes.
+/// The memory of a [`Sink`], in addition to the batch that it writes.
 pub const SINK_BYTES: usize = PAGE;
 
 /// Writes batches.

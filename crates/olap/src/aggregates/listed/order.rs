@@ -24,7 +24,7 @@ pub enum Order {
     Keys(KeyRows),
 }
 
-/// The sign bit. If it is flipped in signed numbers, unsigned comparison orders them.
+/// The sign bit. Flipping it maps signed numbers to unsigned numbers in the same order.
 const SIGN: u64 = 1 << 63;
 
 impl Order {

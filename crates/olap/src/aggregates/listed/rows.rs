@@ -35,7 +35,8 @@ fn too_many() -> DataFusionError {
 }
 
 impl Rows {
-    /// Adds rows. `included` says which ones; `None` stands for all.
+    /// Adds rows of `arrays`: those that `included` contains, or all of them if it is `None`. `group` returns the group
+    /// of a row.
     pub fn add(
         &mut self,
         arrays: &[ArrayRef],

@@ -284,9 +284,9 @@ fn special(value: f64, out: &mut String) -> bool {
 }
 
 /// Appends the fewest digits that identify a float, taken from `scientific`. If these digits lie exactly between two
-/// floats, PostgreSQL writes others, so as not to rely on rounding. Such a float is an error here, so that PostgreSQL
-/// writes it. From 10^`large` on, and below 10^-4, the text has an exponent. `rounded(n)` is the float with `n` digits
-/// after the first.
+/// floats, PostgreSQL writes other digits, so as not to rely on rounding. Such a float is an error here, so that the
+/// query runs on the heap. From 10^`large` on, and below 10^-4, the text has an exponent. `rounded(n)` is the float
+/// with `n` digits after the first.
 fn shortest(
     scientific: &str,
     large: i32,

@@ -298,7 +298,7 @@ fn quote(text: &str, out: &mut String) {
 mod tests {
     use super::*;
 
-    /// A container of these values, whose contents follow each other.
+    /// A container of these values. Their contents are stored one after the other.
     fn container(kind: u32, count: u32, values: &[Value<'_>]) -> Vec<u8> {
         let (mut entries, mut contents) = (Vec::new(), Vec::new());
         for value in values {

@@ -6,8 +6,8 @@ use plan::AVERAGE_SCALE;
 const DIGIT: u32 = 4;
 const SIGNIFICANT: i32 = 16;
 
-/// The average with [`AVERAGE_SCALE`] decimal places. It fails if PostgreSQL's average has more, or if the result does
-/// not fit.
+/// The average with [`AVERAGE_SCALE`] decimal places. Fails if PostgreSQL's average has more decimal places, or if the
+/// result does not fit.
 pub fn average(sum: i128, scale: u8, count: i64) -> (i128, bool) {
     match rounded(sum.unsigned_abs(), scale, count) {
         Some(average) if sum < 0 => (-average, false),

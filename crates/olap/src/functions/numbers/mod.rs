@@ -1,6 +1,7 @@
 //! PostgreSQL's arithmetic on single values. Each function returns the result, and whether it is an error.
 //!
-//! The functions accept every input, since null slots hold anything; a failed result is arbitrary.
+//! The functions accept every input, because null slots hold arbitrary values. If a function fails, its result is
+//! arbitrary.
 
 pub mod averages;
 #[doc(hidden)]

@@ -1,5 +1,6 @@
 //! LIKE, as PostgreSQL matches in a deterministic collation: `%` is any text, `_` is any character, and `\` takes the
-//! next character literally. A pattern that ends in `\` is an error only for texts whose comparison comes that far.
+//! next character literally. A pattern that ends in `\` is an error only if the comparison with a text reaches this
+//! `\`.
 
 use memchr::memmem::Finder;
 use protocol::request::FailureKind;
@@ -94,8 +95,8 @@ pub fn find(text: &str, wanted: &str) -> Option<usize> {
 fn general(text: &[u8], pattern: &[u8]) -> Result<bool, QueryError> {
     let ends_in_escape = QueryError(FailureKind::PatternEndsInEscape);
     let (mut t, mut p) = (0, 0);
-    // The position behind the last `%` in the pattern, and the position in the text at which the last attempt to match
-    // the pattern from there on began.
+    // The point from which a failed match is tried again: the position in the pattern behind its last `%`, and the
+    // position in the text at which the last attempt began.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if t == text.len() {

@@ -1,8 +1,8 @@
 //! Regular expressions, matched by an automaton. Its states are sets of places in the expression, and are made when a
 //! text first reaches them.
 //!
-//! Letters and their cases are PostgreSQL's: the C library decides or, in collation "C", ASCII. In the database's own
-//! collation, ASCII's letters change their case as in "C", whatever the locale.
+//! Letters and their cases are the same as in PostgreSQL: the C library's locale defines them or, in collation "C",
+//! ASCII. In the database's own collation, ASCII's letters change their case as in "C", whatever the locale.
 
 use std::collections::HashMap;
 
@@ -75,7 +75,7 @@ enum Place {
     Fork(u32, u32),
     /// A character of this set leads to the next place.
     Character(u32),
-    /// At the start of the text, this place leads to the next one. `End` does so at the end of the text.
+    /// A place that leads to the next place only at the start of the text. `End` does so only at the end of the text.
     Start,
     End,
     Match,

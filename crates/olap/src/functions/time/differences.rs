@@ -59,7 +59,7 @@ fn date(year: i32, month: i32, day: i32) -> Option<i32> {
     if date >= next || !(-JULIAN..=LAST).contains(&date) { None } else { i32::try_from(date).ok() }
 }
 
-/// Applies `value` to rows in which no operand is null; `None` from it is a failure.
+/// Applies `value` to each row in which no operand is null. If `value` returns `None`, the error is `kind`.
 fn each<T: ArrowPrimitiveType>(
     args: &[Operand<T>],
     rows: usize,

@@ -21,7 +21,7 @@ use crate::base::compact::owned;
 /// Texts in more buffers than this are copied into one, because each batch that is made from them lists all buffers.
 const MOST_BUFFERS: usize = 32;
 
-/// The work of building, which any number of threads share.
+/// The jobs of building a build side, which any number of threads share.
 pub struct Building {
     jobs: Mutex<VecDeque<Job>>,
     columns: Mutex<Vec<Option<ArrayRef>>>,
@@ -57,7 +57,7 @@ impl Building {
         Building { jobs: Mutex::new(jobs), columns, rows, packing, table, shared }
     }
 
-    /// Works until nothing is left to do.
+    /// Runs jobs until there are no more.
     pub fn run(&self, layout: &Layout) -> Result<()> {
         let mut words = Vec::new();
         loop {

@@ -55,7 +55,7 @@ impl Built {
 /// Finds the rows that may be partners of a row of the probe side.
 #[derive(Debug)]
 pub enum Finder {
-    /// Finds the rows with the same word, which the hash table links.
+    /// Finds the rows whose keys have the same 64-bit word. The hash table links these rows.
     Linked { packing: Packing, table: Table },
     /// Finds a range of sorted rows between two limits.
     Ordered(Ordered),

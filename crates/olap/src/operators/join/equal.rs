@@ -1,4 +1,4 @@
-//! Compares keys, if the words of rows are only hashes.
+//! Compares the keys of rows with equal words. This is needed if words are only hashes of keys.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

@@ -1,5 +1,5 @@
-//! The join operator. The first partition that runs starts the preparation of the build side. When that is done, each
-//! partition looks up its own rows of the probe side.
+//! The join operator. The first partition that runs starts the preparation of the build side. After the preparation,
+//! each partition looks up its own rows of the probe side.
 
 use std::fmt;
 use std::sync::Arc;

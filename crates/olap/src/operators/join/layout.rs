@@ -120,8 +120,8 @@ impl Layout {
     }
 }
 
-/// The number of columns that remain in the build side. If equal words mean equal keys, separate key columns are
-/// dropped.
+/// The number of columns that remain in the build side. If equal words always mean equal keys, columns that hold only
+/// keys are dropped.
 pub fn places_kept(layout: &Layout, packing: &Packing) -> usize {
     if packing.is_exact() { layout.kept() } else { layout.without_ranks() }
 }

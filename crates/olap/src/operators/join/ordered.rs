@@ -17,11 +17,11 @@ use super::shape::Inequality;
 use super::table::Table;
 use super::words::Packing;
 
-/// Groups of rows with the same word. Each group is sorted.
+/// Groups of rows whose keys have the same word. Within each group, rows are sorted by rank.
 #[derive(Debug)]
 pub struct Ordered {
     pub packing: Packing,
-    /// The number of each word's group.
+    /// Finds the number of the group for a word.
     pub groups: Table,
     /// The start of each group, and the end of the last one.
     pub starts: Vec<u32>,

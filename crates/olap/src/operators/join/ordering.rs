@@ -1,4 +1,4 @@
-//! Sorts the rows of a build side by their words, and by the ranks of a limit.
+//! Sorts the rows of a build side by the words of their keys. Rows with equal words are sorted by the ranks of a limit.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -54,7 +54,8 @@ pub fn in_order(shape: &Shape, rows: usize, mut columns: Vec<ArrayRef>, packing:
     Ok(Built::new(shape, order.len(), columns, ordered))
 }
 
-/// The groups of rows by word, with their starts; the rows are sorted by word.
+/// Divides `rows`, which are sorted by word, into groups of equal words. Returns the table from words to groups, and
+/// the start of each group.
 fn grouped(rows: &[u32], words: &[u64], packing: &Packing) -> (Table, Vec<u32>) {
     let (mut own, mut starts, mut end) = (Vec::new(), vec![0], 0);
     for group in rows.chunk_by(|a, b| words[*a as usize] == words[*b as usize]) {

@@ -176,7 +176,7 @@ pub struct Part {
     pub probe: Rows,
     /// The number of times that the rows were divided.
     pub depth: u64,
-    /// Whether the last division left all rows of the build side together, so that another one would not help.
+    /// Whether the last division left all rows of the build side together, so that another division would not help.
     pub is_whole: bool,
 }
 

@@ -114,8 +114,8 @@ impl Prober {
         (self.built, self.is_last) = (built, is_last);
     }
 
-    /// Begins with rows of the probe side in their layout. `met` says which of them have a partner in another build
-    /// side.
+    /// Begins with rows of the probe side in their layout. `met` says which of these rows have a partner in another
+    /// build side.
     pub fn begin(&mut self, rows: RecordBatch, met: Option<Vec<bool>>) -> Result<()> {
         let keys = self.shape.probe.keys_of(&rows);
         let (found, last) = self.built.finder.find(&self.shape.probe, &rows, &mut self.words)?;
@@ -208,7 +208,8 @@ impl Prober {
     }
 }
 
-/// Whether no pairs are needed: only rows of one side are output, and words alone tell whether they have a partner.
+/// Whether no pairs are needed: only rows of one side are output, and equal words alone tell whether a row has a
+/// partner.
 fn needs_no_pairs(shape: &Shape, built: &Built) -> bool {
     !shape.gives_pairs() && shape.residual.is_none() && built.finder.is_exact()
 }
@@ -227,8 +228,8 @@ impl Current {
         if shape.marks_build() {
             for found in self.found.iter().filter(|found| **found != 0) {
                 let mut row = *found;
-                // All rows with the same word are marked together, this row first. So if this row is marked, the others
-                // are, too.
+                // All rows of the build side with the same word are marked together, beginning with this row. So if
+                // this row is marked, the other rows are marked, too.
                 while row != 0 && !built.is_met(row - 1) {
                     built.meet(row - 1);
                     row = built.finder.next(row, 0);

@@ -15,7 +15,7 @@ use super::layout::Layout;
 /// A key or a limit: the expressions of the build side and of the probe side.
 pub type Key = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
-/// The shape of a join. In its kind, the left side is the build side.
+/// The shape of a join. `kind` takes the build side for the left side.
 #[derive(Debug)]
 pub struct Shape {
     pub kind: JoinType,
@@ -30,7 +30,7 @@ pub struct Shape {
     pub schema: SchemaRef,
 }
 
-/// The relation of a build side's value to the probe side's: a lower or an upper bound.
+/// The relation of a build side's value to the probe side's value, which is its lower or upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inequality {
     AtLeast,
@@ -40,7 +40,7 @@ pub enum Inequality {
 }
 
 impl Inequality {
-    /// Whether the probe side's value is the lower one.
+    /// Whether the probe side's value is a lower bound of the build side's value.
     pub fn is_lower(self) -> bool {
         matches!(self, Inequality::AtLeast | Inequality::MoreThan)
     }
@@ -64,7 +64,7 @@ pub struct First {
     pub count: usize,
 }
 
-/// The source of a column: a position in the layout of a side, or whether the row has a partner.
+/// The source of a column: a position in the layout of a side, or the mark that says whether the row has a partner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Given {
     Build(usize),
@@ -109,7 +109,7 @@ impl Shape {
         self.build.key_places().is_empty()
     }
 
-    /// Whether the output consists of pairs.
+    /// Whether the join outputs pairs of partners.
     pub fn gives_pairs(&self) -> bool {
         matches!(self.kind, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full)
     }

@@ -31,7 +31,7 @@ const MOST_FOLLOWING: usize = 512;
 #[derive(Debug)]
 pub struct Table {
     finder: Finder,
-    /// For each row, another row with its word; empty if all words differ.
+    /// For each row, another row with the same word; empty if all words differ.
     links: Vec<AtomicU32>,
     repeats: AtomicBool,
 }
@@ -160,7 +160,7 @@ impl Table {
         self.links.is_empty()
     }
 
-    /// Whether many rows share their word with many others, judged by a sample.
+    /// Whether many rows share their word with many other rows, judged by a sample.
     pub fn is_crowded(&self) -> bool {
         let rows = self.links.len();
         let asked = (1..=rows as u32).step_by(rows.div_ceil(ASKED).max(1));
@@ -172,7 +172,7 @@ impl Table {
         asked.clone().map(others).sum::<usize>() > MANY / 2 * asked.count()
     }
 
-    /// For each word, a row that has it, or 0.
+    /// For each word, a row of the build side that has this word, or 0 if there is none.
     pub fn find(&self, words: &[u64], rows: &mut Vec<u32>) {
         rows.clear();
         match &self.finder {
@@ -190,7 +190,7 @@ impl Table {
         }
     }
 
-    /// Another row with the same word, or 0.
+    /// Another row with the same word as `row`, or 0 if there is none.
     #[inline]
     pub fn next(&self, row: u32) -> u32 {
         self.links.get(row as usize - 1).map_or(0, |link| link.load(Ordering::Relaxed))
@@ -215,7 +215,7 @@ fn place(word: u64, shift: u32) -> usize {
     ((word ^ word >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
-/// The row with this word in a chain, or 0.
+/// Finds the row with this word in the chain that begins with `row`. Returns 0 if there is none.
 #[inline]
 fn found(entries: &[Entry], mut row: u32, word: u64) -> u32 {
     while row != 0 {

@@ -21,8 +21,8 @@ fn column(id: u16) -> Expr {
     Expr::column(ColumnId(id))
 }
 
-/// A join of two tables of four columns by the `keys` among these. With `less`, the last column of the first table must
-/// also be less than that of the second table.
+/// A join of two tables of four columns, whose columns `keys` must be equal. With `less`, the last column of the first
+/// table must also be less than the last column of the second table.
 fn plan(kind: JoinKind, keys: &[u16], less: bool) -> Plan {
     let relation: Vec<RelationColumn> =
         COLUMNS.iter().zip(1..).map(|(ty, attnum)| RelationColumn { attnum, ty: *ty }).collect();
@@ -71,7 +71,7 @@ async fn little_memory_gives_the_same_rows() {
     }
 }
 
-/// Random rows with other keys: one row in this many has the key 7, and all others have different keys.
+/// Random rows with other keys: one row in this many has the key 7, and every other row has a key of its own.
 #[derive(Debug)]
 struct Skewed(Made, usize);
 
@@ -269,8 +269,8 @@ async fn limits_give_the_rows_that_all_pairs_give() {
     }
 }
 
-/// For each row of the first table, its first partners in the second one, in the order of column `by`, which one of the
-/// conditions compares.
+/// For each row of the first table, its first partners in the second table, in the order of column `by`. One of the
+/// conditions compares this column.
 fn nearest(
     conditions: &[(u16, u16, CmpOp)],
     by: u16,

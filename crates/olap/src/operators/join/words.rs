@@ -92,7 +92,7 @@ fn bounds<T: ArrowPrimitiveType<Native: Integer>>(array: &PrimitiveArray<T>) -> 
     }
 }
 
-/// The way in which keys become words.
+/// The way in which a row's keys become a word of 64 bits.
 #[derive(Clone, Debug)]
 pub enum Packing {
     Exact(Vec<Digit>),
@@ -125,7 +125,7 @@ impl Packing {
         Packing::Exact(digits)
     }
 
-    /// A number above all words; `None` if words can have any value.
+    /// A number greater than all words; `None` if words are hashes, which can have any value.
     pub fn limit(&self) -> Option<u64> {
         match self {
             Packing::Exact(digits) => Some(digits.iter().fold(1, |limit, digit| limit * (digit.span + 1))),
@@ -137,7 +137,7 @@ impl Packing {
         matches!(self, Packing::Exact(_))
     }
 
-    /// The word of each row.
+    /// Computes the word of each row from its keys.
     pub fn words(&self, keys: &[ArrayRef], rows: usize, words: &mut Vec<u64>) -> Result<()> {
         words.clear();
         words.resize(rows, 0);

@@ -85,7 +85,8 @@ struct Thinning {
 #[derive(Default)]
 struct Rows {
     seen: usize,
-    /// Since the last piece was sorted: the rows that came, and those that are held for the next piece.
+    /// The number of rows that have arrived since the last piece was sorted. `held` is the number of rows that wait for
+    /// the next piece.
     came: usize,
     held: usize,
 }

@@ -10,7 +10,7 @@ use datafusion_common::error::{DataFusionError, Result};
 #[derive(Debug)]
 pub struct Claims {
     parts: Vec<Part>,
-    /// Chunks that were taken but not read.
+    /// Chunks that were taken but not read. Other readers take them.
     returned: Mutex<Vec<usize>>,
 }
 

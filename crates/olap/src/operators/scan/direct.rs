@@ -40,7 +40,7 @@ impl Direct {
         self.source.view.as_ref()
     }
 
-    /// The view's column behind a column of the scan.
+    /// The view's column that the scan returns as its column `at`.
     pub fn column(&self, at: usize) -> usize {
         self.source.columns[at]
     }

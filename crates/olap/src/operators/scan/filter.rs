@@ -197,7 +197,7 @@ fn where_true(passed: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-/// The rows of a chunk that are left while one test after the other drops some.
+/// The rows of a chunk that have passed all tests so far.
 struct Narrowing<'a> {
     chunk: &'a ChunkOf<'a>,
     wanted: Wanted,
@@ -246,7 +246,8 @@ impl Narrowing<'_> {
         columns: &[usize],
         test: impl FnOnce(Vec<ArrayRef>, usize) -> Result<BooleanBuffer>,
     ) -> Result<()> {
-        // If fewer than half of the rows are left, they are picked, because that halves the work of the next test.
+        // If fewer than half of the rows are left, `wanted` is reduced to them, because that halves the work of the
+        // next test.
         if self.mask.as_ref().is_some_and(|mask| mask.count_set_bits() < mask.len() / 2) {
             self.narrow()?;
         }

@@ -23,7 +23,7 @@ struct Wanted {
 }
 
 impl Pruning {
-    /// The ranges that follow from conditions, all of which a row must pass. `columns` are those of the view.
+    /// The ranges that follow from conditions, all of which a row must pass. `columns` are the columns of the view.
     pub fn of(conditions: &[&Expr], columns: &[ColumnId], plan: &Plan, params: &[Option<Literal>]) -> Pruning {
         let reading = Reading { columns, plan, params };
         Pruning(conditions.iter().flat_map(|condition| reading.condition(condition)).collect())

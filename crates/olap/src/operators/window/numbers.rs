@@ -1,4 +1,5 @@
-//! Numbers that depend on no later rows: `row_number`, `rank` and `dense_rank`. They are given as the rows come.
+//! Numbers that depend on no later rows: `row_number`, `rank` and `dense_rank`. Each row gets its numbers when it
+//! arrives.
 
 use std::sync::Arc;
 

@@ -212,7 +212,8 @@ const VALUE: usize = 0;
 const OTHER: usize = 1;
 const NULL: usize = 2;
 
-/// For each row, a value of `values`, a value of `others` or null, as `places` says.
+/// For each row, the value at its place. The first number of a place chooses `values` (0), `others` (1) or null (2);
+/// the second is the position there.
 fn chosen(values: &ArrayRef, others: &ArrayRef, places: impl Iterator<Item = (usize, usize)>) -> Result<ArrayRef> {
     let null = new_null_array(values.data_type(), 1);
     let places: Vec<(usize, usize)> = places.collect();

@@ -60,7 +60,7 @@ pub struct Slots {
     windows: Vec<Window>,
     rows: Vec<Lanes>,
     args: Vec<ArgumentSlots>,
-    /// The slots of the current batch's rows. `same` is the slot of all of them, if they have the same.
+    /// The slots of the current batch's rows. `same` is the slot of all these rows, if they have the same slot.
     current: Vec<u32>,
     same: Option<usize>,
 }

@@ -15,7 +15,7 @@ use crate::operators::scan::Direct;
 pub enum State {
     /// The number of rows.
     Rows,
-    /// The number of rows in which a value is not null. The index in `Shape::ways` tells where it is null.
+    /// The number of rows in which a value is not null. The index in `Shape::ways` tells where the value is null.
     Count(usize),
     /// A sum, by the number of its output. The second index, in `Shape::ways`, tells where the summed values are null.
     Sum(usize, usize),

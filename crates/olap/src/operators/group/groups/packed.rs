@@ -48,8 +48,8 @@ struct Packed<const N: usize> {
     /// hash, and the lower half is the group's number plus one.
     places: Vec<u64>,
     bits: u32,
-    /// The words of a batch's rows. `hashes` are their hashes, and `seen` the contents of the first place for each
-    /// hash.
+    /// The packed keys of a batch's rows. `hashes` are the hashes of these keys, and `seen` the contents of the first
+    /// place for each hash.
     rows: Vec<Words<N>>,
     hashes: Vec<u64>,
     seen: Vec<u64>,
@@ -146,7 +146,7 @@ impl<const N: usize> Packed<N> {
         self.places[at] = place;
     }
 
-    /// The number of the group with these words. Groups are numbered in the order of their first rows.
+    /// The number of the group with these keys. Groups are numbered in the order of their first rows.
     #[inline]
     fn number(&mut self, words: &Words<N>, hash: u64) -> usize {
         let mut at = self.first(hash);

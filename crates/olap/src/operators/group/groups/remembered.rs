@@ -5,8 +5,8 @@
 //!                                                         no        -> the general way
 //! ```
 //!
-//! The view of a short text contains its bytes, so equal views are equal texts. If most rows are not found in the
-//! cache, it is given up.
+//! The view of a short text contains its bytes, so equal views are equal texts. If too few rows are found in the cache,
+//! the cache is given up.
 
 use std::borrow::Cow;
 

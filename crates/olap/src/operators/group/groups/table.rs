@@ -148,7 +148,8 @@ impl Table {
             }
             self.groups.intern(&keys, &mut self.places)?;
             if !self.places.iter().copied().eq(start..start + rows) {
-                // If keys collide in DataFusion's own hashes, the groups may return in another order.
+                // If keys collide in DataFusion's own hashes, the groups may come back in another order, and so with
+                // other numbers.
                 return Err(DataFusionError::ResourcesExhausted("groups that cannot be put on disk".into()));
             }
         }

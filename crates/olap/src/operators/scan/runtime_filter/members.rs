@@ -78,8 +78,8 @@ impl Members {
         }
     }
 
-    /// Whether there are at most 1/`times` as many keys as numbers in the range. If keys are far apart, this is false,
-    /// because the values in the range may be far apart, too.
+    /// Whether the range has at least `times` numbers for each key. False if keys are far apart, because the values in
+    /// the range may then be far apart, too.
     pub fn are_few_of(&self, low: i128, high: i128, times: u64) -> bool {
         matches!(self.bits, Bits::Exact(_)) && i128::from(self.count) * i128::from(times) <= high.saturating_sub(low)
     }

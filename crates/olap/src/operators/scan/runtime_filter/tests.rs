@@ -99,9 +99,9 @@ fn keys_are_few_of_many_numbers() {
     let few = |keys: &[i64], low, high| Members::of(&[keys], reservation(&context)).unwrap().are_few_of(low, high, FEW);
     assert!(few(&[5, 900], 1, 1000) && few(&[], 1, 2) && few(&[i64::MIN], i64::MIN.into(), i64::MAX.into()));
     assert!(!few(&[5, 9], 1, 30) && !few(&[7], 7, 7));
-    // Keys that are so far apart may be all values that exist.
+    // Keys that are so far apart may be the only values in the range.
     assert!(!few(&[0, 1 << 50], 0, 1 << 50));
-    // The ends of 64 bits stand for everything beyond.
+    // A range may reach beyond 64 bits.
     assert!(few(&[5, 9], i128::MIN, 5) && few(&[5, 9], -5, i128::MAX));
 }
 
