@@ -2,15 +2,23 @@
 //!
 //! Everything here is a client: it knows the server's binaries, SQL and `/proc`, but nothing inside the extension.
 //!
-//! | file | holds | |---|---| | `server` | a private, relocated copy of PostgreSQL with the freshly built extension in
-//! it | | `cluster` | one running server: initdb, start, stop, crash, log | | `databases` | databases that are made in
-//! a server and dropped, also in a given one | | `anker` | the extension's SQL surface, as far as tests and benchmarks
-//! need it | | `tpcc` | schema, loader and clients | | `queries` | AnKer's eight queries, and the comparison of their
-//! answers | | `wire` | a client that returns the server's messages as they were sent | | `stage` | a loaded database,
-//! of which every run gets a copy | | `streams` | sessions that ask queries beside transactions | | `trial` | one run
-//! of transactions and queries, and its cost | | `sets` | queries and data that others have defined: AnKer, TPC-H,
-//! CH-benCHmark, SSB | | `arguments` | the arguments of a command | | `rows` | random values, and COPY | | `report` |
-//! the benchmarks' findings | | `demo`, `experiments` | the commands themselves |
+//! | file | holds |
+//! |---|---|
+//! | `server` | a private, relocated copy of PostgreSQL with the freshly built extension in it |
+//! | `cluster` | one running server: initdb, start, stop, crash, log |
+//! | `databases` | databases that are created in a server and dropped, also in an existing server |
+//! | `anker` | the extension's SQL surface, as far as tests and benchmarks need it |
+//! | `tpcc` | schema, loader and clients of TPC-C |
+//! | `queries` | AnKer's eight queries, and the comparison of their answers |
+//! | `wire` | a client that returns the server's messages unchanged |
+//! | `stage` | a loaded database, of which every run gets a copy |
+//! | `streams` | sessions that run queries beside transactions |
+//! | `trial` | one run of transactions and queries, and its cost |
+//! | `sets` | queries and data that others have defined: AnKer, TPC-H, CH-benCHmark, SSB |
+//! | `arguments` | the arguments of a command |
+//! | `rows` | random values, and COPY |
+//! | `report` | the benchmarks' findings |
+//! | `demo`, `experiments` | the commands themselves |
 
 pub mod anker;
 pub mod arguments;

@@ -1,4 +1,4 @@
-//! Finds rows of a report by their figure, subject or parameter, and makes tables and plots of them.
+//! Selects rows of a report by figure, subject or parameter, and makes tables and plots from these rows.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::page::{Grid, Heat, Plot, Scale, Series, order};
 use crate::{Report, Row, median, percentile, rounded};
 
-/// Some of a report's rows.
+/// A selection of a report's rows.
 #[derive(Clone)]
 pub struct Found<'a> {
     rows: Vec<&'a Row>,
@@ -74,8 +74,8 @@ impl<'a> Found<'a> {
         self.rows.iter().filter_map(|row| Some((row.params[param].as_f64()?, row.number()?))).collect()
     }
 
-    /// The ratios of these values to those of `others`, round by round. A ratio to zero is left out, because a short
-    /// time may be measured as zero.
+    /// For each round, this value divided by the value in `others`. Rounds in which the latter is zero are left out,
+    /// because a short time may be measured as zero.
     pub fn ratios(&self, others: &Found<'_>) -> Vec<f64> {
         let rounds = self.params("round").into_iter();
         let ratio = |round| Some(self.with("round", &round).value()? / others.with("round", &round).value()?);
@@ -101,7 +101,7 @@ impl<'a> Found<'a> {
         grid
     }
 
-    /// A text with the names of all subjects and their values.
+    /// A sentence part with the names of all subjects and their values.
     pub fn spoken(&self, unit: &str) -> String {
         let value = |name: String| Some(format!("{name} {}", rounded(self.subject(&name).value()?)));
         let values: Vec<_> = self.subjects().into_iter().filter_map(value).collect();
@@ -114,8 +114,8 @@ impl<'a> Found<'a> {
         Plot::bars(title, self.subjects().into_iter().filter_map(value).collect())
     }
 
-    /// A heat map: for each value of `param`, the number of times in each bucket. Each bucket is twice as wide as the
-    /// one before.
+    /// A heat map: for each value of `param`, the number of measured times in each bucket. Each bucket is twice as wide
+    /// as the previous one.
     pub fn heat(&self, title: &str, (param, label): (&str, &str), bucket: &str) -> Plot {
         let cells = self
             .rows
@@ -141,7 +141,8 @@ pub fn middle(ratios: &[f64]) -> String {
     format!("{:.3} ({:.3} to {:.3})", median(ratios), at(0.25), at(0.75))
 }
 
-/// The ratio of two subjects' figures, from runs that took turns.
+/// The ratio of two subjects' figures over the rounds, in which the subjects took turns: its median, and the ends of
+/// its range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     pub median: f64,

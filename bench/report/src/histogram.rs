@@ -1,9 +1,9 @@
-//! A histogram of measured times. Buckets are wider for longer times, so that the histogram of all transactions of a
-//! run is small. An earlier state of it can be subtracted.
+//! A histogram of measured times. Buckets are wider for longer times, so that the histogram stays small even for all
+//! transactions of a run. Subtracting an earlier state of the same histogram gives the times since then.
 
 use std::ops::{AddAssign, Sub};
 
-/// The number of buckets for each doubling of the value. With 32, a value is known to 3 %.
+/// The number of buckets between a value and its double. With 32, a value is known to 3 %.
 const PER_DOUBLING: u64 = 32;
 /// The number of buckets, which suffices for hours in microseconds.
 const BUCKETS: usize = (PER_DOUBLING * 36) as usize;
@@ -20,7 +20,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a value, which is a whole number, such as microseconds.
+    /// Counts a value in whole units, such as microseconds.
     pub fn add(&mut self, value: u64) {
         self.counts[bucket(value)] += 1;
     }

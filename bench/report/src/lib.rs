@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 pub use histogram::Histogram;
 
-/// One figure.
+/// One measured figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     pub experiment: String,

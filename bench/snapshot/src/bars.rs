@@ -1,4 +1,4 @@
-//! Required results of the mechanisms ("bars"), with the figures of a run that are compared with them.
+//! Results that the mechanisms must reach ("bars"), and the figures of a run to compare with them.
 
 use anker_report::{Report, rounded};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use anker_report::found::Found;
 use anker_report::page::Grid;
 
-/// Mechanisms that work on a stock kernel, without those that others are compared with.
+/// Mechanisms that work on a stock kernel, without fork and physical, with which all others are compared.
 const STOCK: [&str; 5] = ["rewired", "scoot", "frames", "epochs", "auto"];
 
 const BARS_COLUMNS: u64 = 50;

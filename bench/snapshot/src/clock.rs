@@ -1,4 +1,5 @@
-//! Time in ticks of the time stamp counter: reading it costs less than the shortest action that is measured.
+//! Time in ticks of the processor's time stamp counter. Reading the counter takes less time than the shortest action
+//! that is measured.
 
 #![allow(unsafe_code)]
 
@@ -23,13 +24,13 @@ impl Tick {
         self.0
     }
 
-    /// The nanoseconds since then.
+    /// The nanoseconds from this reading until now.
     #[inline]
     pub fn elapsed(self) -> f64 {
         Tick::now().since(self)
     }
 
-    /// Nanoseconds; negative if `earlier` was later.
+    /// The nanoseconds from `earlier` to this reading; negative if `earlier` was in fact later.
     #[inline]
     pub fn since(self, earlier: Tick) -> f64 {
         self.0.wrapping_sub(earlier.0) as i64 as f64 * calibration().nanoseconds_per_tick
@@ -46,7 +47,7 @@ struct Calibration {
     overhead: f64,
 }
 
-/// The calibration, found once by comparing with the system's clock for a while.
+/// The length of a tick. It is found once, by comparing the counter with the system's clock for a while.
 fn calibration() -> &'static Calibration {
     static FOUND: OnceLock<Calibration> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -60,7 +61,7 @@ fn calibration() -> &'static Calibration {
     })
 }
 
-/// The system's clock and the counter at the same moment: the closest of several tries.
+/// Readings of the system's clock and the counter at nearly the same moment: the closest pair of several tries.
 fn both() -> (Instant, u64) {
     let tries = (0..32).map(|_| {
         let (before, clock, after) = (counter(), Instant::now(), counter());

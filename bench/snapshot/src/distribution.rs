@@ -8,7 +8,7 @@ pub const PAGE: usize = 4096;
 const ITEM: usize = 8;
 const ITEMS_PER_PAGE: u64 = (PAGE / ITEM) as u64;
 
-/// Pages that the moving cluster covers at a time.
+/// The number of pages that the moving cluster covers at a time.
 const CLUSTER: u64 = 1024;
 const ZIPF_EXPONENT: f64 = 0.5;
 /// The skew of the self-similar distribution: with 0.2, a fifth of the pages gets four fifths of the updates.
@@ -55,8 +55,8 @@ impl Distribution {
 
 /// An endless stream of updates. The distribution chooses the page; the item in the page is random.
 ///
-/// The distributions "sorted" and "moving cluster" have passed through all pages after as many updates as there are
-/// items. Then they begin again.
+/// The distributions "sorted" and "moving cluster" pass through all pages. They reach the end after as many updates as
+/// there are items, and then begin again.
 pub struct Updates {
     distribution: Distribution,
     pages: u64,
@@ -126,7 +126,7 @@ impl Zipf {
     }
 }
 
-/// YCSB's keys: Zipf with its exponent, the popular ones scattered over all records by its hash.
+/// YCSB's distribution of keys: Zipf with YCSB's exponent. YCSB's hash scatters the popular keys over all records.
 pub struct Keys {
     zipf: Zipf,
     records: u64,

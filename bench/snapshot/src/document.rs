@@ -1,5 +1,4 @@
-//! Fills the measured parts of a document: plots, which are files in its directory, and tables between marks in its
-//! text.
+//! Fills the measured parts of a document: writes plots to files in the document's directory, and tables into its text.
 //!
 //! The text between `<!-- measured: NAME -->` and `<!-- end -->` is replaced by the table of that name.
 
@@ -26,7 +25,7 @@ pub fn update(directory: &Path, report: &Report, page: &Page) -> Result<()> {
             fs::write(directory.join(&file), plot.standalone_svg()).map_err(|e| format!("{file}: {e}"))?;
         }
     }
-    // If only some experiments ran, the parts of the document that are about all experiments stay as they are.
+    // The overview is about all experiments, so it stays unchanged if only some of them ran.
     let overview = if complete(report) { &page.overview[..] } else { &[] };
     let measured = |name: &str| match name {
         "about" => (!overview.is_empty()).then(|| page.about.join("\n\n") + "\n"),
@@ -39,7 +38,7 @@ pub fn update(directory: &Path, report: &Report, page: &Page) -> Result<()> {
     Ok(fs::write(&path, filled(&text, measured)?)?)
 }
 
-/// The document with all tables replaced that this run has measured. Other tables stay as they are.
+/// The document, in which the tables that this run has measured are replaced. Other tables stay unchanged.
 fn filled(text: &str, measured: impl Fn(&str) -> Option<String>) -> Result<String> {
     let mut parts = text.split(OPEN);
     let mut filled = parts.next().unwrap_or_default().to_owned();

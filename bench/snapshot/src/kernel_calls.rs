@@ -1,4 +1,5 @@
-//! Required results of kernel-patch's calls: the time to create a snapshot of one column, against other mechanisms.
+//! Results that the system calls of kernel-patch must reach: the time to create a snapshot of one column, compared with
+//! other mechanisms.
 
 use anker_report::{Report, rounded};
 use serde_json::json;
@@ -70,7 +71,7 @@ mod tests {
         let text = grid(&report(&found)).unwrap().text();
         assert!(line(&text, "faster than whole-process fork").contains("29 × NOT met"), "{text}");
         assert!(line(&text, "faster than rewired").contains("50 × ") && !text.contains("50 × NOT"), "{text}");
-        // It took twice as long as the other mechanism, not half as long.
+        // The call took twice as long as the other mechanism, but half as long is required.
         assert!(line(&text, "time of mremap_cow").contains("2.0 × NOT met"), "{text}");
         assert!(line(&text, "time of mremap_cow").contains("1.0 to 4.0"), "{text}");
         assert!(line(&text, "the same, every page").contains("0.50 ×"), "{text}");

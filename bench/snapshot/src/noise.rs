@@ -1,12 +1,12 @@
-//! How quiet the machine is: figures from a busy one are doubtful.
+//! Measures how quiet the machine is, because figures from a busy machine are doubtful.
 
 use crate::clock::Tick;
 use crate::proc;
 
 const PIECES: usize = 400;
 
-/// Runs the same piece of arithmetic many times. The result says how many times longer the slowest hundredth took than
-/// the fastest.
+/// Runs the same piece of arithmetic many times. Returns the time that only the slowest hundredth of the runs exceed,
+/// divided by the shortest time.
 pub fn spread() -> f64 {
     let times: Vec<f64> = (0..PIECES)
         .map(|_| {

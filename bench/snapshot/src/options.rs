@@ -22,10 +22,10 @@ const MOST: usize = MIB;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Two minutes and 4 GB.
+    /// A run of two minutes, with 4 GB.
     Quick,
     Default,
-    /// The papers' sizes.
+    /// A run with the sizes of the papers.
     Full,
 }
 
@@ -134,8 +134,8 @@ impl Options {
         self.column_mb.unwrap_or(self.effort.choose(8, 200, 200)) * MIB
     }
 
-    /// The size of a column in experiments in which several processes take turns, each with all columns. It is at least
-    /// 16 MB, because on an emulator, overhead would be a large part of the time of a short call.
+    /// The size of a column in experiments in which several processes take turns, and each process has all columns. It
+    /// is at least 16 MB, because on an emulated machine the overhead would be a large part of a short call's time.
     pub fn column_bytes_by_turns(&self) -> usize {
         self.column_mb.unwrap_or(self.effort.choose(16, 64, 200)).max(16) * MIB
     }

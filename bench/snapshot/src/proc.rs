@@ -4,12 +4,13 @@ use std::fs;
 
 const KIB: u64 = 1024;
 
-/// Mappings of this process.
+/// The number of this process's mappings.
 pub fn mappings() -> usize {
     fs::read("/proc/self/maps").map_or(0, |maps| maps.iter().filter(|&&byte| byte == b'\n').count())
 }
 
-/// Memory of a process: its share of every page, page tables included.
+/// The memory of a process in bytes, including page tables. Of a page that several processes map, only this process's
+/// share counts (PSS).
 pub fn memory(pid: u32) -> u64 {
     let pages = field(&format!("/proc/{pid}/smaps_rollup"), "Pss:");
     let tables = field(&format!("/proc/{pid}/status"), "VmPTE:");
@@ -58,7 +59,7 @@ pub fn load() -> f64 {
     load.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
-/// CPU time that all processes have used so far, and that was available, in hundredths of a second.
+/// The CPU time that all processes have used so far, and the CPU time that was available, in hundredths of a second.
 pub fn cpu_ticks() -> (u64, u64) {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let numbers = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8);
@@ -75,7 +76,7 @@ pub fn own_cpu_ticks() -> u64 {
     fields.skip(11).take(4).filter_map(|number| number.parse::<u64>().ok()).sum()
 }
 
-/// A field of a file of lines like "Name:   12 kB", in bytes.
+/// The value of a field in bytes, from a file with lines like "Name: 12 kB".
 fn field(path: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;

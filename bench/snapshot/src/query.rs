@@ -1,8 +1,8 @@
-//! Queries on snapshots. They also run in a forked child, so they allocate nothing.
+//! Queries on snapshots. They may run in a forked child, so they must not allocate memory.
 
 use std::ops::Deref;
 
-/// Columns of 64-bit values, given as runs.
+/// Columns of 64-bit values. A column is read run by run.
 pub trait Columns {
     type Error;
     fn runs(&self, column: usize) -> usize;
@@ -30,7 +30,7 @@ pub mod lineitem {
     pub const SHIP_DATE: usize = 6;
 }
 
-/// Values of the columns by which the pricing summary groups.
+/// The number of possible values of a column by which the pricing summary groups.
 pub const RETURN_FLAGS: u64 = 3;
 pub const LINE_STATUSES: u64 = 2;
 /// The number of ship dates, in days. The pricing summary reads the items that were shipped up to `LAST_SHIP_DATE`.
@@ -88,7 +88,7 @@ fn add(groups: &mut Groups, row: [i64; 7]) {
     if row[SHIP_DATE] > LAST_SHIP_DATE {
         return;
     }
-    // A value outside of its domain is put into some group, because a forked child must not panic.
+    // The remainder puts even a wrong value into some group, because a forked child must not panic.
     let (flag, status) = (row[RETURN_FLAG] as u64 % RETURN_FLAGS, row[LINE_STATUS] as u64 % LINE_STATUSES);
     let group = &mut groups[(flag * LINE_STATUSES + status) as usize];
     // Values are in hundredths, as decimals are; the charge is in millionths.

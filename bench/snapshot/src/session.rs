@@ -28,7 +28,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Mechanisms that cannot work here are left out, and reported as missing.
+    /// Begins a run. Mechanisms that do not work on this machine are left out, and reported as missing.
     pub fn new(options: Options) -> Session {
         let mut report = Report::new();
         for (key, value) in [
@@ -98,18 +98,20 @@ impl Session {
             .push(json!({ "experiment": experiment, "mechanism": mechanism, "params": params, "reason": reason }));
     }
 
-    /// The result, if there is one. Otherwise its error is noted as the reason for not measuring.
+    /// The value of a result. If the result is an error, notes the error as the reason for a missing measurement, and
+    /// returns `None`.
     pub fn or_skip<T>(&mut self, experiment: &str, mechanism: &str, params: Value, result: Result<T>) -> Option<T> {
         result.map_err(|reason| self.skip(experiment, mechanism, params, &reason.to_string())).ok()
     }
 
-    /// Whether there is time for something more; the error says why not.
+    /// Returns an error if the run's time limit leaves no time for another measurement.
     pub fn time_left(&self) -> Result<()> {
         let over = |limit: Duration| self.begun.elapsed() > limit.mul_f64(1.0 - RESERVE);
         if self.options.time_limit().is_some_and(over) { Err("the time is over".into()) } else { Ok(()) }
     }
 
-    /// A job for a table of such columns, if there is time, and memory for the columns and `more`.
+    /// A worker's job for a table with columns of these lengths. Fails if there is no time left, or no memory for the
+    /// columns and `more` bytes.
     pub fn job(&self, subject: Subject, columns: Vec<usize>, more: usize) -> Result<Job> {
         self.time_left()?;
         let bytes = (columns.iter().sum::<usize>() + more) as u64;

@@ -1,4 +1,5 @@
-//! Columns under one mechanism, which all experiments write to, snapshot and read in the same way.
+//! A table whose columns use one mechanism. Experiments write to it, snapshot it and read it in the same way, whatever
+//! the mechanism is.
 
 use std::ops::Deref;
 
@@ -14,7 +15,7 @@ use crate::query::{Columns, Query};
 #[serde(into = "String", try_from = "String")]
 pub enum Subject {
     Region(Mechanism),
-    /// The whole process.
+    /// A fork of the whole process.
     Fork,
     /// A fork that copies only the wanted columns.
     ForkColumns,
@@ -72,7 +73,7 @@ pub struct Table {
 
 enum Memory {
     Regions(Vec<Box<dyn Region>>),
-    /// `regions` has the number of each column's region. It changes when a column is made anew.
+    /// `regions` has the number of each column's region. The number changes when the column is created anew.
     Fork {
         memory: ForkMemory,
         regions: Vec<usize>,
@@ -111,11 +112,12 @@ impl Table {
         self.lengths[column]
     }
 
-    /// Makes the column as it was at first, without the traces that writes leave in a mechanism's mappings.
+    /// Creates the column anew, with its initial values and mappings. Earlier writes may have split a mechanism's
+    /// mappings.
     pub fn renew(&mut self, column: usize) -> Result<()> {
         match (&mut self.memory, self.subject) {
             (Memory::Regions(regions), Subject::Region(mechanism)) => {
-                // The old region goes first: it may hold all the mappings that the process may have.
+                // Drops the old region first, because it may use all the mappings that the process may have.
                 regions[column] = Mechanism::Frames.region(&self.pool, self.run_bytes)?;
                 regions[column] = mechanism.region(&self.pool, self.run_bytes)?;
             }
@@ -197,7 +199,7 @@ pub struct Taken {
 
 enum View {
     Regions(Vec<Box<dyn Snapshot>>),
-    /// Regions of neighbouring columns are neighbours, too.
+    /// A forked child, which reads neighbouring columns. Their regions are neighbours, too.
     Fork {
         snapshot: ForkSnapshot,
         first_region: usize,

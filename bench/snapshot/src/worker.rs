@@ -44,7 +44,7 @@ pub const ARGUMENT: &str = "worker";
 
 /// Answers requests until the main process closes the input.
 pub fn serve<W: Work>(job: &Job) -> Result<()> {
-    // If memory runs out, the kernel should kill this process, because then only its figure is lost.
+    // If memory runs out, the kernel should kill this process first, because then only one figure is lost.
     std::fs::write("/proc/self/oom_score_adj", "1000")?;
     // Measures the length of a tick now, because that takes 20 ms, which must not be part of a measured time.
     clock::overhead();
@@ -65,7 +65,7 @@ pub fn serve<W: Work>(job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// The main process's end of a worker.
+/// The main process's handle of a worker process.
 pub struct Worker<W> {
     process: Child,
     requests: Option<ChildStdin>,
@@ -106,7 +106,8 @@ impl<W: Work> Worker<W> {
 
 impl<W> Drop for Worker<W> {
     fn drop(&mut self) {
-        // A worker ends at the end of its input. Its memory must be free before the next worker measures.
+        // Closes the worker's input, so that the worker ends, and waits for it. The worker's memory must be free before
+        // the next worker measures.
         drop(self.requests.take());
         let _ = self.process.wait();
     }

@@ -38,7 +38,8 @@ fn every_figure_stands_beside_fork_and_physical() {
         assert!(rows.iter().all(|row| row.subject.name() != "frames"), "{figure}: nobody asked for frames");
     }
     assert_eq!(report.meta()["skipped"].as_array().map(Vec::len), Some(0), "{}", report.meta()["skipped"]);
-    // A copy is as large as the column; pages that nobody has written to cost nothing.
+    // A physical copy is as large as the column. With the other mechanisms, pages that nobody has written to cost
+    // nothing.
     let memory = |figure, mechanism| {
         let row = figures(&report, figure).into_iter().find(|row| row.subject.name() == mechanism);
         row.and_then(Row::number).unwrap()

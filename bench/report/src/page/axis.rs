@@ -12,15 +12,15 @@ pub struct Axis {
     scale: Scale,
     from: f64,
     to: f64,
-    /// The positions of the least and the greatest value.
+    /// The positions in the drawing of the least and the greatest value.
     places: (f64, f64),
 }
 
-/// The most ticks of an axis.
+/// The greatest number of ticks on an axis.
 const TICKS: f64 = 8.0;
 
 impl Axis {
-    /// An axis that shows all the values; a logarithmic one shows only those above 0.
+    /// An axis with room for all the values. A logarithmic axis ignores values that are not above 0.
     pub fn over(scale: Scale, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Axis {
         let usable = values.filter(|value| value.is_finite() && (scale == Scale::Linear || *value > 0.0));
         let (least, most) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));

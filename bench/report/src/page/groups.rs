@@ -1,4 +1,5 @@
-//! Groups of bars: for every name, one bar for each series. Bars are horizontal, so that there is room for long names.
+//! A plot with groups of bars. Each name has a group, with one bar for each series. Bars are horizontal, so that there
+//! is room for long names.
 
 use super::axis::{Axis, Scale};
 use super::plot::Drawing;

@@ -23,10 +23,10 @@ pub use self::style::order;
 pub struct Section {
     pub id: &'static str,
     pub title: String,
-    /// The paper's result; `here` is the result of this run.
+    /// The paper's result. The next field, `here`, has the result of this run.
     pub claim: String,
     pub here: String,
-    /// Sentences that say how it was measured.
+    /// Sentences that say how the experiment was measured.
     pub notes: Vec<String>,
     pub grids: Vec<Grid>,
     pub plots: Vec<Plot>,
@@ -74,8 +74,8 @@ impl Page {
         page + "</body></html>\n"
     }
 
-    /// Writes report and page to the files that were asked for. The report also gets the entries that an index over
-    /// reports shows.
+    /// Writes report and page to the given files. Before that, adds to the report what an index of reports shows about
+    /// it.
     pub fn write(&self, report: &mut Report, json: Option<&Path>, html: Option<&Path>) -> io::Result<()> {
         let told = self.sections.iter().filter(|section| !section.here.is_empty());
         report.set_meta("title", self.title.as_str());

@@ -31,9 +31,10 @@ pub struct Series {
 
 /// A heat map of transactions by time and latency.
 pub struct Heat {
-    /// The subject whose colour the points have.
+    /// The subject whose colour the cells get.
     pub color_of: String,
-    /// Each cell: time, lower end of the latency's bucket (each bucket is twice as wide as the one before), and number.
+    /// For each cell: time, lower end of the bucket of latencies (each bucket is twice as wide as the previous one),
+    /// and number of transactions.
     pub cells: Vec<(f64, f64, f64)>,
 }
 

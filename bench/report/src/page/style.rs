@@ -1,6 +1,7 @@
 //! Colours and line styles of plots, for light and dark pages.
 
-/// Mechanisms in the order in which they are shown, and their colours, which can be told apart on light and on dark.
+/// Mechanisms in the order in which they are shown, and their colours. The colours can be told apart on light and on
+/// dark pages.
 const MECHANISMS: [(&str, &str); 10] = [
     ("fork", "#e0524f"),
     ("fork_columns", "#f2994a"),
@@ -32,8 +33,8 @@ const SIDES: [(&str, &str); 9] = [
     ("Hyper", "#73b839"),
 ];
 
-/// The colour of a mechanism or side with this name, or with the part of the name before a comma. Other names get a
-/// colour by their place in the plot.
+/// The colour of a mechanism or side. If the name is unknown, the part before its comma counts. Otherwise the colour
+/// depends on the name's place in the plot.
 pub fn color(name: &str, place: usize) -> &'static str {
     let known = |name: &str| MECHANISMS.iter().chain(&SIDES).find(|(known, _)| *known == name);
     let first = name.split_once(',').and_then(|(first, _)| known(first));
@@ -54,13 +55,14 @@ pub fn shade(name: &str) -> &'static str {
     if is_variant(name) { " opacity=\"0.55\"" } else { "" }
 }
 
-/// Whether the name is of a configuration with SERIALIZABLE transactions and queries in the engine. It is shown beside
-/// the same configuration at another isolation level, in the same colour.
+/// Whether this is a configuration with SERIALIZABLE transactions and queries in the engine. A plot shows it beside the
+/// same configuration at another isolation level, in the same colour.
 fn is_variant(name: &str) -> bool {
     name.split_once(", ").is_some_and(|(of, level)| level == "serializable" && of != "heap")
 }
 
-/// Colours that plots refer to. Each use has a plain colour before it, for renderers without variables.
+/// Style sheet variables for the colours of plots. Each use of a variable follows a plain colour, for renderers that do
+/// not support variables.
 pub const COLORS: &str = ":root{color-scheme:light dark;--ink:#1d1d1f;--soft:#6e6e73;--line:#dddde2;--paper:#fff}
 @media (prefers-color-scheme:dark){:root{--ink:#eceef1;--soft:#a0a4ab;--line:#3a3d43;--paper:#16181c}}
 ";

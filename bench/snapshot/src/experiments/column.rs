@@ -40,8 +40,8 @@ pub enum Request {
     FirstWrite {
         repeats: usize,
     },
-    /// Reads a snapshot and a plain array in turns. Before, `writes` random writes are made while an older snapshot is
-    /// alive.
+    /// Reads a snapshot and a plain array in turns. Before that, makes `writes` random writes while an older snapshot
+    /// is alive.
     Read {
         writes: usize,
         repeats: usize,
@@ -49,7 +49,8 @@ pub enum Request {
     HandOver {
         repeats: usize,
     },
-    /// Takes a snapshot, and makes `writes` random writes while it is alive; `None`: one write to every page.
+    /// Takes a snapshot, and makes `writes` random writes while the snapshot is alive. `None` means one write to every
+    /// page.
     Memory {
         writes: Option<usize>,
     },
@@ -63,7 +64,7 @@ pub enum Answer {
     Reads { first: f64, snapshot: Vec<f64>, plain: Vec<f64> },
     /// Nanoseconds until the reader begins, and until its answer is back.
     HandOver { began: Vec<f64>, back: Vec<f64> },
-    /// Bytes that were added, as the pool counts them and as the kernel reports them.
+    /// The growth of memory in bytes, as the pool counts it and as the kernel reports it.
     Memory { booked: i64, resident: i64 },
 }
 
@@ -141,8 +142,8 @@ impl Column {
         let (mut began, mut back) = (Vec::new(), Vec::new());
         for _ in 0..repeats {
             let start = Tick::now();
-            // A forked child waits for work itself. Other mechanisms have the snapshot read by a waiting thread of this
-            // process.
+            // With a fork, the waiting child reads the snapshot. With all other mechanisms, a waiting thread of this
+            // process does.
             let read = if taken.is_fork() { taken.ask(Query::Nothing)? } else { reader.ask(&taken, Query::Nothing)? };
             back.push(start.elapsed());
             began.push(read.began.since(start));
@@ -175,7 +176,7 @@ impl Column {
     }
 }
 
-/// A thread that reads snapshots, and waits for them as a pool's threads do.
+/// A thread that waits for snapshots and reads them, like a thread in a pool.
 pub struct Reader {
     work: mpsc::Sender<(Arc<Taken>, Query)>,
     answers: mpsc::Receiver<std::result::Result<Read, String>>,
@@ -257,7 +258,8 @@ pub fn run_read(session: &mut Session) {
 
 pub fn run_memory(session: &mut Session) {
     for (figure, writes) in [("memory_0", Some(0)), ("memory_10000", Some(RANDOM_WRITES)), ("memory_all_pages", None)] {
-        // Each measurement has a new process, since memory that is kept for the next snapshot would not be counted.
+        // Each measurement gets a new process. Otherwise memory that a process keeps for its next snapshot would not be
+        // counted.
         each(session, MEMORY, |session, name, worker, params| {
             let answer = worker.ask(Request::Memory { writes });
             if let Some(Answer::Memory { booked, resident }) = session.or_skip(MEMORY, name, params.clone(), answer) {

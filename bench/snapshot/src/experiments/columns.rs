@@ -1,5 +1,5 @@
-//! AnKer's Table 1: a snapshot of 1, 25 and 50 of 50 columns, after a number of pages of each has been modified. Then
-//! one column's snapshot is followed by 10,000 random writes.
+//! AnKer's Table 1: the time of a snapshot of 1, 25 and 50 of 50 columns, after a number of pages of each column have
+//! been modified. A second experiment takes a snapshot of one column, and then makes 10,000 random writes.
 
 use anker_report::{Report, median, percentile, rounded};
 use rand::rngs::StdRng;
@@ -24,7 +24,8 @@ pub const WRITES: &str = "writes";
 
 /// Columns in a snapshot, as in the paper.
 const TAKEN: [usize; 3] = [1, 25, 50];
-/// Modified pages of a column of 51,200, as in the paper; of a smaller column the same share is modified.
+/// Numbers of modified pages in a column of 51,200 pages, as in the paper. In a smaller column, the same share is
+/// modified.
 const MODIFIED: [usize; 4] = [0, 500, 5_000, 50_000];
 const PAPERS_PAGES: usize = 51_200;
 const RANDOM_WRITES: usize = 10_000;
@@ -48,7 +49,7 @@ pub enum Request {
     Create { columns: usize, repeats: usize },
     /// Takes a snapshot of the first column and makes random writes to the column, all this `repeats` times.
     Write { repeats: usize },
-    /// The first columns are made anew.
+    /// Creates the first columns anew.
     Renew { columns: usize },
 }
 
@@ -109,7 +110,7 @@ impl Columns {
 
     fn create(&mut self, columns: usize, repeats: usize) -> Result<Answer> {
         let [before, made] = self.mappings.map(|mappings| mappings as f64);
-        // Only these columns have been modified.
+        // Only these columns have been modified, so all additional mappings belong to them.
         let more = (proc::mappings() as f64 - made) / columns as f64;
         let mappings_per_column = (made - before) / self.table.columns() as f64 + more;
         let (mut create, mut end) = (Vec::new(), Vec::new());
@@ -147,8 +148,8 @@ impl Columns {
         Ok(Answer::Written { total, singles: Singles { half: share(0.5), most: share(0.99), worst: share(1.0) } })
     }
 
-    /// Runs a measurement. If it fails, makes the column anew, because rewired runs out of mappings when much was
-    /// written.
+    /// Runs a measurement. If it fails, creates the column anew and tries again, because rewired may have run out of
+    /// mappings after many writes.
     fn go_on<T>(&mut self, measure: fn(&mut Columns) -> Result<T>) -> Result<T> {
         measure(self).or_else(|_| {
             self.table.renew(0)?;
@@ -156,7 +157,7 @@ impl Columns {
         })
     }
 
-    /// A snapshot and random writes.
+    /// The time of a snapshot and all random writes together.
     fn write_all(&mut self) -> Result<f64> {
         let offsets = self.prepare_writes()?;
         let start = Tick::now();
@@ -209,7 +210,8 @@ fn table1(session: &mut Session, subject: Subject, worker: &mut Worker<Columns>)
         taken.push(session.options.columns);
     }
     for columns in taken {
-        // A fork copies all page tables, and a copy copies all pages, whether they have been written to or not.
+        // The costs of `fork` (which copies all page tables) and `physical` (which copies all pages) do not depend on
+        // the number of modified pages.
         let all_alike = ["fork", "physical"].contains(&subject.name());
         let modified = if all_alike { &MODIFIED[..1] } else { &MODIFIED[..] };
         let mut before = 0;

@@ -19,7 +19,7 @@ use anker_report::page::{Plot, Scale, Section, Series};
 pub const NAME: &str = "copy_rate";
 
 const SMALLEST: usize = 128 << 10;
-/// The least amount that each thread copies, so that the time is long enough to be measured.
+/// The number of bytes that each thread copies at least, so that the time is long enough to be measured.
 const AT_LEAST: usize = 256 << 20;
 
 pub struct CopyRate {
@@ -97,7 +97,7 @@ fn start(session: &Session, physical: Subject, largest: usize) -> Result<Worker<
     Worker::start(&session.job(physical, vec![largest], largest)?)
 }
 
-/// One, as many as there are CPUs, and twice as many.
+/// The numbers of threads to measure: one, the number of CPUs, and twice that number.
 fn thread_counts() -> Vec<usize> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut counts: Vec<_> =

@@ -21,7 +21,7 @@ use anker_report::page::{Grid, Scale, Section};
 pub const NAME: &str = "cycle";
 
 const BYTES: usize = 128 << 20;
-/// The number of rounds, in each of which `auto` is compared with the better one of physical and fork.
+/// The number of rounds. Each round compares `auto` with the better of physical and fork.
 const ROUNDS: usize = 20;
 const WARM_UP: usize = 3;
 
@@ -60,7 +60,7 @@ impl Work for Cycle {
         let Some((_, stream)) = &mut self.stream else { return Err("no updates".into()) };
         let offsets: Vec<_> = (0..request.updates).map(|_| stream.next(&mut self.random)).collect();
         let start = Tick::now();
-        // As in the paper there is one snapshot at a time: the next one replaces it.
+        // As in the paper, only one snapshot exists at a time, so the previous one is dropped first.
         self.snapshot = None;
         self.snapshot = Some(self.table.snapshot(0..1)?);
         for offset in offsets {
@@ -71,7 +71,7 @@ impl Work for Cycle {
     }
 }
 
-/// A mechanism's process and, by round, how long its cycle took.
+/// A mechanism's process, and the time of its cycle in each round.
 struct Runner {
     subject: Subject,
     worker: Worker<Cycle>,
@@ -81,7 +81,7 @@ struct Runner {
 }
 
 impl Runner {
-    /// Whether the mechanism is `auto`, or one of the two that `auto` is compared with.
+    /// Whether the mechanism is `auto`, or one of the two mechanisms with which `auto` is compared.
     fn is_of_a_pair(&self) -> bool {
         ["physical", "fork", "auto"].contains(&self.subject.name())
     }

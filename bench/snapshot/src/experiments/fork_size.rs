@@ -1,4 +1,5 @@
-//! DaMoN'12, Figure 2: the cost of a fork by size, by query threads that are started anew in the child, and by pages.
+//! DaMoN'12, Figure 2: the cost of a fork by size of memory, number of query threads that are started in the child, and
+//! size of pages.
 
 use anker_report::{Report, percentile, rounded};
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,8 @@ pub struct Request {
 
 #[derive(Serialize, Deserialize)]
 pub struct Answer {
-    /// Nanoseconds, by number of threads, until fork returns and until all of the child's threads wait for work.
+    /// For each number of threads, the nanoseconds until fork returns, and until all threads of the child wait for
+    /// work.
     times: Vec<(f64, f64)>,
     huge_bytes: u64,
 }

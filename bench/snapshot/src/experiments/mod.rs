@@ -27,7 +27,8 @@ pub struct Experiment {
     run: fn(&mut Session),
 }
 
-/// All experiments in the order in which they run. The longest is the last, so it is the one that a time limit cuts.
+/// All experiments in the order in which they run. The longest one is the last, so that a time limit cuts only this
+/// one.
 pub const ALL: [Experiment; 11] = [
     Experiment { name: columns::TABLE1, run: columns::run },
     Experiment { name: turns::NAME, run: turns::run },

@@ -1,5 +1,5 @@
-//! Common parts of the thesis' experiments: a stream of small transactions, a snapshot and an analytic query on it
-//! after some of them, and the time of each transaction.
+//! Common parts of the thesis' experiments. A stream of small transactions runs, and the time of each transaction is
+//! measured. After some of the transactions, a snapshot is taken, and an analytic query reads the snapshot.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::table::Table;
 
 /// The share of the stream that comes before the snapshot.
 const BEFORE: f64 = 0.2;
-/// Pieces that the stream is cut into for the plots.
+/// The number of pieces into which the plots divide the stream.
 const PIECES: usize = 50;
 /// The lower end of the first bucket of latency, in nanoseconds. Each bucket is twice as wide as the one before.
 const FIRST_BUCKET: f64 = 64.0;
 const BUCKETS: usize = 18;
 
-/// Times in nanoseconds; times of pieces count from the snapshot.
+/// Results of a run. Times are in nanoseconds; times of pieces count from the snapshot.
 #[derive(Serialize, Deserialize)]
 pub struct Course {
-    /// The snapshot alone.
+    /// The time of the snapshot alone.
     pub execution: f64,
     /// The time until the stream of transactions goes on.
     pub dispatch: f64,
@@ -69,7 +69,7 @@ pub fn course(
 ) -> Result<Course> {
     let reader = Reader::start();
     let before = (transactions as f64 * BEFORE) as usize;
-    // The vector is filled in advance, so that none of its pages is touched for the first time while we measure.
+    // Fills the vector in advance, so that the kernel need not provide its pages while we measure.
     let mut times = vec![(Tick::now(), Tick::now()); transactions];
     let mut timed = |table: &mut Table, i: usize| -> Result<()> {
         let start = Tick::now();

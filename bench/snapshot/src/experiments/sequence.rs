@@ -19,7 +19,7 @@ use anker_report::page::{Grid, Scale, Section};
 
 pub const NAME: &str = "sequence";
 
-/// Points of the plot.
+/// The number of points in the plot.
 const POINTS: usize = 48;
 
 pub struct Sequence {
@@ -29,8 +29,8 @@ pub struct Sequence {
 
 #[derive(Serialize, Deserialize)]
 pub struct Request {
-    /// The total time that the snapshots may take, in nanoseconds. If that is not enough, only some writes are followed
-    /// by a snapshot.
+    /// The total time that all snapshots may take, in nanoseconds. If a snapshot after every write would take longer,
+    /// snapshots follow only some of the writes.
     budget: f64,
 }
 
@@ -81,8 +81,8 @@ impl Work for Sequence {
                 let taken = self.table.snapshot(0..1);
                 creates.push(start.elapsed());
                 answer.snapshots += 1;
-                // The previous snapshot lives until the next one exists. Otherwise pages could be written in place in
-                // between.
+                // Keeps the previous snapshot until the next one exists. Otherwise the writer could write in place
+                // between the two.
                 match taken {
                     Ok(next) => snapshot = Some(next),
                     Err(error) => failed = Some(error),

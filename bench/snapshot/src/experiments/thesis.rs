@@ -8,7 +8,7 @@ use crate::session::Session;
 use anker_report::found::Found;
 use anker_report::page::{Grid, Plot, Scale, Section};
 
-/// `detailed`: the rows also have the distribution of latencies.
+/// Adds the rows of one run to the report. If `detailed`, the distribution of latencies is added, too.
 pub fn rows(session: &mut Session, experiment: &str, name: &str, params: &Value, course: &Course, detailed: bool) {
     let mut row = |figure, value: f64, unit| session.row((experiment, figure), name, params.clone(), value, unit);
     row("execution", course.execution / 1e3, "µs");
@@ -60,7 +60,7 @@ pub fn section(report: &Report, experiment: &'static str, param: &str) -> Sectio
     for size in found.params("size_mb") {
         let of_size = found.with("size_mb", &size);
         let grid = summary(&of_size, &size, param);
-        // A document shows the table of the last, largest size.
+        // The table of the largest size gets a name, so that a document can show it.
         section.grids.push(if size == largest { grid.named(experiment) } else { grid });
     }
     if param == "reads" {
@@ -106,7 +106,7 @@ pub fn section(report: &Report, experiment: &'static str, param: &str) -> Sectio
     section
 }
 
-/// The share of reads that is shown in most detail.
+/// The share of reads for which the report has the most details.
 pub const MIXED: f64 = 0.4;
 
 fn mixed(reads: &Value) -> bool {
@@ -120,8 +120,7 @@ fn named_if(wanted: bool, plot: Plot, name: &str) -> Plot {
 const AT: (&str, &str) = ("at_ms", "ms since the snapshot");
 
 fn summary(of_size: &Found, size: &Value, param: &str) -> Grid {
-    // If the share of reads varies, the plot shows the mixed workload, for which the distribution of latencies is also
-    // shown.
+    // If the share of reads varies, the table shows only the share for which the report has the most details.
     let of = if param == "reads" { of_size.with(param, &json!(MIXED)) } else { of_size.clone() };
     let title = if param == "reads" { format!("{size} MB, {MIXED} reads") } else { format!("{size} MB") };
     let mut grid = of.by_figure(

@@ -22,7 +22,7 @@ const ORDERS: usize = 1_500_000;
 const LINE_ITEMS: usize = 5;
 const PARTS: usize = 200_000;
 
-/// The columns that follow those of lineitem.
+/// Indexes of the columns of orders and part, which follow the columns of lineitem.
 const ORDER_PRIORITY: usize = 7;
 const ORDER_STATUS: usize = 8;
 const TOTAL_PRICE: usize = 9;
@@ -30,7 +30,7 @@ const BRAND: usize = 10;
 const RETAIL_PRICE: usize = 11;
 const COLUMNS: usize = 12;
 
-/// For each column, the number of its possible values, which begin with 0.
+/// For each column, the number of possible values. The values are 0, 1, 2 and so on.
 const DOMAINS: [u64; COLUMNS] =
     [50, 10_000_000, 11, 9, RETURN_FLAGS, LINE_STATUSES, SHIP_DATES, 5, 3, 50_000_000, 25, 200_000];
 

@@ -1,6 +1,6 @@
 //! Compares the system calls of kernel-patch with other mechanisms, as ratios of times. The speed of a machine may
-//! vary, especially if it is emulated. So that this does not decide the result, the mechanisms take turns, in reverse
-//! order every second time, and each round gives a ratio of its own.
+//! vary, especially of an emulated one. So that this does not determine the result, the mechanisms take turns, in
+//! reverse order every second time. Each round gives a ratio of its own.
 
 use anker_report::{median, percentile};
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::table::Subject;
 use crate::worker::Worker;
 
 pub const NAME: &str = "turns";
-/// The figure that says how many times longer a mechanism took than vm_snapshot.
+/// The name of the figure for a mechanism's time divided by that of vm_snapshot.
 pub const RATIO: &str = "times_vm_snapshot";
 
 const CALL: &str = "vm_snapshot";
@@ -22,7 +22,7 @@ const OTHERS: [&str; 3] = ["fork", "rewired", "mremap_cow"];
 struct Player {
     subject: Subject,
     worker: Worker<Columns>,
-    /// Nanoseconds to create a snapshot, one for each round.
+    /// For each round, the nanoseconds for creating a snapshot.
     times: Vec<f64>,
 }
 
@@ -36,9 +36,9 @@ impl Player {
         Ok(player)
     }
 
-    /// The first snapshot is not counted: it only brings memory back into the caches, from which other players have
-    /// displaced it. A fork is measured only once, because all columns are written to before each fork, which takes
-    /// long, and because a fork itself takes long enough to be measured exactly.
+    /// Measures several snapshots. The first one is not counted, because it only brings this player's memory back into
+    /// the caches, from which the other players have displaced it. A fork is measured only once: writing to all columns
+    /// before each fork takes long, and a single fork takes long enough to be measured exactly.
     fn take_turn(&mut self) -> Result<()> {
         let repeats = if self.subject.is_fork() { 2 } else { 6 };
         if let Answer::Created { create, .. } = self.worker.ask(Request::Create { columns: 1, repeats })? {
@@ -52,7 +52,7 @@ impl Player {
     }
 }
 
-/// Measures nothing unless the kernel has the call.
+/// Runs the experiment. If the kernel lacks the call vm_snapshot, measures nothing.
 pub fn run(session: &mut Session) {
     let subjects = session.subjects();
     if !subjects.iter().any(|subject| subject.name() == CALL) {
@@ -75,8 +75,8 @@ pub fn run(session: &mut Session) {
     play(session, &mut players, bytes / PAGE);
 }
 
-/// Plays rounds in which each player takes snapshots of one column with `modified` pages changed one by one. A player
-/// that fails leaves the game.
+/// Runs rounds in which each player takes snapshots of one column. Before that, `modified` pages of the column were
+/// changed one by one. A player that fails takes no part in later rounds.
 fn play(session: &mut Session, players: &mut Vec<Player>, modified: usize) {
     let rounds = session.options.effort.choose(15, 25, 51);
     session.progress(&format!("{NAME}: {rounds} rounds, {modified} pages modified"));

@@ -18,7 +18,7 @@ use anker_report::page::Section;
 
 pub const NAME: &str = "ycsb";
 
-/// Ten fields of 100 bytes, in a slot of 1 KiB.
+/// The length of a record. Its ten fields of 100 bytes each are stored in 1 KiB.
 const RECORD: usize = 1024;
 const FIELDS: usize = 10;
 const FIELD: usize = 100;
