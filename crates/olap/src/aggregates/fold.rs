@@ -170,7 +170,7 @@ impl Rows<'_> {
     }
 }
 
-/// The rows that are not null and pass the filter; `None` if all do.
+/// The rows that are not null and pass the filter; `None` if all rows do.
 pub fn included(nulls: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Option<NullBuffer> {
     let passing = filter.map(|f| match f.nulls() {
         None => NullBuffer::new(f.values().clone()),

@@ -461,7 +461,7 @@ fn compare_decimals(op: CmpOp, digits: [u8; 2], args: &[ColumnarValue], rows: us
     })
 }
 
-/// The functions of one number whose result is a decimal.
+/// Computes a kernel that converts one number to a decimal.
 fn to_decimal<A: ArrowPrimitiveType>(kernel: Kernel, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef>
 where
     A::Native: decimals::Slot,

@@ -15,7 +15,7 @@ use crate::expr::computed::is_constant;
 
 type Physical = Arc<dyn PhysicalExpr>;
 
-/// The least number of comparisons for which a list pays. Fewer are as fast one by one.
+/// The least number of comparisons for which a list pays. Fewer comparisons are as fast one by one.
 const MIN_LIST: usize = 4;
 
 /// Replaces adjacent `args` of `op` that compare the same operand with constants by one lookup in a list. For each row,

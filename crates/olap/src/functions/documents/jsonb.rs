@@ -156,7 +156,8 @@ pub fn part<'a>(bytes: &'a [u8], part: Part<'_>) -> Outcome<Option<Value<'a>>> {
     let container = Container::of(bytes)?;
     match part {
         Part::Member(key) | Part::Step(key) if container.is(OBJECT) => container.member(key),
-        // A document that is a single value is stored as an array with one element, which PostgreSQL returns here.
+        // A document that is a single value, such as `5`, is stored as an array with one element. PostgreSQL returns
+        // this element, too.
         Part::Element(number) if container.is(ARRAY) => container.element(number.into()),
         Part::Step(step) if container.is(ARRAY) && !container.is(SCALAR) => match number_of(step) {
             Some(number) => container.element(number),

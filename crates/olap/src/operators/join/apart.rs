@@ -50,7 +50,7 @@ impl Apart {
     }
 }
 
-/// The memory that joining with a build side of this extent takes.
+/// The memory for joining a part whose build side has this extent.
 pub fn memory_of(extent: &Extent) -> usize {
     2 * extent.bytes + Table::most_bytes(extent.rows) + extent.rows
 }

@@ -149,8 +149,8 @@ impl Writer {
     }
 }
 
-/// The seed of the hash at a depth. No other depth or hash has the same seed, so that the rows of one part get
-/// different hashes at the next depth.
+/// The seed of the hash at a depth. Each depth has its own seed, which no other hash uses. So the next depth divides
+/// rows that this depth has put into the same part.
 fn seed(depth: u64) -> u64 {
     0x616e_6b65_7300 + depth
 }

@@ -75,7 +75,7 @@ struct Current {
     row: usize,
     /// If one partner is enough: the number of candidates that are tried for a row before other rows have their turn.
     share: usize,
-    /// Whether a row before this one has further candidates, which are tried in the next round.
+    /// Whether an earlier row has further candidates, which are tried in the next round.
     is_shared: bool,
     /// If only the first partners are needed: the number of partners that each row has so far.
     partners: Vec<usize>,

@@ -56,7 +56,7 @@ impl Direct {
         self.source.claims.hand_over(partition, chunk);
     }
 
-    /// Ready once the joins above have their runtime filters.
+    /// Ready once the keys of all runtime filters are known, or will not become known.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.source.poll_ready(context)
     }

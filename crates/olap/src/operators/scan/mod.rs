@@ -126,7 +126,7 @@ impl ViewScan {
 }
 
 impl Source {
-    /// Ready once the joins above have their runtime filters.
+    /// Ready once the keys of all runtime filters are known, or will not become known.
     fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut keys = self.filter.iter().flat_map(|filter| &filter.keys);
         if keys.all(|keys| keys.poll_known(context).is_ready()) { Poll::Ready(()) } else { Poll::Pending }

@@ -35,7 +35,7 @@ impl Shape {
         Ok(Shape { like, arguments })
     }
 
-    /// The same shape over other rows.
+    /// The same keys and aggregates, over the rows of `input`.
     pub fn over(&self, input: Arc<dyn ExecutionPlan>) -> Result<Shape> {
         let like = &self.like;
         let (keys, functions) = (like.group_expr().clone(), like.aggr_expr().to_vec());

@@ -154,7 +154,7 @@ async fn the_limit_of_the_disk_is_out_of_memory_before_the_first_row() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_group_has_needs_memory() {
-    // One group, all of whose values differ.
+    // All rows belong to one group, and all their values differ.
     for asked in [Asked::Distinct, Asked::Lists] {
         let grouped = plan(&[0], asked);
         let little = runtime(2, 12 << 20, Some((1 << 30, 4 << 20, 1 << 20)));
