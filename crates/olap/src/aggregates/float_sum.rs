@@ -158,7 +158,7 @@ impl Total {
         let sum = if whole { self.sum } else { self.sum + self.lost };
         (self.count > 0).then(|| match wanted {
             FloatTotal::Sum => sum,
-            // PostgreSQL's average starts with 0, not with -0.
+            // PostgreSQL's average begins its sum with 0, so the average of negative zeros is 0, not -0.
             FloatTotal::Avg => (0.0 + sum) / self.count as f64,
         })
     }

@@ -1,8 +1,8 @@
 //! Aggregates as folds: rows are added to the states of their groups, and finally each state becomes a result.
 //!
 //! ```text
-//!   Function   an aggregate's name and types, and what computes it    what DataFusion sees: Folded
-//!   Fold       the loops: rows into states, states into results      what DataFusion sees: Over
+//!   Function   an aggregate's name and types, and what computes it    DataFusion sees it as: Folded
+//!   Fold       the loops: rows into states, states into results      DataFusion sees it as: Over
 //! ```
 //!
 //! A new aggregate is a type that implements both traits. Its loops are compiled for it, in versions with and without

@@ -346,7 +346,7 @@ fn aggregate(
     last(stage(AggregateMode::FinalPartitioned, final_keys, Arc::new(by_hash))?)
 }
 
-/// Wraps the last phase, which returns the groups.
+/// The operator for the last phase. With keys, it is [`Groups`], which can use the disk.
 fn last(phase: AggregateExec) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
     match phase.group_expr().is_empty() {
         true => Ok(Arc::new(phase)),

@@ -407,8 +407,8 @@ mod tests {
         let tens = || (0..1000).map(|i| i / 100).collect::<Vec<i64>>();
         let many = joined_rows(tens(), tens());
         assert!((90_000.0..110_000.0).contains(&many), "{many}");
-        // By the keys, at most ten rows are expected. The estimate is the geometric mean with the larger table's
-        // thousand rows.
+        // From the numbers of distinct keys, about ten rows would be expected. The estimate is the geometric mean of
+        // this number and the larger table's thousand rows.
         let few = joined_rows((0..1000).collect(), (0..10).collect());
         assert!((50.0..500.0).contains(&few), "{few}");
     }

@@ -19,7 +19,7 @@ use crate::spill::{Kept, Room, Stored};
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// The output of a thread, from the parts that it takes.
+/// The output of one thread, which takes parts and joins one after the other.
 pub struct Partwise {
     shape: Arc<Shape>,
     apart: Arc<Apart>,

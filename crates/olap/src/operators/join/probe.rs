@@ -278,7 +278,7 @@ impl Current {
         batch_of(shape, &build, &probe, pairs.build.len(), None).map(Some)
     }
 
-    /// The pairs, if each row has at most one candidate.
+    /// The next pairs, if each row of the probe side has at most one candidate.
     fn only_pairs(&mut self, limit: usize) -> Pairs {
         let rows = self.row..self.found.len().min(self.row + limit);
         let (mut build, mut probe, mut count) = (vec![0; rows.len()], vec![0; rows.len()], 0);
@@ -404,7 +404,7 @@ impl Current {
     }
 }
 
-/// Pairs in the form in which Arrow takes rows.
+/// Pairs as arrays of row numbers, with which Arrow picks rows.
 struct Indices {
     build: UInt32Array,
     probe: UInt32Array,

@@ -181,7 +181,7 @@ async fn a_query_that_nobody_waits_for_leaves_nothing() {
     assert!(ends[&true] >= 1, "{ends:?}");
 }
 
-/// Joins upon joins, each of which puts rows on disk, and groups above.
+/// Nested joins that all put rows on disk, with groups above them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_within_joins_put_rows_on_disk() {
     let mut plan = plan(JoinKind::Left, &[0], false);

@@ -39,7 +39,7 @@ pub struct Filter {
     pub conditions: Vec<Condition>,
     pub pruning: Pruning,
     pub keys: Vec<KeyTest>,
-    /// The scan's step and expected rows, if it is observed.
+    /// The scan's step and expected rows, if the scan is observed for EXPLAIN.
     pub scan: Option<(Step, f64)>,
 }
 

@@ -172,7 +172,7 @@ impl Source {
 pub(crate) struct ChunkOf<'a> {
     source: &'a Source,
     index: usize,
-    /// The number of all rows, including those that do not exist.
+    /// The number of slots in the chunk, including slots without a row.
     count: usize,
 }
 

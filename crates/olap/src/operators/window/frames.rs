@@ -74,7 +74,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of rows whose first one begins a partition.
+    /// The layout of the rows that `starts` describes. The first row begins a partition.
     pub fn new(starts: &[Starts]) -> Layout {
         let count = |of: fn(&Starts) -> &BooleanBuffer| starts.iter().map(|some| of(some).count_set_bits()).sum();
         let rows = starts.iter().map(|some| some.groups.len()).sum();

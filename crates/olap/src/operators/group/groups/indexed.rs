@@ -158,7 +158,7 @@ const PAGE_BITS: u32 = 10;
 const PAGE: usize = 1 << PAGE_BITS;
 /// Pages may always have this many bytes in total.
 const FEW_BYTES: usize = 1 << 20;
-/// Pages may have at most this many bytes per group, as a table of hashes would.
+/// Pages may have at most this many bytes per group. A hash table would take about as many.
 const BYTES_A_GROUP: usize = 64;
 
 /// For each integer, its group's number plus one, or 0 if it has no group.

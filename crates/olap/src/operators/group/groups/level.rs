@@ -85,7 +85,8 @@ impl<'a> Level<'a> {
             (Some(frozen), _) => self.means.room.resize(bytes + frozen.bytes()),
             (None, None) => self.means.room.resize(bytes),
             (None, Some(_)) => {
-                // Freezing the groups takes memory, too.
+                // If memory runs out, the groups are frozen. Memory for this must remain: for the hashes of their keys,
+                // and for the sinks.
                 if self.means.room.try_resize(bytes + self.table.bytes_to_hash() + PARTS * SINK_BYTES) {
                     return Ok(());
                 }

@@ -250,7 +250,7 @@ mod tests {
             few.intern(&[texts(8192, |row| Some(format!("{}", row % 30)))]);
             many.intern(&[texts(8192, |row| Some(format!("{batch}-{row}")))]);
         }
-        // The cache is the only difference in size.
+        // Only the cache makes the sizes differ.
         let entries = PLACES * size_of::<[Entry<1>; 2]>();
         assert!(few.ours.size() > entries);
         many.ours.emit(EmitTo::All).unwrap();

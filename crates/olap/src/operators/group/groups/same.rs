@@ -35,7 +35,7 @@ impl Both {
         let (keys, expected) = (self.ours.emit(emit_to).unwrap(), self.expected.emit(emit_to).unwrap());
         assert_eq!(keys, expected);
         if matches!(emit_to, EmitTo::All) {
-            // One numbering may forget its groups when it returns them, and the other one only here.
+            // One of the two numberings may forget its groups when it emits them, and the other one only here.
             self.ours.clear_shrink(0);
             self.expected.clear_shrink(0);
         }

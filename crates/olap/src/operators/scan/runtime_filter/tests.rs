@@ -50,12 +50,13 @@ fn rows_with_a_partner_always_pass() {
 
 #[test]
 fn few_others_pass() {
-    // All numbers between the least and the greatest key are distinguished. Numbers beyond, and nulls, do not pass.
+    // An exact set distinguishes all numbers between the least and the greatest key. Numbers outside of this range, and
+    // nulls, do not pass.
     let asked: Vec<Option<i64>> = (0..100).map(Some).chain(EXTREMES.map(Some)).chain([None]).collect();
     let expected: Vec<bool> = asked.iter().map(|key| matches!(key, Some(20 | 30 | 50))).collect();
     assert_eq!(passed(&[20, 50, 30, 30], &asked), expected);
     assert!(passed(&[], &asked).into_iter().all(|passed| !passed));
-    // Keys that are far apart are distinguished by hashes.
+    // Keys that are far apart are put into a Bloom filter, which few other values pass.
     for count in [57, 5_000, 300_000] {
         let keys: Vec<i64> = (0..count).map(|key| key << 40).collect();
         let others: Vec<Option<i64>> = (0..100_000).map(|key| Some(key << 20 | 1)).collect();
