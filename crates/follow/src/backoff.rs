@@ -14,7 +14,7 @@ impl Backoff {
         Backoff { first, longest, next: first }
     }
 
-    /// The time to wait after a further failure.
+    /// Called after a failure. Returns the time to wait before the next attempt.
     pub fn failed(&mut self) -> Duration {
         let delay = self.next;
         self.next = (delay * 2).min(self.longest);

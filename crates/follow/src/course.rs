@@ -6,7 +6,7 @@ use crate::Backoff;
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// The lifetime from which on a worker counts as healthy. After a healthy worker, the delays begin with the shortest
+/// A worker that lived at least this long was healthy. After a healthy worker, the delays begin with the shortest one
 /// again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 

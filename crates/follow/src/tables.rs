@@ -1,4 +1,5 @@
-//! The mirrored tables of a database: which of them are followed, since when, and which actions are due for the others.
+//! The mirrored tables of a database: which of them are followed, since when, and which actions are due for those that
+//! are not.
 //!
 //! ```text
 //!   registered --watched--> load due -> loading -> live
@@ -8,8 +9,8 @@
 //!        `--unsupported--> looked at again when DDL touches the table
 //! ```
 //!
-//! To look at a table means to check whether it can be mirrored, and if so, to watch it. `E` is the encoder for the
-//! rows of a watched table.
+//! To look at a table means to check whether it can be mirrored and, if so, to watch it. `E` is the type of the encoder
+//! for a watched table's rows.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -24,9 +25,9 @@ const FAULT_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::fro
 const MEMORY_DELAYS: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(240));
 /// The delays after a row was too long. They are long, because the row may stay for a while.
 const WIDE_DELAYS: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(3600));
-/// The time for which a table must be live so that earlier faults no longer count.
+/// If a table was live for this long, its earlier faults no longer count.
 const SOUND_AFTER: Duration = Duration::from_secs(60);
-/// The time after which the request for a look is repeated. The request is a note in the stream, which normally arrives
+/// The time after which a requested look is requested again. A request is a note in the stream, and normally arrives
 /// within moments.
 const LOOK_RETRY: Duration = Duration::from_secs(10);
 /// The interval at which tables without room in shared memory ask for room.
@@ -35,8 +36,8 @@ const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Tables<E> {
     tables: HashMap<u32, Table<E>>,
-    /// The loads that are due, by time. `looks` has the tables that are to be looked at again, by time. A table is in
-    /// at most one of these sets, at the time that its `due` says.
+    /// Loads by the time at which they are due. `looks` has the tables to be looked at again, also by time. A table is
+    /// in at most one of these two sets, at the time in its `due`.
     loads: BTreeSet<(Instant, u32)>,
     looks: BTreeSet<(Instant, u32)>,
     without_room: BTreeSet<u32>,
@@ -95,9 +96,9 @@ pub struct LoadOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recheck {
     Nothing,
-    /// The mirror must be made anew, unless the table still has this fingerprint.
+    /// The mirror must be rebuilt, unless the table still has this fingerprint.
     UnlessStill(u64),
-    /// The table must be looked at, because it may have become possible to mirror it.
+    /// The table must be looked at, because the DDL may have made it possible to mirror it.
     Always,
 }
 
@@ -136,8 +137,8 @@ impl<E> Tables<E> {
         !self.tables.contains_key(&relid)
     }
 
-    /// Takes over the list of mirrored tables, as a snapshot saw it, and returns the tables to register. If the stream
-    /// has already brought a change to the list, the change takes precedence.
+    /// Takes over the list of mirrored tables as a snapshot saw it, and returns the tables to register. The stream may
+    /// already have brought changes to the list; these take precedence.
     pub fn list_was_read(&mut self, relids: &[u32]) -> Vec<u32> {
         if std::mem::replace(&mut self.list_read, true) {
             return Vec::new();
@@ -257,14 +258,15 @@ impl<E> Tables<E> {
         table.phase = phase;
     }
 
-    /// Stops watching a table, and cancels what is due for it. Returns whether it was watched.
+    /// Stops watching a table, and cancels the action that is due for it. Returns whether the table was watched.
     pub fn retire(&mut self, relid: u32) -> bool {
         self.forget_due(relid);
         let Some(table) = self.tables.get_mut(&relid) else { return false };
         matches!(std::mem::replace(&mut table.phase, Phase::Unwatched), Phase::Watched(_))
     }
 
-    /// Gives up a table until a later look. Returns the time until then; `None` if this generation is not watched.
+    /// Gives up a table until a later look. Returns the time until that look; `None` if this generation of the table is
+    /// not watched.
     pub fn broken(&mut self, relid: u32, generation: u64, cause: Cause, now: Instant) -> Option<Duration> {
         let table = self.tables.get_mut(&relid).filter(|t| t.generation == generation)?;
         let Phase::Watched(watched) = &table.phase else { return None };
@@ -304,7 +306,7 @@ impl<E> Tables<E> {
         orders
     }
 
-    /// Called when the engine reports that the table serves queries. Returns whether the report is about the table's
+    /// Called when the engine reports that a table serves queries. Returns whether the report concerns the table's
     /// present generation.
     pub fn live(&mut self, relid: u32, generation: u64, now: Instant) -> bool {
         let table = self.tables.get_mut(&relid).filter(|t| t.generation == generation);
@@ -314,8 +316,8 @@ impl<E> Tables<E> {
         true
     }
 
-    /// Called when the loader with this order has ended. If the table is not live by now, the load is repeated: after a
-    /// delay if the loader has tried it, otherwise at once.
+    /// Called when the loader with this order has ended. If the table is not live by then, the load is repeated. If the
+    /// loader has tried to load, that happens after a delay, otherwise at once.
     pub fn load_ended(&mut self, order: LoadOrder, tried: bool, now: Instant) {
         let Some(table) = self.tables.get_mut(&order.relid).filter(|t| t.generation == order.generation) else {
             return;
@@ -331,8 +333,8 @@ impl<E> Tables<E> {
 
     // -- what is due -------------------------------------------------------------------------------------------------
 
-    /// Returns the tables whose look is due; the caller must request these looks now. `room` returns the number of
-    /// tables for which there is room in shared memory.
+    /// Returns the tables that are due for a look; the caller must request these looks now. `room` returns for how many
+    /// more tables there is room in shared memory.
     pub fn take_due_looks(&mut self, now: Instant, room: impl FnOnce() -> usize) -> Vec<u32> {
         let mut looks: Vec<u32> = due(&self.looks, now).collect();
         if self.look_for_room.is_some_and(|at| at <= now) {
@@ -346,7 +348,7 @@ impl<E> Tables<E> {
         looks
     }
 
-    /// The time at which the next action is due. Loads count only if `may_load`.
+    /// The time at which the next action is due. Loads are ignored unless `may_load`.
     pub fn next(&self, may_load: bool) -> Option<Instant> {
         let load = self.loads.first().filter(|_| may_load).map(|(at, _)| *at);
         let look = self.looks.first().map(|(at, _)| *at);

@@ -1,8 +1,8 @@
 //! Recognises rows in the WAL that are too wide to be followed, before PostgreSQL's decoding assembles them.
 //!
 //! PostgreSQL logs the long values of a row first, in chunks, and then the row with pointers to them (TOAST). Decoding
-//! keeps the chunks in memory until the row comes. It then allocates the decompressed length of every value, for rows
-//! of any table, before it calls the capture worker. So the worker asks here first:
+//! keeps the chunks in memory until it reaches the row. It then allocates the decompressed length of every value, even
+//! for tables that are not mirrored, before it calls the capture worker. So the worker asks this module first:
 //!
 //! ```text
 //!   chunk, chunk, …  within the limit: decoded; beyond it: not passed to decoding
@@ -11,11 +11,11 @@
 
 use std::collections::HashMap;
 
-/// The first two bytes of a pointer. The first one distinguishes it from other values; the second one says that it
-/// points to a TOAST table.
+/// The first two bytes of a pointer. The first byte distinguishes the pointer from other values. The second byte says
+/// that it points to a TOAST table.
 const POINTER: [u8; 2] = [if cfg!(target_endian = "big") { 0x80 } else { 0x01 }, 18];
-/// The length of a pointer. After the first two bytes come the decompressed size of the value, its stored size, its id,
-/// and the id of the TOAST table.
+/// The length of a pointer. After its first two bytes come the value's decompressed size, stored size and id, and the
+/// id of the TOAST table.
 const POINTER_BYTES: usize = 2 + 4 * 4;
 const RAW_SIZE_AT: usize = 2;
 const VALUE_AT: usize = 10;
@@ -36,7 +36,8 @@ pub struct WideRows {
 struct Pending {
     bytes: u64,
     values: Vec<u32>,
-    /// Whether decoding lacks a chunk. The row cannot be assembled then, even if the limit is raised before it comes.
+    /// Whether a chunk was kept from decoding. Then the row cannot be assembled, even if the limit is raised before the
+    /// row comes.
     kept_back: bool,
 }
 
@@ -56,13 +57,13 @@ impl WideRows {
         !pending.kept_back
     }
 
-    /// Whether chunks were logged for a row of this transaction that has not come yet.
+    /// Whether this transaction has logged chunks for a row that has not come yet.
     pub fn awaits_row(&self, xid: u32) -> bool {
         !self.pending.is_empty() && self.pending.contains_key(&xid)
     }
 
-    /// Called for rows that were logged at `lsn`; `rows` are their bytes. Changes the pointers of rows beyond the
-    /// limit. After the `last` rows, the chunks seen so far are no longer needed.
+    /// Called for rows that were logged at `lsn`; `rows` are their bytes. Makes the pointers of rows beyond the limit
+    /// invalid. After the `last` rows, the chunks so far are no longer needed.
     pub fn rows(&mut self, xid: u32, lsn: u64, rows: &mut [u8], last: bool) {
         let Some(pending) = self.pending.get(&xid) else { return };
         let pointers: Vec<usize> = pointers(rows, &pending.values).collect();
@@ -83,10 +84,10 @@ impl WideRows {
         !self.found.is_empty() && self.found.contains_key(&lsn)
     }
 
-    /// Called with the oldest transaction that is still running. The rows of all earlier ones have been decoded, so
-    /// they are forgotten.
+    /// Called with the oldest transaction that is still running. All earlier transactions have been decoded, so what is
+    /// known about them is forgotten.
     pub fn oldest_running(&mut self, oldest: u32) {
-        // Transaction ids wrap around.
+        // The comparison is modulo 2^32, because transaction ids wrap around.
         let runs = |xid: u32| xid.wrapping_sub(oldest) as i32 >= 0;
         self.pending.retain(|&xid, _| runs(xid));
         self.found.retain(|_, &mut xid| runs(xid));

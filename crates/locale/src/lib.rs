@@ -1,9 +1,8 @@
-//! The C library's text order and case mapping in a locale. PostgreSQL on the same machine uses the same functions for
-//! collations of its provider "libc".
+//! The C library's text order and case mapping in a locale. For collations of its provider "libc", PostgreSQL uses the
+//! same functions, so on the same machine the results are equal.
 //!
-//! Texts are compared pairwise, as PostgreSQL does, and not by the keys of `strxfrm_l`. These keys order some texts
-//! differently, namely texts with several characters that the locale ignores at first (glibc 2.36: `$É` and `$>é` in
-//! cs_CZ).
+//! Texts are compared pairwise, as in PostgreSQL, and not by the keys of `strxfrm_l`. For some texts with several
+//! characters that the locale ignores at first, these keys give another order (glibc 2.36: `$É` and `$>é` in cs_CZ).
 
 #![allow(unsafe_code)]
 
@@ -29,7 +28,7 @@ unsafe impl Send for Locale {}
 // SAFETY: as above.
 unsafe impl Sync for Locale {}
 
-/// Buffers in which texts get the final zero that the C library needs.
+/// Buffers for copies of texts with the final zero that the C library needs.
 #[derive(Debug, Default)]
 pub struct Scratch {
     left: Vec<u8>,
@@ -60,7 +59,7 @@ impl Locale {
         }
     }
 
-    /// Compares two texts as PostgreSQL does. Texts that are equal for the C library are compared by their bytes.
+    /// Compares two texts as PostgreSQL does. If the C library calls them equal, their bytes decide.
     pub fn compare(&self, left: &str, right: &str, scratch: &mut Scratch) -> Ordering {
         if left == right {
             return Ordering::Equal;
@@ -91,7 +90,7 @@ impl Locale {
 impl Locale {
     /// Whether a character belongs to a class, for example `alpha`.
     pub fn is(&self, c: char, class: &CStr) -> bool {
-        // SAFETY: a C string; any number may be asked, and of a class that there is none of nothing is.
+        // SAFETY: the class is a C string, and any number may be asked; no character belongs to an unknown class.
         unsafe { iswctype_l(c.into(), wctype_l(class.as_ptr(), self.0), self.0) != 0 }
     }
 }

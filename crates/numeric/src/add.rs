@@ -36,7 +36,7 @@ impl Numeric {
     }
 }
 
-/// Both mantissas, converted to the larger of both scales; `None` if one does not fit then.
+/// Both mantissas, converted to the larger of the two scales; `None` if a converted mantissa does not fit.
 #[inline]
 pub(crate) fn aligned(a: i128, s: u16, b: i128, t: u16) -> Option<(i128, i128, u16)> {
     if s == t {

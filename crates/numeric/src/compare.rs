@@ -1,5 +1,5 @@
-//! The order of numerics: by value, without regard to display scales. NaN equals NaN and is greater than everything
-//! else.
+//! The order of numerics: by value, without regard to display scales. NaN equals NaN and is greater than all other
+//! values.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};

@@ -47,7 +47,7 @@ impl Numeric {
                 };
                 limited(power::signed(*mantissa < 0, quotient)?)
             }
-            // The value has too many digits, but those at its end may be zeros, and can be removed.
+            // The value has too many digits for an `i128`. If the last ones are zeros, removing them may help.
             Repr::Long(_) => match self.trimmed() {
                 trimmed @ Numeric(Repr::Small { .. }) => trimmed.to_decimal_exact(scale as u8),
                 _ => None,

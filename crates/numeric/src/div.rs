@@ -80,15 +80,15 @@ impl Numeric {
     }
 }
 
-/// The display scale that PostgreSQL chooses for a quotient. It yields at least 16 significant digits, estimated from
-/// the first base-10000 digit (with its weight) of both operands. It is not less than the display scale of either
-/// operand.
+/// The display scale that PostgreSQL chooses for a quotient. It makes sure that the quotient has at least 16
+/// significant digits, as estimated from the weight and the value of each operand's first base-10000 digit. It is not
+/// less than the display scale of either operand.
 fn quotient_scale(a: (i32, u64), s: u16, b: (i32, u64), t: u16) -> u16 {
     let weight = a.0 - b.0 - (a.1 <= b.1) as i32;
     (SIGNIFICANT - weight * DECIMALS).max(s as i32).max(t as i32).min(QUOTIENT_SCALE_LIMIT) as u16
 }
 
-/// The weight and the value of the first base-10000 digit.
+/// The weight and the value of the first base-10000 digit of magnitude / 10^scale.
 #[inline]
 fn first_digit(magnitude: u128, scale: u16) -> Option<(i32, u64)> {
     if magnitude == 0 {
@@ -122,7 +122,7 @@ fn divide_small(a: i128, s: u16, b: i128, t: u16) -> Option<Numeric> {
         return None;
     }
     let (quotient, remainder) = power::divide_wide(high, low, b);
-    // Rounds half away from zero.
+    // Rounds half away from zero: `remainder >= b - remainder` means at least half of `b`.
     let quotient = quotient.checked_add((remainder >= b - remainder) as u128)?;
     Some(Numeric::small(power::signed(negative, quotient)?, scale))
 }

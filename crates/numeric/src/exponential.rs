@@ -1,8 +1,8 @@
 //! Exponentials, logarithms and powers.
 //!
 //! Their results are approximations, computed by series that end when further terms no longer matter. If a result is
-//! nearly halfway between two roundings, its last digit depends on the number of digits in intermediate values.
-//! Therefore each step is the same as in PostgreSQL.
+//! nearly halfway between two roundings, its last digit depends on the number of digits in intermediate values. So each
+//! step is done with as many digits as in PostgreSQL.
 
 use std::cmp::Ordering;
 
@@ -11,10 +11,10 @@ use crate::root::{SHOWN_LIMIT, SIGNIFICANT};
 use crate::value::{Error, Numeric, Repr, WEIGHT_LIMIT};
 use crate::var::Var;
 
-/// An exponent of e beyond about three times this limit makes a result that exceeds PostgreSQL's format, or is zero.
+/// If e is raised to more than about three times this limit, the result is too large for PostgreSQL's format, or is
+/// zero.
 const EXPONENT_LIMIT: i32 = 2000;
-/// The logarithm of e to base 10, the logarithm of 2 to base 10, and the natural logarithm of 10, with as many digits
-/// as in PostgreSQL.
+/// The logarithms to base 10 of e and of 2, and the natural logarithm of 10. They have as many digits as in PostgreSQL.
 #[allow(clippy::approx_constant)]
 const DIGITS_OF_E: f64 = 0.434294481903252;
 #[allow(clippy::approx_constant)]
@@ -75,7 +75,7 @@ impl Numeric {
         power(&base, &by)?.numeric().checked()
     }
 
-    /// The power if base or exponent is not finite, by POSIX's rules.
+    /// The power if the base or the exponent is not finite. The rules are those of POSIX.
     fn special_power(&self, exponent: &Numeric) -> Result<Numeric, Error> {
         let one = Numeric::small(1, 0);
         let finite_and = |number: &Numeric, other: &Numeric| number.is_finite() && number == other;
@@ -122,7 +122,7 @@ fn exp(value: &Var, scale: i32) -> Result<Var, Error> {
         return if near > 0.0 { Err(Error::Overflow) } else { Ok(Var::zero(scale)) };
     }
     let weight = (near * DIGITS_OF_E) as i32;
-    // The exponent is halved until the series converges quickly. The result is then squared as many times.
+    // The exponent is halved until the series converges quickly. The result is then squared once for each halving.
     let mut halvings = 0;
     while near.abs() > 0.01 {
         halvings += 1;
@@ -175,7 +175,7 @@ fn ln(value: &Var, scale: i32) -> Result<Var, Error> {
     if value.negative {
         return Err(Error::LogarithmOfNegative);
     }
-    // Square roots are taken until the value is near one. The result is then doubled as many times.
+    // Square roots are taken until the value is near one. The logarithm is then doubled once for each root.
     let (mut x, mut factor, mut roots) = (value.clone(), Var::small(2), 0);
     let (least, greatest) = (Var::tenths(0, 9), Var::tenths(1, 1));
     while x.compare(&least) != Ordering::Greater || x.compare(&greatest) != Ordering::Less {

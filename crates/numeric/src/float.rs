@@ -11,8 +11,8 @@ const EXACT: u128 = 1 << 53;
 const EXACT_POWERS: u16 = 22;
 
 impl Numeric {
-    /// The value in double precision, rounded as PostgreSQL does by converting through text. `None` if it is too large
-    /// or too small for double precision.
+    /// The value in double precision. Like PostgreSQL, it is rounded as if the value were converted to text and read
+    /// back. `None` if it is too large or too small for double precision.
     pub fn to_f64(&self) -> Option<f64> {
         match &self.0 {
             Repr::NaN => Some(f64::NAN),
@@ -59,8 +59,8 @@ impl Numeric {
     }
 }
 
-/// Reads a float as `strtod` does. Like PostgreSQL, refuses texts that are too large or too small; `zero` allows the
-/// value 0.
+/// Reads a float as `strtod` does. Like PostgreSQL, it refuses values that are too large, and those that are so small
+/// that they become 0, unless `zero` allows 0.
 fn parse_f64(text: &str, zero: bool) -> Option<f64> {
     let value: f64 = text.parse().ok()?;
     (value.is_finite() && (zero || value != 0.0)).then_some(value)

@@ -1,9 +1,9 @@
 //! The key form of numerics: bytes that, compared as unsigned numbers, have the order of the values.
 //!
-//! The form starts with a byte for the class (negative, zero, …). A finite value other than zero continues with its
-//! weight and its base-10000 digits, each as a word of 16 bits. The last bit of a digit's word tells whether another
-//! digit follows. For negative values, all these words are inverted. A finite value ends with its display scale. All
-//! words are big-endian. Equal values without trailing zeros have the same bytes.
+//! The form starts with a byte for the class (negative, zero, …). If the value is finite and not zero, its weight and
+//! its base-10000 digits follow, each as a word of 16 bits. The last bit of a digit's word tells whether another digit
+//! follows. For negative values, all these words are inverted. A finite value ends with its display scale. All words
+//! are big-endian. Equal values without trailing zeros have the same bytes.
 
 use crate::digits::{BASE, Digits};
 use crate::value::{GROUPS, Numeric, Repr, SCALE_LIMIT, spread};
@@ -16,7 +16,7 @@ const INFINITY: u8 = 4;
 const NAN: u8 = 5;
 
 /// An offset that makes every weight positive. The least weights are those of values with 16383 digits behind the
-/// point.
+/// decimal point.
 const WEIGHT_OFFSET: i32 = 0x4000;
 
 impl Numeric {
@@ -107,8 +107,8 @@ fn finite(class: u8, bytes: &[u8]) -> Option<Numeric> {
     value.shows_all().then_some(value)
 }
 
-/// Reads the digits from their words. `None` if there are no digits, if one is too large, if there is a zero at either
-/// end, or if a word's last bit is wrong.
+/// Reads the digits from their words. `None` if there are no digits, if a digit is too large, if the first or the last
+/// digit is zero, or if the last bit of a word is wrong.
 fn fill(digits: &mut [u16], words: &[[u8; 2]], invert: u16) -> Option<()> {
     let (mut wrong, mut follows) = (false, true);
     for (digit, &word) in digits.iter_mut().zip(words) {

@@ -16,7 +16,7 @@ impl Long {
     pub fn compare_magnitude(&self, other: &Long) -> Ordering {
         match (self.digits.is_empty(), other.digits.is_empty()) {
             (false, false) => self.weight.cmp(&other.weight).then_with(|| self.digits.cmp(&other.digits)),
-            // If one value is zero, which has no digits, it has the smaller magnitude.
+            // The value zero has no digits. If only one of the values is zero, it has the smaller magnitude.
             (self_zero, other_zero) => other_zero.cmp(&self_zero),
         }
     }
@@ -30,7 +30,7 @@ impl Long {
         let subtract = self.negative != other.negative;
         let (large, small) =
             if subtract && self.compare_magnitude(other) == Ordering::Less { (other, self) } else { (self, other) };
-        // There is one digit more than in the larger value, for the carry.
+        // The sum may have one digit more than the larger value, because of a carry.
         let weight = large.weight.max(small.weight) + 1;
         let bottom = large.bottom().min(small.bottom());
         let mut digits = Digits::zeros((weight - bottom + 1) as usize);
@@ -59,7 +59,8 @@ impl Long {
         }
         let (long, short) = if self.digits.len() < other.digits.len() { (other, self) } else { (self, other) };
         let count = long.digits.len() + short.digits.len();
-        // Products are summed without carries. The sums cannot overflow, because there are fewer than 2^32 digits.
+        // Products of digits are summed without carries. The sums cannot overflow, because there are fewer than 2^32
+        // digits.
         let mut few = [0u64; 48];
         let mut many;
         let sums = if count <= few.len() {
@@ -83,7 +84,8 @@ impl Long {
         Numeric::from_digits(self.negative != other.negative, self.weight + other.weight + 1, digits, scale)
     }
 
-    /// The quotient with display scale `scale`. With `round`, it is rounded half away from zero, otherwise truncated.
+    /// The quotient with display scale `scale`. If `round`, it is rounded half away from zero; otherwise it is
+    /// truncated.
     pub fn over(&self, other: &Long, scale: u16, round: bool) -> Result<Numeric, Error> {
         if other.digits.is_empty() {
             return Err(Error::DivisionByZero);
@@ -102,8 +104,8 @@ impl Long {
         Ok(quotient.cut(scale as i32, round))
     }
 
-    /// The value with `places` decimal digits behind the point; if `places` is negative, so many digits before the
-    /// point become zero. With `round`, it is rounded half away from zero, otherwise truncated.
+    /// The value with `places` decimal digits behind the point. If `places` is negative, that many digits before the
+    /// point become zero. If `round`, the value is rounded half away from zero; otherwise it is truncated.
     pub fn cut(&self, places: i32, round: bool) -> Numeric {
         let scale = places.max(0) as u16;
         // The number of decimal digits that remain, counted from the beginning of the first base-10000 digit.
@@ -117,7 +119,7 @@ impl Long {
         };
         let unit = BASE / 10u16.pow(part);
         let lost = digit % unit;
-        // There is one digit more in front, for the carry.
+        // There is a digit in front for a carry.
         let mut digits = Digits::zeros(whole + 2);
         digits[1..=whole].copy_from_slice(&self.digits[..whole]);
         digits[whole + 1] = digit - lost;
@@ -150,7 +152,7 @@ fn take(digit: &mut u16, subtrahend: u16) -> u16 {
 }
 
 /// The first `count` digits of a quotient. If the first digit of `divisor` has weight 0, the first digit of the
-/// quotient has the same weight as the first digit of `dividend`.
+/// quotient has the weight of the first digit of `dividend`.
 fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
     let mut quotient = Digits::zeros(count);
     if let [divisor] = *divisor {
@@ -162,11 +164,11 @@ fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
         }
         return quotient;
     }
-    // Knuth's algorithm D. The operands are scaled so that the divisor's first digit is at least half the base. An
-    // estimated digit of the quotient is then at most two too large.
+    // Knuth's algorithm D. Both operands are multiplied by the same factor, so that the divisor's first digit is at
+    // least half the base. Then an estimated digit of the quotient is at most two too large.
     let factor = BASE as u32 / (divisor[0] as u32 + 1);
     let divisor = scaled(divisor, divisor.len(), factor);
-    // `scaled` puts a digit for the carry in front, which is zero for the divisor.
+    // `scaled` puts a digit for a carry in front. The divisor has no carry, so that digit is zero.
     let divisor = &divisor[1..];
     let mut rest = scaled(dividend, count + divisor.len() - 1, factor);
     let (first, second) = (divisor[0] as i64, divisor[1] as i64);
@@ -199,8 +201,9 @@ fn divide(dividend: &[u16], divisor: &[u16], count: usize) -> Digits {
     quotient
 }
 
-/// Multiplies digits by a factor below the base. The result has a leading digit for the carry, and then `count` digits:
-/// missing ones are zero, and further ones are cut off. These cannot change the digits of a quotient.
+/// Multiplies digits by a factor below the base. The result has a digit for a carry, and then `count` digits. If there
+/// are fewer digits than `count`, zeros follow; if there are more, they are cut off, because they cannot change the
+/// digits of a quotient.
 fn scaled(digits: &[u16], count: usize, factor: u32) -> Vec<i32> {
     let mut product = vec![0i32; count + 1];
     let used = digits.len().min(count);
@@ -214,8 +217,8 @@ fn scaled(digits: &[u16], count: usize, factor: u32) -> Vec<i32> {
     product
 }
 
-/// Subtracts divisor * factor from `rest`. Returns whether the result is negative; then `rest` lacks a borrow from its
-/// first digit.
+/// Subtracts divisor * factor from `rest`. Returns whether the result is negative. If it is, the borrow has not been
+/// taken from the first digit of `rest`.
 fn subtract_multiple(rest: &mut [i32], divisor: &[i32], factor: i32) -> bool {
     let mut borrow = 0;
     for (rest, &d) in rest[1..].iter_mut().zip(divisor).rev() {

@@ -1,4 +1,4 @@
-//! Products. They are exact. Their display scale is the sum of both operands' display scales, limited by the format.
+//! Products. They are exact. Their display scale is the sum of the operands' display scales, limited by the format.
 
 use crate::power;
 use crate::value::{Error, Numeric, Repr, SCALE_LIMIT};

@@ -9,9 +9,9 @@ use crate::value::{Numeric, SCALE_LIMIT, WEIGHT_LIMIT};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// "invalid input syntax for type numeric"
+    /// PostgreSQL's error "invalid input syntax for type numeric".
     Syntax,
-    /// "value overflows numeric format"
+    /// PostgreSQL's error "value overflows numeric format".
     Overflow,
 }
 
@@ -26,7 +26,8 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// The limit for exponents in either direction. Beyond it, PostgreSQL reports an overflow, whatever the digits are.
+/// The greatest exponent, and with a minus sign the least. Beyond it, PostgreSQL reports an overflow, whatever the
+/// digits are.
 const EXPONENT_LIMIT: i64 = i32::MAX as i64 / 2;
 
 impl FromStr for Numeric {
@@ -75,13 +76,13 @@ fn exponent(text: &str) -> Result<i64, ParseError> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(ParseError::Syntax);
     }
-    // An exponent that does not fit 64 bits is too large in any case.
+    // An exponent that does not fit 64 bits exceeds the limit in any case.
     let value = digits.parse().unwrap_or(i64::MAX);
     Ok(if text.starts_with('-') { -value } else { value })
 }
 
-/// The value of decimal digits, the last of which is multiplied by 10^exponent. `None` if it exceeds the limits of
-/// PostgreSQL's format.
+/// The value of decimal digits, if the last of them is multiplied by 10^exponent. `None` if the value exceeds the
+/// limits of PostgreSQL's format.
 pub(crate) fn build(
     negative: bool,
     digits: impl Iterator<Item = u8> + Clone,

@@ -20,7 +20,7 @@ pub fn ten(exponent: u32) -> Option<u128> {
 #[inline]
 pub fn multiply(a: i128, b: i128) -> Option<i128> {
     match (i64::try_from(a), i64::try_from(b)) {
-        // This product is one instruction, and cannot overflow.
+        // The product of two numbers of 64 bits is a single instruction, and cannot overflow.
         (Ok(a), Ok(b)) => Some(a as i128 * b as i128),
         _ => a.checked_mul(b),
     }
@@ -59,8 +59,8 @@ pub fn divide_wide(high: u128, low: u128, divisor: u128) -> (u128, u128) {
     if high == 0 {
         return divide(low, divisor);
     }
-    // Long division with digits of 64 bits. The operands are shifted so that the divisor's highest bit is set. An
-    // estimated digit of the quotient is then at most two too large.
+    // Long division with digits of 64 bits. Both operands are shifted, so that the divisor's highest bit is set. Then
+    // an estimated digit of the quotient is at most two too large.
     const HALF: u32 = 64;
     const MASK: u128 = u64::MAX as u128;
     let places = divisor.leading_zeros();
@@ -77,7 +77,8 @@ pub fn divide_wide(high: u128, low: u128, divisor: u128) -> (u128, u128) {
                 break;
             }
         }
-        // The remainder is less than the divisor, so wrapping loses only bits that are zero in the result.
+        // The remainder is less than the divisor, so the wrapping operations lose only bits that the result does not
+        // have.
         let rest = (rest << HALF | next).wrapping_sub(quotient.wrapping_mul(divisor));
         (quotient, rest)
     };

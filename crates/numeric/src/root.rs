@@ -39,8 +39,8 @@ impl Var {
             _ => -((-scale - 1) / DECIMALS),
         };
         let count = (weight + 1 + behind).max(1);
-        // Each digit of the root needs two digits of the value: all digits before the point, and twice as many behind
-        // it as the root is to have.
+        // Each digit of the root needs two digits of the value. So all digits before the point are taken, and twice as
+        // many digits behind it as the root will have there.
         let taken = (self.weight + 1 + (count - weight - 1) * 2).max(1) as usize;
         let mut digits = self.digits.clone();
         digits.resize(taken, 0);
@@ -50,11 +50,11 @@ impl Var {
 
 /// The greatest number of base-10000 digits that always fit 128 bits.
 const FEW: usize = 8;
-/// The greatest number of base-10000 digits whose root and remainder still fit 128 bits when another digit is added to
-/// the root.
+/// The greatest number of base-10000 digits for which root and remainder still fit 128 bits while a further digit is
+/// added to the root.
 const SOME: usize = 14;
 
-/// The integer part of the square root of an integer, all three in base-10000 digits.
+/// The integer part of the square root of an integer. The integer and the root are given as base-10000 digits.
 fn whole_root(digits: &[u16]) -> Vec<u16> {
     let (root, _) = root_and_rest(digits);
     let long = root.long().map(|long| (long.weight, long.digits.to_vec()));
@@ -63,8 +63,8 @@ fn whole_root(digits: &[u16]) -> Vec<u16> {
     root
 }
 
-/// Root and remainder of an integer of [`FEW`] to [`SOME`] digits. It computes one digit of the root at a time, by a
-/// division by twice the root so far.
+/// Root and remainder of an integer of [`FEW`] to [`SOME`] digits. The root is computed digit by digit: the remainder
+/// is divided by twice the root so far.
 fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
     const BASE: u128 = crate::digits::BASE as u128;
     let (first, pairs) = digits.split_at(FEW - digits.len() % 2);
@@ -85,8 +85,8 @@ fn root_by_digits(digits: &[u16]) -> Option<(u128, u128)> {
     Some((root, rest))
 }
 
-/// Root and remainder of an integer (Zimmermann, "Karatsuba Square Root"). The upper half of its digits yields the
-/// first half of the root. A division by twice that half yields the second half.
+/// Root and remainder of an integer (Zimmermann, "Karatsuba Square Root"). The upper half of the integer's digits
+/// yields the first half of the root. A division by twice that half yields the second half.
 fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     if digits.len() <= FEW {
         let number = digits.iter().fold(0u128, |number, &digit| number * u128::from(BASE) + u128::from(digit));
@@ -98,7 +98,7 @@ fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     {
         return (Numeric::small(root as i128, 0), Numeric::small(rest as i128, 0));
     }
-    // With b = BASE^length, the algorithm requires that the upper part is at least b²/4.
+    // With b = BASE^length, the algorithm requires that `upper` is at least b²/4.
     let quarter = digits.len() / 4;
     let length = if quarter * 4 == digits.len() && digits[0] < BASE / 4 { quarter - 1 } else { quarter };
     let (upper, lower) = digits.split_at(digits.len() - 2 * length);
@@ -113,7 +113,7 @@ fn root_and_rest(digits: &[u16]) -> (Numeric, Numeric) {
     let mut root = shifted(&root).plus(&quotient);
     let mut rest = shifted(&remainder).plus(&whole(&lower[length..])).plus(&quotient.times(&quotient).neg());
     if rest.direction() == Some(-1) {
-        // The root is too large by one.
+        // The estimated root is too large by one.
         let one = Numeric::small(1, 0);
         rest = rest.plus(&root);
         root = root.plus(&one.neg());

@@ -4,8 +4,8 @@ use crate::power;
 use crate::value::{Numeric, Repr, SCALE_LIMIT, WEIGHT_LIMIT};
 
 impl Numeric {
-    /// The value rounded half away from zero to `digits` digits behind the point; if `digits` is negative, so many
-    /// digits before the point become zero. The display scale is `digits`, but not negative.
+    /// The value rounded half away from zero to `digits` digits behind the point. If `digits` is negative, that many
+    /// digits before the point become zero, and the display scale is 0; otherwise the display scale is `digits`.
     pub fn round(&self, digits: i32) -> Numeric {
         self.cut(digits, true)
     }
@@ -24,7 +24,7 @@ impl Numeric {
     }
 
     fn cut(&self, places: i32, round: bool) -> Numeric {
-        // PostgreSQL has the same limits.
+        // PostgreSQL limits the number of places in the same way.
         let places = places.clamp(-(WEIGHT_LIMIT + 1) * 4 - 1, SCALE_LIMIT as i32);
         if let Repr::Small { mantissa, scale } = self.0
             && let Some(value) = cut_small(mantissa, scale, places, round)
@@ -34,8 +34,8 @@ impl Numeric {
         self.long().map_or_else(|| self.clone(), |long| long.cut(places, round))
     }
 
-    /// The least integer that is not below the value (`direction` 1), or the greatest that is not above it (`direction`
-    /// -1).
+    /// The least integer that is not below the value (if `direction` is 1), or the greatest integer that is not above
+    /// it (if `direction` is -1).
     fn whole(&self, direction: i32) -> Numeric {
         let cut = self.trunc(0);
         if self.direction() == Some(direction) && cut != *self {
@@ -53,7 +53,7 @@ fn cut_small(mantissa: i128, scale: u16, places: i32, round: bool) -> Option<Num
         return Some(Numeric::small(power::shift(mantissa, lost.unsigned_abs())?, shown));
     }
     let Some(unit) = power::ten(lost as u32) else {
-        // The power of ten does not fit 128 bits, so the mantissa is less than half of it.
+        // `unit` would not fit 128 bits. So the mantissa is less than half of it, and the rounded value is zero.
         return Some(Numeric::small(0, shown));
     };
     let (mut kept, rest) = power::divide(mantissa.unsigned_abs(), unit);

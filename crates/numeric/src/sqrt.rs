@@ -4,8 +4,8 @@ use crate::value::Numeric;
 
 /// The number of additional digits with which a root is approximated before it is rounded.
 const GUARDS: u16 = 2;
-/// The greatest number of steps of Newton's method. It starts with a float, which has sixteen right digits, and each
-/// step doubles their number.
+/// The greatest number of steps of Newton's method. The first step starts with a float, which has sixteen right digits.
+/// Each step doubles the number of right digits.
 const MOST_STEPS: usize = 2000;
 
 impl Numeric {

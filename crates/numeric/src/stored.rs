@@ -1,6 +1,6 @@
 //! The form in which PostgreSQL stores numerics, without the varlena's length. All words have the machine's byte order.
-//! The form begins with a header word for sign, display scale and weight, or with two words if these do not fit one.
-//! Base-10000 digits follow, most significant first.
+//! The form begins with a header word for sign, display scale and weight; if these do not fit one word, with two words.
+//! The base-10000 digits follow, the most significant first.
 
 use crate::digits::{BASE, DECIMALS, Digits};
 use crate::value::{GROUPS, Long, Numeric, Repr, spread};
@@ -53,7 +53,7 @@ impl Numeric {
         if words.len() <= GROUPS {
             let digits = &mut few[..words.len()];
             fill(digits, words)?;
-            // Nearly all values fit this form; other values are handled below.
+            // Nearly all values fit this form; the code below handles the other values.
             if let Some(mantissa) = crate::value::gather(digits, weight, scale)
                 && let Some(mantissa) = crate::power::signed(negative, mantissa)
             {
@@ -66,7 +66,7 @@ impl Numeric {
         value.shows_all().then_some(value)
     }
 
-    /// Whether all digits are within the display scale, so that the text shows all of them.
+    /// Whether the display scale shows all digits of the value.
     pub(crate) fn shows_all(&self) -> bool {
         let Repr::Long(long) = &self.0 else { return true };
         let Some(&last) = long.digits.last() else { return true };

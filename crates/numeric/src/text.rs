@@ -34,7 +34,7 @@ impl fmt::Display for Numeric {
     }
 }
 
-/// Writes decimal digits to the end of `room`, and returns them. Zero has no digits.
+/// Writes a number in decimal digits to the end of `room`, and returns the digits. Zero has no digits.
 pub(crate) fn decimals(mut rest: u128, room: &mut [u8; MOST]) -> &str {
     const LARGE: u128 = 10u128.pow(19);
     let mut at = MOST;

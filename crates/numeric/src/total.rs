@@ -5,13 +5,14 @@ use crate::digits::{BASE, Digits};
 use crate::power;
 use crate::value::{Error, Long, Numeric, Repr};
 
-/// A sum, exact in any order of its addends. Its display scale is the largest one of its addends.
+/// A sum that is exact, whatever the order of its addends. Its display scale is the largest display scale of any
+/// addend.
 #[derive(Clone, Debug, Default)]
 pub struct Total {
     /// The number of addends that are finite.
     finite: u64,
-    /// The sum, as an integer with the scale `scale`, of the addends for which it does not overflow; `rest` has the
-    /// other ones.
+    /// The sum of those finite addends for which it does not overflow, as an integer with the scale `scale`. `rest` has
+    /// the sum of all other addends.
     sum: i128,
     scale: u16,
     /// The largest display scale of an addend.
@@ -25,15 +26,17 @@ struct Rest {
     nan: u64,
     infinite: u64,
     negative_infinite: u64,
-    /// The sum of finite addends that did not fit `Total::sum`, as base-10000 digits with a sign each.
+    /// The sum of finite addends that did not fit `Total::sum`, as base-10000 digits. Each digit has its own sign until
+    /// carries are resolved.
     digits: Vec<i64>,
     /// The weight of the first element of `digits`, which is the least significant digit.
     bottom: i32,
-    /// The number of values that were added to `digits` since their carries were resolved.
+    /// The number of values that were added to `digits` since carries were last resolved.
     pending: u64,
 }
 
-/// The greatest number of values that may be added before carries are resolved: so many digits of 14 bits fit 63 bits.
+/// The greatest number of values that may be added before carries are resolved. The sum of so many digits, each below
+/// 2^14, fits 63 bits.
 const MOST_PENDING: u64 = 1 << 48;
 
 impl Total {
@@ -67,8 +70,8 @@ impl Total {
         }
     }
 
-    /// Removes an addend. If totals were merged, the addend may have been added to any of them. The display scale does
-    /// not change.
+    /// Removes an addend. It need not have been added to this total itself; it may come from a total that was merged
+    /// into it. The display scale does not change.
     pub fn remove(&mut self, value: &Numeric) {
         match value.scale() {
             Some(scale) => {
@@ -140,7 +143,7 @@ impl Total {
                 (self.sum, self.scale) = (sum, scale);
                 return;
             }
-            // The sum so far is moved to `digits`, so that this value fits.
+            // The sum so far is moved to `digits`, so that the present addend fits.
             let before = Numeric::small(std::mem::replace(&mut self.sum, addend), self.scale);
             self.scale = scale;
             self.add_long(&before);

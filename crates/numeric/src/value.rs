@@ -12,8 +12,8 @@ pub struct Numeric(pub(crate) Repr);
 
 #[derive(Clone, Debug)]
 pub(crate) enum Repr {
-    /// The value mantissa / 10^scale, with display scale `scale`. Every finite value that fits is represented in this
-    /// way.
+    /// The value mantissa / 10^scale, with display scale `scale`. Every finite value whose mantissa and scale fit has
+    /// this form.
     Small {
         mantissa: i128,
         scale: u16,
@@ -32,7 +32,7 @@ pub(crate) struct Long {
     /// The digits, without zeros at either end. The value zero has no digits.
     pub digits: Digits,
     pub weight: i32,
-    /// The display scale. The value has no further digits behind the point.
+    /// The display scale. The value has no digits behind the point beyond it.
     pub scale: u16,
 }
 
@@ -70,7 +70,7 @@ pub(crate) const WEIGHT_LIMIT: i32 = i16::MAX as i32;
 /// The greatest display scale of a value.
 pub(crate) const SCALE_LIMIT: u16 = 0x3FFF;
 
-/// The greatest number of base-10000 digits over which the decimal digits of an `i128` can be spread.
+/// The greatest number of base-10000 digits that the decimal digits of an `i128` can touch.
 pub(crate) const GROUPS: usize = 11;
 
 impl Numeric {
@@ -88,7 +88,8 @@ impl Numeric {
         Numeric(Repr::Infinite { negative })
     }
 
-    /// A value from digits: `digits[0]` is multiplied by 10000^weight. There may be zeros at either end.
+    /// A value from base-10000 digits, where `digits[0]` is multiplied by 10000^weight. There may be zeros at either
+    /// end.
     pub(crate) fn from_digits(negative: bool, weight: i32, digits: Digits, scale: u16) -> Numeric {
         let (digits, zeros) = digits.stripped();
         let weight = weight - zeros as i32;
@@ -168,7 +169,8 @@ impl Numeric {
     }
 
     /// The value, or an error if it exceeds the limits of PostgreSQL's format. Operations that return an `Error` have
-    /// checked this already. `ceil`, `floor` and `round` can exceed the limit before the point by one digit.
+    /// already checked this. `ceil`, `floor` and `round` have not: their result may have one digit too many before the
+    /// point.
     pub fn checked(self) -> Result<Numeric, Error> {
         match &self.0 {
             Repr::Long(long) if long.weight > WEIGHT_LIMIT || long.scale > SCALE_LIMIT => Err(Error::Overflow),
@@ -197,7 +199,7 @@ impl Numeric {
 
 /// Removes trailing zeros behind the point. The value must not be zero.
 fn trim(mut mantissa: i128, mut scale: u16) -> (i128, u16) {
-    // A multiple of 10^4 is a multiple of 2^4. That is tested first, because it needs no division.
+    // A multiple of 10^4 is also a multiple of 2^4. This is tested first, because it needs no division.
     while i64::try_from(mantissa).is_err() && scale >= 4 && mantissa.trailing_zeros() >= 4 && mantissa % 10_000 == 0 {
         mantissa /= 10_000;
         scale -= 4;
@@ -220,8 +222,8 @@ fn trim(mut mantissa: i128, mut scale: u16) -> (i128, u16) {
     (small as i128, scale)
 }
 
-/// The value of digits times 10^scale, if it is an integer that fits 128 bits. The last digit must not be zero, unless
-/// it lies within the scale. Otherwise, `None` may be returned for a value that fits.
+/// The value of digits times 10^scale, if that is an integer that fits 128 bits. The last digit must not be zero,
+/// unless the display scale shows it. Otherwise the result may be `None` although the integer fits.
 #[inline]
 pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
     let Some((&last, front)) = digits.split_last() else { return Some(0) };
@@ -240,7 +242,7 @@ pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
         value = value.checked_mul(BASE as u128)?.checked_add(last as u128)?;
         if exponent == 0 { Some(value) } else { value.checked_mul(power::ten(exponent as u32)?) }
     } else {
-        // The scale ends within the decimal digits of the last base-10000 digit.
+        // The display scale ends within the four decimal digits of the last base-10000 digit.
         if exponent <= -DECIMALS {
             return None;
         }
@@ -252,8 +254,8 @@ pub(crate) fn gather(digits: &[u16], weight: i32, scale: u16) -> Option<u128> {
     }
 }
 
-/// The base-10000 digits of magnitude / 10^scale, right-aligned in `digits`; there may be zeros at both ends. Returns
-/// the index of the first digit, and its weight.
+/// Splits magnitude / 10^scale into base-10000 digits, right-aligned in `digits`; there may be zeros at either end.
+/// Returns the index and the weight of the first digit.
 #[inline]
 pub(crate) fn spread(magnitude: u128, scale: u16, digits: &mut [u16; GROUPS]) -> (usize, i32) {
     let mut at = GROUPS;

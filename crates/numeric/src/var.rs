@@ -1,6 +1,6 @@
 //! Finite intermediate values of approximations. Products and quotients are rounded to a scale, as in PostgreSQL.
 //!
-//! The last digits of an approximation depend on how many digits were computed, so all steps are the same as in
+//! The last digits of an approximation depend on how many digits were computed before. So all steps are done as in
 //! PostgreSQL.
 
 use std::cmp::Ordering;
@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use crate::digits::{BASE, DECIMALS, Digits};
 use crate::value::{Error, Long, Numeric};
 
-/// The number of additional base-10000 digits with which a product is computed; `QUOTIENT_GUARDS` is the same for
-/// quotients.
+/// A product is computed with this many additional base-10000 digits, which are then rounded away. `QUOTIENT_GUARDS` is
+/// the same for quotients.
 const PRODUCT_GUARDS: i32 = 2;
 const QUOTIENT_GUARDS: i32 = 4;
 
@@ -56,7 +56,7 @@ impl Var {
         }
     }
 
-    /// The value as a numeric. Its scale must be one that numerics can have.
+    /// The value as a numeric. The scale must be within the limits of numerics.
     pub fn numeric(self) -> Numeric {
         Numeric::from_digits(self.negative, self.weight, Digits::new(&self.digits), self.scale as u16)
     }
@@ -74,8 +74,8 @@ impl Var {
         self.digits.len() as i32 == self.weight + 1 && self.digits.last().is_some_and(|digit| digit % 2 == 1)
     }
 
-    /// The value in double precision, as `strtod` reads it from its text: infinite if it is too large, zero if it is
-    /// too small.
+    /// The value in double precision, as `strtod` would read its text: infinite if the value is too large, zero if it
+    /// is too small.
     pub fn to_f64(&self) -> f64 {
         let mut text = String::with_capacity(self.digits.len() * 4 + 16);
         if self.negative {
@@ -115,7 +115,7 @@ impl Var {
             return Var { scale, ..large.clone() };
         }
         let bottom = |var: &Var| var.weight - var.digits.len() as i32 + 1;
-        // There is one digit more than in the larger value, for the carry.
+        // The sum may have one digit more than the larger value, because of a carry.
         let (top, last) = (large.weight + 1, bottom(large).min(bottom(small)));
         let mut sum = vec![0i32; (top - last + 1) as usize];
         let at = |var: &Var| (top - var.weight) as usize;
@@ -152,7 +152,7 @@ impl Var {
         }
         let mut sums = vec![0u64; count as usize];
         for (i, &a) in self.digits.iter().enumerate().take(count as usize - 2) {
-            // Products of later digits are left out, because they lie beyond the guard digits.
+            // Products of later digits lie beyond the guard digits, so they are left out.
             for (sum, &b) in sums[i + 2..].iter_mut().zip(&other.digits) {
                 *sum += u64::from(a) * u64::from(b);
             }
@@ -189,8 +189,8 @@ impl Var {
         rounded(self.negative, weight, (0..count).map(digit).collect(), scale)
     }
 
-    /// The quotient, rounded to a scale. It is computed from estimated digits, a few more than necessary. The divisor
-    /// must not be zero.
+    /// The quotient, rounded to a scale. The divisor must not be zero. The quotient's digits are estimated, a few more
+    /// of them than the scale needs.
     pub fn over(&self, divisor: &Var, scale: i32) -> Var {
         let negative = self.negative != divisor.negative;
         match divisor.digits[..] {
@@ -210,7 +210,7 @@ impl Var {
         rounded(negative, weight, digits, scale)
     }
 
-    /// The reciprocal, exactly rounded. The scale must be one that numerics can have.
+    /// The reciprocal, exactly rounded to `scale`, which must be within the limits of numerics.
     pub fn inverse(&self, scale: i32) -> Result<Var, Error> {
         let long = |var: &Var| Long {
             negative: var.negative,
@@ -245,7 +245,7 @@ fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var
     let lost = digit % unit;
     digits.truncate(whole + 1);
     digits[whole] = digit - lost;
-    // There is one digit more in front, for the carry.
+    // There is a digit in front for a carry.
     digits.insert(0, 0);
     let mut carry = if lost >= unit / 2 { unit } else { 0 };
     for digit in digits.iter_mut().rev() {
@@ -256,11 +256,12 @@ fn rounded(negative: bool, weight: i32, mut digits: Vec<u16>, scale: i32) -> Var
     Var::new(negative, weight + 1, digits, scale)
 }
 
-/// The first `count` + 1 digits of a quotient of numbers below one. Each digit is estimated in floats. It may be too
-/// large or too small by one; the following digits then compensate for that. The last digit is not certain.
+/// The first `count` + 1 digits of the quotient of two numbers below one. Each digit is estimated with floats, and may
+/// be too large or too small by one. The digits after it then compensate for that, so only the last digit is uncertain.
 fn estimated_quotient(dividend: &[u16], divisor: &[u16], count: usize) -> Vec<u16> {
     const BASE: i32 = crate::digits::BASE as i32;
-    /// The greatest sum of estimated digits for which `rest` cannot overflow. Beyond it, carries are resolved.
+    /// The greatest sum of estimated digits for which no element of `rest` can overflow. When it is reached, carries
+    /// are resolved.
     const LIMIT: i32 = (i32::MAX - i32::MAX / BASE - 1) / (BASE - 1);
     let mut rest = vec![0i32; count + 1];
     for (rest, &digit) in rest[1..].iter_mut().zip(dividend) {
@@ -306,7 +307,7 @@ fn estimated_quotient(dividend: &[u16], divisor: &[u16], count: usize) -> Vec<u1
     digits
 }
 
-/// Rounds down. In addition, negative integers are decreased by one.
+/// The integer below a value: rounds down, but decreases negative integers by one.
 fn below(value: f64) -> i32 {
     if value >= 0.0 { value as i32 } else { value as i32 - 1 }
 }

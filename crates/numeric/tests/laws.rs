@@ -136,8 +136,8 @@ fn arithmetic_can_be_undone() {
         let (whole, rest) = (a.div_trunc(&b).expect("fits"), a.rem(&b).expect("fits"));
         assert_eq!(whole.mul(&b).and_then(|x| x.add(&rest)), Ok(a.clone()));
         assert!(rest.abs() < b.abs() && (rest.is_zero() || rest.sign() == a.sign()), "{a} {b}");
-        // The quotient is rounded to the nearest number with its scale, so twice its error times b is at most one unit
-        // times b.
+        // The quotient is rounded to the nearest number of its scale. So twice its error, times b, is at most one unit
+        // of the scale, times b.
         let quotient = a.div(&b).expect("fits");
         let unit = format!("1e-{}", quotient.scale().unwrap_or(0)).parse::<Numeric>().expect("a number");
         let error = quotient.mul(&b).and_then(|x| a.sub(&x)).expect("fits").abs();
@@ -198,7 +198,8 @@ fn totals_do_not_depend_on_the_order() {
             &odd.average().expect("addends").expect("fits"),
             &expected.div(&Numeric::from_i64(count as i64)).expect("fits"),
         );
-        // Each value is added many more times. From the merged total, each value is removed, so that none is left.
+        // Each value is added a great number of times. Then all are removed from the merged total, so that nothing is
+        // left.
         for value in &values {
             total.add_times(value, u64::MAX / 64);
             total.add_times(value, 2);
@@ -246,7 +247,7 @@ fn the_ends_of_the_format() {
     total.remove(&greatest);
     assert_eq!(total.sum(), Some(Ok(greatest.clone())));
     assert!("1e131072".parse::<Numeric>().is_err() && "1e-16384".parse::<Numeric>().is_err());
-    // The smallest positive value. Products are rounded at its scale.
+    // The smallest positive value. Products with it are rounded at its scale.
     let least = value("1e-16383");
     assert_eq!(least.scale(), Some(16_383));
     let half = least.mul(&value("0.5")).expect("fits");
@@ -276,8 +277,8 @@ fn what_is_not_well_formed_is_refused() {
                 }
             }
         }
-        // A value has only one key form. It has several stored forms, because these may have zeros at the ends of the
-        // digits.
+        // A value has only one key form, but several stored forms, because a stored form may have zeros at either end
+        // of its digits.
         if let Some(value) = Numeric::from_key(&bytes) {
             assert_eq!(key(&value), bytes);
         }

@@ -10,13 +10,14 @@ fn value(text: &str) -> Numeric {
 fn roots_are_the_largest_whose_squares_are_not_larger() {
     let mut text = String::new();
     for i in 1..400u32 {
-        // The numbers have all lengths; their digits include nines and zeros.
+        // The numbers have different lengths, and their digits include nines and zeros.
         text.push(char::from(b'0' + (i * i * 7 + i / 3) as u8 % 10));
         for (number, scale) in [(format!("{i}{text}"), 0), (format!("{i}.{text}"), text.len() as i32)] {
             let number = value(&number);
             let root = number.sqrt().expect("not negative");
             assert!(root.scale().is_some_and(|shown| i32::from(shown) >= scale));
-            // The squares of the root less and plus half a unit enclose the number.
+            // The number must lie between the squares of two values: the root minus half a unit, and the root plus half
+            // a unit.
             let unit = value(&format!("5e-{}", root.scale().expect("finite") + 1));
             let (below, above) = (root.sub(&unit).expect("short"), root.add(&unit).expect("short"));
             assert!(

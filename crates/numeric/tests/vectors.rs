@@ -77,7 +77,7 @@ fn one_value() {
 #[test]
 fn stored_bytes() {
     for line in lines("stored") {
-        // The length takes one byte, because the value is short. The words of the file are little-endian.
+        // The value is short, so its length takes one byte. The words in the file are little-endian.
         let stored = bytes(line[1]);
         let words = stored[1..].as_chunks::<2>().0;
         let stored: Vec<u8> = words.iter().flat_map(|&word| u16::from_le_bytes(word).to_ne_bytes()).collect();

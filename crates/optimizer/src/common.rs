@@ -1,33 +1,33 @@
-//! Finds subplans that occur several times in a plan, so that they can be computed only once. Examples are a view or
-//! WITH query that is read twice, rows that unnesting has copied, and a join that is read both by groups and by their
-//! total.
+//! Finds subplans that occur several times in a plan, so that each can be computed only once. Examples are a view or
+//! WITH query that is read twice, rows that unnesting has copied, and a join whose rows are both grouped and totalled.
 //!
-//! Candidates are groups, windows, first rows, and whole inner joins. Other rows are cheap to compute again, so keeping
-//! them does not pay.
+//! Candidates are groups, windows, first rows, and whole inner joins. The rows of all other operators are so cheap to
+//! compute that keeping them does not pay.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use plan::{ColumnId, Expr, JoinKind, Plan, Rel, Relation};
 
-/// Operators that have an equal operator elsewhere in the plan. Operators below these are not listed themselves.
+/// Operators that have an equal operator elsewhere in the plan. If an operator is listed, the operators below it are
+/// not.
 #[derive(Debug, Default)]
 pub struct Common<'a> {
     members: HashMap<*const Rel, Member>,
     of: PhantomData<&'a Plan>,
 }
 
-/// An operator that has equal ones.
+/// An operator that has an equal operator elsewhere.
 #[derive(Debug)]
 struct Member {
     class: usize,
-    /// The columns that are read above this operator or above an equal one.
+    /// The columns that are read above this operator, or above an operator equal to it.
     read: Vec<ColumnId>,
 }
 
 impl<'a> Common<'a> {
-    /// Finds the operators. `is_kept` tells whether an operator's rows would be kept if there is an equal operator,
-    /// rather than computed again.
+    /// Finds the operators. `is_kept` tells whether the rows of an operator with an equal operator would be kept for
+    /// both, rather than computed again.
     pub fn of(plan: &'a Plan, is_kept: &dyn Fn(&Rel) -> bool) -> Common<'a> {
         let mut sizes = HashMap::new();
         plan.root.visit(&mut |rel| {
@@ -57,7 +57,7 @@ impl<'a> Common<'a> {
     }
 
     /// The number of an operator's class, and the columns of its rows that are read above any operator of the class.
-    /// Operators of one class have the same rows; the listed columns correspond to each other.
+    /// All operators of a class have the same rows, and list corresponding columns.
     pub fn class(&self, rel: &'a Rel) -> Option<(usize, &[ColumnId])> {
         self.members.get(&std::ptr::from_ref(rel)).map(|member| (member.class, &member.read[..]))
     }
@@ -88,13 +88,14 @@ fn size(rel: &Rel) -> usize {
     size
 }
 
-/// The kinds of operators above a given operator.
+/// The kinds of operators that stand above a given operator.
 #[derive(Clone, Copy, Default)]
 struct Above {
-    /// Whether the operator above is a filter or an inner join. It then belongs to a block, whose relations can be
-    /// joined in any order.
+    /// Whether the next operator above is a filter or an inner join. Then the given operator belongs to a block, whose
+    /// relations can be joined in any order.
     is_block: bool,
-    /// Whether a join above may use its keys to filter these rows. It could not if the rows were also read elsewhere.
+    /// Whether a join above may filter these rows by its keys. That would be impossible if the rows were also read
+    /// elsewhere.
     is_join: bool,
 }
 
@@ -112,7 +113,7 @@ impl Above {
 struct Finder<'a, 'f> {
     relations: &'a [Relation],
     is_kept: &'f dyn Fn(&Rel) -> bool,
-    /// The number of operators in the plan with subplans of each size.
+    /// For each size of a subplan, the number of subplans of that size.
     sizes: HashMap<usize, usize>,
     /// The class of each subplan, by the bytes that [`Finder::look_of`] returns.
     found: HashMap<Vec<u8>, usize>,
@@ -147,8 +148,8 @@ impl<'a> Finder<'a, '_> {
         false
     }
 
-    /// The operator, serialised with normalised numbers, so that equal operators have equal bytes. Columns are numbered
-    /// by their first occurrence. Relations with the same content get the number of the first of them.
+    /// The operator as bytes, which are the same for equal operators. Columns are renumbered by their first occurrence.
+    /// A relation gets the number of the first relation with the same content.
     fn look_of(&self, rel: &Rel) -> Vec<u8> {
         let mut numbers: HashMap<ColumnId, ColumnId> = HashMap::new();
         let mut renamed = rel.clone();
@@ -163,8 +164,7 @@ impl<'a> Finder<'a, '_> {
             rel.expressions_mut().into_iter().for_each(|expr| expr.replace_columns(&name));
             if let Rel::Scan { relation, .. } = rel {
                 let own = &self.relations[*relation as usize];
-                // Rows that the backend sends belong to this relation alone, so there is no other with the same
-                // content.
+                // Rows that the backend sends belong to a single relation, so no other relation has the same content.
                 let same = self.relations.iter().position(|other| other == own && !own.tables().is_empty());
                 *relation = same.map_or(*relation, |first| first as u16);
             }
@@ -191,8 +191,8 @@ impl<'a> Class<'a> {
     }
 }
 
-/// Finds out which columns of the classes are read. If a column of any member is read, the operators below the class's
-/// first member have to provide it. These may belong to a class that was visited before, so the passes are repeated
+/// Finds the columns of the classes that are read. If a column of any member is read, the operators below the class's
+/// first member must provide it. Those operators may belong to a class that was already visited, so passes are repeated
 /// until nothing new is found.
 struct Reading<'a> {
     classes: Vec<Class<'a>>,
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(class(&common, right.inputs()[0]), None);
     }
 
-    /// The groups of two tables, joined by their first columns. Columns are numbered from `first` on.
+    /// The groups of two joined tables, by the first column of each. Columns are numbered from `first` on.
     fn groups_of_joined(first: u16) -> Rel {
         let id = |at: u16| Expr::column(ColumnId(first + at));
         let scan =
@@ -324,7 +324,8 @@ mod tests {
         let [left, right] = plan.root.inputs()[..] else { panic!() };
         let [left, right] = [left.inputs()[0], right.inputs()[0]];
         let common = Common::of(&plan, &|_| true);
-        // The left plan reads the group and one sum, the right plan the other sum, so the class has all three columns.
+        // The left plan reads the group and one sum, and the right plan the other sum, so the class has all three
+        // columns.
         let [(one, of_left), (other, of_right)] = [left, right].map(|rel| common.class(rel).unwrap());
         assert_eq!(one, other);
         assert_eq!((of_left, of_right), (&[0, 1, 3].map(ColumnId)[..], &[8, 9, 11].map(ColumnId)[..]));
@@ -340,8 +341,8 @@ mod tests {
                 Aggregation { columns: vec![ColumnId(id)], agg: Agg::Sum(Expr::column(ColumnId(of))), distinct: false };
             Rel::Aggregate { input: Box::new(rel), keys: vec![], aggregates: vec![sum] }
         };
-        // The plan has sums over the first pair's sums and over the second pair's keys; and the same groups again,
-        // before or after these.
+        // The plan has sums over the sums of one pair, and over the keys of another pair. The groups of the pairs occur
+        // once more, before or after these sums.
         for is_before in [false, true] {
             let sums = sum(pair(0), 3, 8).join(JoinKind::Inner, sum(pair(9), 11, 17), vec![]);
             let plan = if is_before { joined(groups(0, 18), sums) } else { joined(sums, groups(0, 18)) };

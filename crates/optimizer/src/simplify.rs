@@ -1,9 +1,9 @@
 //! Pushdown. Conditions move towards the sources of their columns. An outer join becomes an inner join if a condition
-//! above rejects the nulls that it adds. Rows that have a partner in a short list are looked up there before they are
-//! joined with other rows.
+//! above it rejects the nulls that the outer join adds. A semi-join with a short list moves to the relation whose rows
+//! it tests, before that relation is joined with others.
 //!
-//! A condition that can raise an error moves down only through inner joins. Any other operator may remove the row for
-//! which the condition would raise the error.
+//! A condition that can raise an error moves down only through inner joins, because any other operator may remove the
+//! row for which the condition would raise the error.
 
 use plan::catalogue::{self, Call};
 use plan::{BoolOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Literal, Named, Part, Rel, Type};
@@ -29,7 +29,8 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
         }
         Rel::Filter { input, conditions: own } => {
             for condition in own {
-                // An OR implies the same condition each time that conditions move down, so it may be there already.
+                // Conditions may move down several times, and an OR implies the same condition each time. So the
+                // condition may be there already.
                 if !conditions.contains(&condition) {
                     conditions.push(condition);
                 }
@@ -46,8 +47,8 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
             Rel::Union { columns, inputs: inputs.collect() }.filter(conditions)
         }
         Rel::Aggregate { input, keys, aggregates } => {
-            // A condition on a key that is a column of the input can be tested on the input, because all rows of a
-            // group have the same value in it.
+            // If a key of the groups is a plain column of the input, a condition on it can be tested on the input,
+            // because all rows of a group have the same value in that column.
             let plain = |column: ColumnId| {
                 let key = keys.iter().find(|key| key.column == column)?;
                 matches!(key.expr, Expr::Column { .. }).then(|| key.expr.clone())
@@ -61,8 +62,8 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
         Rel::GroupingSets { input, grouping } => {
             Rel::GroupingSets { input: Box::new(pushed(*input, Vec::new())), grouping }.filter(conditions)
         }
-        // Conditions can move below only if they read nothing but `keys`: they then keep or drop all rows with the same
-        // keys. Others would change which rows are the first.
+        // A condition can move below only if it reads nothing but `keys`: it then keeps or drops all rows with the same
+        // keys. Any other condition would change which rows come first.
         Rel::Top { input, keys, order, range } => {
             let (below, above) = divided(conditions, |c| {
                 !c.can_raise()
@@ -98,8 +99,8 @@ fn pushed(rel: Rel, mut conditions: Vec<Expr>) -> Rel {
     }
 }
 
-/// The conditions `IS NOT NULL` that follow from `conditions`, for nullable columns of outer joins below. They hold for
-/// columns whose nulls the conditions reject.
+/// Conditions `IS NOT NULL` that follow from `conditions`. They are for columns that outer joins below make nullable,
+/// if the conditions reject their nulls.
 fn some_values(rel: &Rel, conditions: &[Expr]) -> Vec<Expr> {
     let mut added = Vec::new();
     rel.visit(&mut |rel| match rel {
@@ -143,8 +144,8 @@ fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>
         }
         _ => {}
     }
-    // A condition on right columns alone removes only rows that cannot be partners, so it may move to the right side.
-    // One on left columns alone may not move, because left rows without a partner are kept.
+    // A condition that reads only right columns removes only rows that cannot be partners, so it may move to the right
+    // side. A condition that reads only left columns may not move, because left rows without a partner are kept.
     let own_side = !matches!(kind, JoinKind::Inner | JoinKind::Full);
     let (right_only, own) = divided(own, |c| own_side && !c.can_raise() && reads_only(c, &right_columns));
     let (left_only, above) =
@@ -157,8 +158,8 @@ fn outer(kind: JoinKind, left: Rel, right: Rel, own: Vec<Expr>, above: Vec<Expr>
     .filter(above)
 }
 
-/// A semi-join with a short list. It is moved to the relation that it reads, so that rows are looked up before other
-/// joins multiply them.
+/// A semi-join with a short list, moved down to the relation whose columns it reads. So the rows of the relation are
+/// looked up before other joins multiply them.
 fn looked_up_early(left: Rel, right: Rel, conditions: Vec<Expr>) -> Rel {
     let read = |rel: &Rel| {
         let columns = rel.columns();
@@ -176,7 +177,7 @@ fn looked_up_early(left: Rel, right: Rel, conditions: Vec<Expr>) -> Rel {
     }
 }
 
-/// Whether conditions seem to keep only a few of the rows.
+/// Whether there are conditions that probably keep only a few of the rows.
 pub fn is_selective(rel: &Rel) -> bool {
     let mut found = false;
     rel.visit(&mut |rel| {
@@ -200,7 +201,8 @@ fn picks_few(condition: &Expr) -> bool {
     }
 }
 
-/// The condition on these columns alone that follows from this condition. For an OR, each of its arms must imply one.
+/// A condition that follows from `condition`, and reads only these columns. For an OR, each of its arms must imply such
+/// a condition.
 pub fn implied(condition: &Expr, columns: &[ColumnId]) -> Option<Expr> {
     match condition {
         other if reads_only(other, columns) => (!other.can_raise()).then(|| other.clone()),
@@ -226,7 +228,7 @@ fn reads_only(expr: &Expr, columns: &[ColumnId]) -> bool {
     !read.is_empty() && read.iter().all(|id| columns.contains(id))
 }
 
-/// Whether the condition is not true if all these columns are null.
+/// Whether the condition cannot be true if all these columns are null.
 fn rejects_nulls(condition: &Expr, columns: &[ColumnId]) -> bool {
     match condition {
         Expr::Bool { op: BoolOp::And, args } => args.iter().any(|arg| rejects_nulls(arg, columns)),

@@ -5,14 +5,14 @@
 //! all columns for [`Identity::Full`]. The reader knows the types from the layout that came with
 //! [`StreamMessage::Watch`].
 //!
-//! A transaction is sent after it has committed, as a whole, in commit order: `Begin`, its changes, `Commit`. No other
-//! message comes in between.
+//! A transaction is sent as a whole after it has committed, in commit order: `Begin`, its changes, `Commit`. No other
+//! message comes between these.
 
 use plan::{Literal, Physical, TableLayout, Type};
 
 use crate::{ProtocolError, Result, Snapshot};
 
-/// One message. It borrows from the bytes that it was read from.
+/// One message. Its slices point into the bytes from which it was decoded.
 #[derive(Debug, PartialEq)]
 pub enum StreamMessage<'a> {
     Begin {
@@ -63,7 +63,7 @@ pub enum StreamMessage<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     Null,
-    /// The value was not sent, because it is unchanged: the mirror keeps its value.
+    /// The value was not sent, because the update does not change it. The mirror keeps its own value.
     Unchanged,
     /// A value that the mirror's layout cannot represent, for example NaN in a decimal.
     Unholdable,
@@ -71,14 +71,14 @@ pub enum Value<'a> {
     /// A value of type Int16, Int32, Int64, Date, Timestamp, TimestampTz or Decimal64.
     Int(i64),
     Float(f64),
-    /// Decimal128.
+    /// A value of type Decimal128.
     Decimal(i128),
     /// A value of type Text, Name, Char, Bytes or Opaque.
     Text(&'a [u8]),
 }
 
 impl Value<'_> {
-    /// The value as a constant of type `ty`; `None` if there is no value, or if it does not have this type.
+    /// The value as a constant of type `ty`; `None` if there is no value, or if the value does not have this type.
     pub fn literal(self, ty: Type) -> Option<Literal> {
         Some(match self {
             Value::Bool(value) => Literal::Bool(value),
@@ -188,11 +188,11 @@ impl<'a> StreamMessage<'a> {
     }
 }
 
-/// The number of a message's first bytes, after its length, that [`changed_table`] needs.
+/// The number of bytes that [`changed_table`] needs from the beginning of a message, after its length.
 pub const CHANGE_HEAD: usize = 5;
 
-/// The table of a row change (insert, update, delete), from the message's first bytes; `None` for other messages. With
-/// it, a reader can skip changes of tables that it does not need, without reading them.
+/// The table of a row change (insert, update, delete), read from the message's first bytes; `None` for other messages.
+/// So a reader can skip the changes of tables that it does not need, without decoding them.
 pub fn changed_table(head: [u8; CHANGE_HEAD]) -> Option<u32> {
     match head[0] {
         INSERT | UPDATE | UPDATE_WITH_KEY | DELETE => Some(u32::from_le_bytes([head[1], head[2], head[3], head[4]])),
@@ -266,7 +266,8 @@ impl<'a> RowReader<'a> {
         })
     }
 
-    /// The bytes that were not read yet. If several rows are stored without gaps, they begin with the next row.
+    /// The bytes that were not read yet. If several rows are stored one directly after the other, these bytes begin
+    /// with the next row.
     pub fn remaining(&self) -> &'a [u8] {
         self.reader.bytes
     }

@@ -5,12 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Engine to worker.
+/// A message from the engine to the worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToWorker {
     /// The engine runs, and listens on its socket. This is the first message.
     Hello { version: u32, pid: u32 },
-    /// The snapshot mechanism that `anker.mechanism` selects does not work on this machine. This is the only message.
+    /// The snapshot mechanism that `anker.mechanism` selects does not work on this machine. No further message follows.
     NoMechanism { name: String, reason: String },
     /// The load of this generation is complete; from now on, the table serves queries.
     Live { relid: u32, generation: u64, rows: u64 },
@@ -30,10 +30,11 @@ impl ToWorker {
     }
 }
 
-/// The settings with which the engine is started, all from `anker.*`.
+/// The settings with which the engine is started. Their values come from `anker.*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The limit for the memory of columns, indexes, undo and all other data that follows the heap (`anker.memory`).
+    /// The limit in bytes for the memory of everything that follows the heap: columns, indexes, undo and so on
+    /// (`anker.memory`).
     pub memory_bytes: u64,
     /// The limit for the working memory of all running queries together (`anker.query_memory`).
     pub query_memory_bytes: u64,
@@ -42,13 +43,14 @@ pub struct Settings {
     pub query_disk_bytes: u64,
     /// The limit for undo (`anker.undo_memory`), which is part of `memory_bytes`.
     pub undo_bytes: u64,
-    /// `anker.undo_time`
+    /// The time for which undo is kept, in seconds (`anker.undo_time`).
     pub undo_seconds: u64,
     /// The number of threads that one query may use (`anker.query_threads`).
     pub query_threads: u32,
-    /// The number of queries that may run at the same time; others wait in a queue (`anker.max_queries`).
+    /// The number of queries that may run at the same time; further queries wait in a queue (`anker.max_queries`).
     pub max_queries: u32,
-    /// The nice value of query threads, so that they yield to PostgreSQL's processes (`anker.query_nice`).
+    /// The nice value of the threads that run queries, so that PostgreSQL's processes take precedence
+    /// (`anker.query_nice`).
     pub query_nice: u32,
     /// The snapshot mechanism for columns (`anker.mechanism`); `auto` selects the best one.
     pub mechanism: String,

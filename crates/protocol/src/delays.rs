@@ -1,6 +1,6 @@
 //! Percentiles, which summarise many delays.
 
-/// Percentiles by the nearest-rank method, in which each percentile is one of the values.
+/// Percentiles by the nearest-rank method: each percentile is one of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percentiles {
     pub count: u64,

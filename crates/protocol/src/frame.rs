@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{ProtocolError, Result};
 
 pub const HEADER: usize = 5;
-/// The greatest length of a payload. A frame that claims more comes from a broken peer.
+/// The greatest length of a payload. A frame that announces more comes from a broken peer.
 pub const MAX_PAYLOAD: usize = 1 << 30;
 /// The interval at which the engine sends [`Kind::Alive`] to a waiting client, if it has nothing else to send.
 pub const ALIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub enum Kind {
     Status = 8,
     /// The engine accepts the load, and expects rows.
     Go = 9,
-    /// Rows of a load without gaps, in the form of [`crate::change`].
+    /// Rows of a load, one directly after the other, in the form of [`crate::change`].
     Rows = 10,
     /// All rows of the load were sent. The payload is their number: eight bytes, little-endian.
     LoadEnd = 11,
@@ -46,7 +46,7 @@ pub enum Kind {
     Plan = 14,
     /// [`crate::survey::TableSurvey`]
     Survey = 15,
-    /// Rows for the request that follows, see [`crate::request::encode_sent`].
+    /// Rows that belong to the request that follows, see [`crate::request::encode_sent`].
     Sent = 16,
 }
 
@@ -75,7 +75,8 @@ pub fn encode_raw(kind: Kind, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A header, for a sender that writes header and payload separately. A payload may have at most [`MAX_PAYLOAD`] bytes.
+/// A header. It is for a sender that writes header and payload separately. A payload may have at most [`MAX_PAYLOAD`]
+/// bytes.
 pub fn encode_header(kind: Kind, payload_bytes: usize) -> [u8; HEADER] {
     let [a, b, c, d] = (payload_bytes as u32).to_le_bytes();
     [a, b, c, d, kind as u8]
@@ -121,7 +122,7 @@ pub fn read_header(stream: &mut impl Read) -> Result<Option<(Kind, usize)>> {
 
 /// Reads a payload of `length` bytes.
 pub fn read_payload(stream: &mut impl Read, length: usize, payload: &mut Vec<u8>) -> Result<()> {
-    // `resize` is not used, because it would allocate all memory for a wrong length before the bytes have arrived.
+    // `resize` is not used. If the length is wrong, it would allocate all of it before the bytes have arrived.
     let got = stream.take(length as u64).read_to_end(payload)?;
     if got < length { Err(ProtocolError::Truncated) } else { Ok(()) }
 }
@@ -132,16 +133,16 @@ pub fn skip_payload(stream: &mut impl Read, length: usize) -> Result<()> {
     if got < length as u64 { Err(ProtocolError::Truncated) } else { Ok(()) }
 }
 
-/// Reads frames from a non-blocking stream. The payload of each gets memory of its own length.
+/// Reads frames from a non-blocking stream. The payload of each frame gets memory of the payload's own length.
 ///
 /// If there is no memory for the announced length, an error is returned.
 #[derive(Default)]
 pub struct Inbox {
-    /// Bytes that were read, but do not belong to a returned frame yet: `read[start..]`. One system call reads several
-    /// small frames at once.
+    /// Bytes that were read, but do not belong to a returned frame yet: `read[start..]`. One system call may read
+    /// several small frames.
     read: Vec<u8>,
     start: usize,
-    /// Kind and length of the frame whose payload is arriving.
+    /// The kind and length of the frame whose payload has not arrived completely.
     coming: Option<(Kind, usize)>,
     payload: Vec<u8>,
 }
@@ -181,7 +182,7 @@ impl Inbox {
         &self.payload
     }
 
-    /// Like [`Inbox::payload`], but the caller keeps the payload.
+    /// Like [`Inbox::payload`], but hands the payload over to the caller.
     pub fn take_payload(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.payload)
     }
@@ -205,7 +206,8 @@ impl Inbox {
             (&mut self.read, limit)
         };
         let before = target.len();
-        // An error after some bytes were read is ignored here, and these are kept; the next call returns the error.
+        // If some bytes were read before an error, they are kept, and the error is ignored. The next call returns the
+        // error.
         let end = stream.take(limit as u64).read_to_end(target);
         match end {
             _ if target.len() > before => Ok(true),
@@ -243,8 +245,8 @@ mod tests {
         assert!(parse_header([255, 255, 255, 255, 1]).is_err());
         assert!(parse_header([0, 0, 0, 0, 77]).is_err());
     }
-    /// A stream for tests. It returns at most `portion` bytes at a time, and after each portion once says that none
-    /// have arrived.
+    /// A stream for tests. It returns at most `portion` bytes at a time. After each portion, it reports once that no
+    /// bytes have arrived.
     struct Trickle<'a> {
         wire: &'a [u8],
         portion: usize,
@@ -286,7 +288,7 @@ mod tests {
                 match inbox.fill(&mut stream) {
                     Ok(_) => {}
                     Err(ProtocolError::Truncated) => {
-                        // The inbox is not drained while it has a part of a frame.
+                        // As long as the inbox has a part of a frame, it is not drained.
                         assert_eq!(inbox.is_drained(), came == sizes.len(), "{came} frames in portions of {portion}");
                         break;
                     }

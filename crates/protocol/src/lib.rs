@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The crate uses neither PostgreSQL nor the engine's columns. [`VERSION`] changes whenever a message changes its form
-//! or meaning; both sides of every channel compare it first.
+//! or its meaning. The two sides of every channel first compare their versions.
 
 pub mod change;
 pub mod control;
@@ -27,7 +27,7 @@ pub const VERSION: u32 = 12;
 
 /// Names of the environment variables with which the engine process is started.
 pub mod env {
-    /// The ring's memfd.
+    /// The number of the descriptor of the ring's memfd.
     pub const RING_FD: &str = "PG_ANKER_RING_FD";
     /// The number of the descriptor of the engine's end of the control socketpair.
     pub const CONTROL_FD: &str = "PG_ANKER_CONTROL_FD";

@@ -43,27 +43,28 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueryRequest {
     pub plan: Plan,
-    /// The oid of the user who runs the query. Each user may have only a part of the engine's open queries.
+    /// The oid of the user who runs the query. One user may have only a part of the queries that the engine allows to
+    /// be open.
     pub user: u32,
     /// The values of `plan.params`.
     pub params: Vec<Option<Literal>>,
     /// S: the query's own snapshot.
     pub snapshot: Snapshot,
-    /// L: a WAL position at or behind the commit of every transaction that S sees. The backend has made sure that WAL
-    /// is flushed up to it.
+    /// L: a WAL position at or behind the commit of every transaction that S sees. The backend has made sure that the
+    /// WAL is flushed up to L.
     pub lsn: u64,
     /// For each of the plan's tables, the fingerprint of the table's definition, which the backend has locked.
     pub fingerprints: Vec<u64>,
-    /// The longest time to wait until the mirror has reached `lsn`, and then until the query may run.
+    /// The longest time in milliseconds to wait until the mirror has reached `lsn`, and then until the query may run.
     pub max_wait_ms: u64,
     /// Whether [`Done`] has to report the figures of each operator.
     pub observed: bool,
-    /// A number that determines the order of joins at random, for tests; `None` if the optimizer determines it.
+    /// A seed for a random order of joins, for tests; `None` if the optimizer chooses the order.
     pub random_joins: Option<u64>,
     /// The limit for the data that the query may have on disk; `None` if only the limit for all queries applies.
     pub disk_bytes: Option<u64>,
-    /// Whether the query is run to compare the mirror with the heap. Then an engine that forks must return plain rows,
-    /// too.
+    /// Whether the query is run to compare the mirror with the heap. If so, an engine that forks must return plain
+    /// rows, too.
     pub verifies: bool,
 }
 
@@ -84,7 +85,7 @@ pub struct SentRows {
 }
 
 impl SentRows {
-    /// The memory that the rows need after decoding, in bytes; encoded, they are smaller.
+    /// The memory in bytes that the rows need after decoding. Encoded rows are smaller.
     fn memory(&self) -> u64 {
         let text = |value: &Option<Literal>| match value {
             Some(Literal::Text(text)) => text.len() + LONGEST_GAP,
@@ -101,11 +102,11 @@ impl SentRows {
 /// The number of bytes that an allocator may add to a short text.
 const LONGEST_GAP: usize = 16;
 
-/// The length of the number before encoded rows, which says how much memory the rows need: u64, little-endian.
+/// The length of the number at the beginning of the frame: the memory that the rows need, as u64, little-endian.
 pub const SENT_HEAD: usize = 8;
 
-/// Encodes the rows that the backend has computed for the request that follows. They are a frame of their own. It
-/// begins with the amount of memory that the rows need, so that the engine can reserve it before it decodes them.
+/// Encodes the rows that the backend has computed for the request that follows, as a frame of their own. The frame
+/// begins with the amount of memory that the rows need, so that the engine can reserve it before decoding.
 pub fn encode_sent(relations: &[SentRows]) -> Vec<u8> {
     let memory: u64 = relations.iter().map(SentRows::memory).sum();
     // Serialising plain data into memory cannot fail.
@@ -127,7 +128,7 @@ pub struct LoadRequest {
     pub snapshot: Snapshot,
 }
 
-/// The answer before the first row. From now on, the query has its snapshot of the columns.
+/// The answer before the first row. The query now has its snapshot of the columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
     /// Name of the snapshot mechanism.
@@ -135,8 +136,8 @@ pub struct Ready {
     /// The time from the arrival of the request until the stream had reached `lsn` and the writer began to serve the
     /// request.
     pub waited_us: u64,
-    /// The time for applying changes that S sees, for taking snapshots of columns, and for undoing changes that S does
-    /// not see.
+    /// The time for three steps: applying changes that S sees, taking snapshots of columns, and undoing changes that S
+    /// does not see.
     pub snapshot_us: u64,
     pub undone_transactions: u64,
     pub undone_changes: u64,
@@ -146,11 +147,11 @@ pub struct Ready {
 pub struct Done {
     pub rows: u64,
     pub scanned_rows: u64,
-    /// The time from Ready until the last batch of rows was sent. It includes the time in the queue and the time spent
-    /// waiting for the client.
+    /// The time from Ready until the last batch of rows was sent. It includes the time in the queue, and the time in
+    /// which the engine waited for the client.
     pub engine_us: u64,
-    /// The time that the query spent in the queue behind other queries (`anker.max_queries`). It is after Ready,
-    /// because a query in the queue already has its snapshot.
+    /// The time that the query spent in the queue behind other queries (`anker.max_queries`). It is counted after
+    /// Ready, because a query in the queue already has its snapshot.
     pub queued_us: u64,
     /// The plan with the figures of its operators, if the request asked for them.
     pub plan: Option<Box<EnginePlan>>,
@@ -200,7 +201,7 @@ pub enum Refusal {
     TooManyOfUser {
         limit: u32,
     },
-    /// The maximum number of queries was running until the wait timed out.
+    /// All places were taken by other queries until the wait timed out.
     Busy {
         places: u32,
     },
@@ -217,7 +218,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// A short description for EXPLAIN. `name` returns the name of a table.
+    /// The reason in a few words, for EXPLAIN. `name` returns the name of a table.
     pub fn reason(&self, name: impl Fn(u32) -> String) -> String {
         match self {
             Refusal::Version { engine } => {
@@ -270,10 +271,10 @@ pub struct Status {
     pub memory_limit_bytes: u64,
     pub undo_bytes: u64,
     pub undo_transactions: u64,
-    /// The number of transactions that were decoded, but not applied yet.
+    /// The number of transactions that were decoded, but not yet applied.
     pub pending_transactions: u64,
     pub live_snapshots: u64,
-    /// The number of bytes copied so far because a snapshot shared them with the writer.
+    /// The number of bytes that were copied so far because snapshots shared them with the writer.
     pub copied_bytes: u64,
     /// The position in the WAL up to which the stream was read.
     pub lsn: u64,

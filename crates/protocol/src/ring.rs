@@ -132,8 +132,8 @@ impl Producer {
         }
         self.head += n as u64;
         header.head.store(self.head, Ordering::Release);
-        // The fences of both sides ensure that the consumer sees the new head before it sleeps, or that this thread
-        // sees that it sleeps.
+        // Both sides have a fence before they read the other side's word. So either the consumer sees the new head
+        // before it sleeps, or this thread sees that the consumer sleeps.
         fence(Ordering::SeqCst);
         if n > 0 && header.sleeping.load(Ordering::Relaxed) != 0 {
             self.map.wake();
@@ -141,7 +141,7 @@ impl Producer {
         n
     }
 
-    /// The number of bytes that the consumer has not read yet.
+    /// The number of bytes that were written, but that the consumer has not read yet.
     pub fn backlog(&self) -> usize {
         (self.head - self.map.header().tail.load(Ordering::Acquire)) as usize
     }
@@ -169,7 +169,7 @@ impl Waker {
     }
 }
 
-/// The value of the wake word before the consumer looked for work; see [`Consumer::wait`].
+/// The value that the wake word had before the consumer looked for work; see [`Consumer::wait`].
 #[derive(Clone, Copy)]
 pub struct Ticket(u32);
 
@@ -214,7 +214,7 @@ impl Consumer {
         n
     }
 
-    /// The number of bytes read since the beginning of the stream.
+    /// The number of bytes that this consumer has read since the beginning of the stream.
     pub fn taken(&self) -> u64 {
         self.tail
     }
@@ -229,8 +229,8 @@ impl Consumer {
         Ticket(self.map.header().wake.load(Ordering::SeqCst))
     }
 
-    /// Sleeps until there are bytes, until the consumer has been woken since the ticket was taken, or until the
-    /// timeout.
+    /// Sleeps until there are bytes to read, until another thread wakes the consumer, or until the timeout. It does not
+    /// sleep if the consumer was woken after the ticket was taken.
     pub fn wait(&self, ticket: Ticket, timeout: Duration) {
         let header = self.map.header();
         header.sleeping.store(1, Ordering::SeqCst);

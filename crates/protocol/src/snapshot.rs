@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// A snapshot. Transaction ids are 64 bits wide (FullTransactionId), so they never wrap around.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The first transaction id that was not assigned, or still running, when the snapshot was taken: all ids from here
-    /// on are invisible.
+    /// Transactions with this id or a greater one are invisible, because they were running, or had not begun, when the
+    /// snapshot was taken.
     pub xmax: u64,
     /// The transactions below `xmax` that were still running; sorted, without duplicates.
     xip: Vec<u64>,
@@ -55,8 +55,8 @@ mod tests {
         for a in &all {
             for b in &all {
                 let included = (0..8).all(|x| !b.sees(x) || a.sees(x));
-                // `dominates` may be false if `b.xmax` is greater only because of transactions that `b` does not see
-                // itself.
+                // `dominates` may be false although `a` sees all that `b` sees. This happens if `b.xmax` is greater
+                // only because of transactions that `b` does not see.
                 if a.dominates(b) {
                     assert!(included, "{a:?} {b:?}");
                 }

@@ -3,7 +3,7 @@
 use plan::Type;
 use serde::{Deserialize, Serialize};
 
-/// A request for a survey of a table's columns as they are now.
+/// A request for a survey of a table's columns, as they are at that moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SurveyRequest {
     pub relid: u32,
@@ -16,8 +16,8 @@ pub struct SurveyRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableSurvey {
     pub columns: Vec<ColumnSurvey>,
-    /// For each column, its chunks, if they were requested. The elements of `columns` then contain only number and
-    /// type.
+    /// For each column, its chunks, if they were requested. The elements of `columns` then have only the column's
+    /// number and type.
     pub chunks: Vec<Vec<ChunkSurvey>>,
 }
 
@@ -30,7 +30,7 @@ pub struct ColumnSurvey {
     pub bytes: u64,
     /// The number of existing rows.
     pub rows: u64,
-    /// The number of rows whose value is null, or cannot be represented by the mirror.
+    /// The number of rows whose value is null. Values that the mirror cannot represent do not count.
     pub nulls: u64,
     /// The number of distinct values without nulls, as estimated from a sample.
     pub distinct: u64,

@@ -28,13 +28,13 @@ pub struct Actual {
     pub rows: u64,
     /// The time spent in this operator alone; `None` if it is included in the time of the operator above.
     pub nanoseconds: Option<u64>,
-    /// The peak of the memory in use.
+    /// The peak of the operator's memory.
     pub memory_bytes: u64,
-    /// The peak of the data on disk.
+    /// The peak of the operator's data on disk.
     pub disk_bytes: u64,
-    /// The numbers of chunks, for a scan.
+    /// The number of chunks that a scan has read, and the number of all its chunks. Other operators have none.
     pub chunks: Option<Chunks>,
-    /// The number of rows that a scan skipped because they have no partner in a join above.
+    /// The number of rows that a scan skipped because they have no partner in a join above it.
     pub without_partner: u64,
 }
 
@@ -47,8 +47,8 @@ pub struct Chunks {
 /// The kind of an operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Step {
-    /// The scan of a relation. `first` is its first column, if it has any, which distinguishes several scans of one
-    /// relation. `read` lists the relation's columns that are read.
+    /// The scan of a relation. `first` is its first column, if it has any; it distinguishes several scans of the same
+    /// relation. `read` lists those of the relation's columns that are read.
     Scan {
         relation: u16,
         first: Option<ColumnId>,
@@ -56,7 +56,7 @@ pub enum Step {
     },
     /// One row without columns.
     Row,
-    /// Rows that the query itself contains.
+    /// Rows that stand in the query itself (VALUES).
     Values {
         rows: u64,
     },
@@ -67,7 +67,7 @@ pub enum Step {
     /// The build side of a hash join.
     Hash,
     Union,
-    /// Rows that are computed once and read several times. The plan shows how they are computed only below the first
+    /// Rows that are computed once and read several times. The plan shows their computation only once, below the first
     /// operator with this number.
     Shared {
         number: u16,
@@ -79,13 +79,14 @@ pub enum Step {
     },
     /// The rows of all inputs. Each input groups by one set of keys.
     GroupingSets,
-    /// The first rows in an order, or any rows if there is no order. With keys, these rows of each group.
+    /// The first rows in an order; without an order, any rows. With keys, the first rows among each set of rows with
+    /// equal keys.
     Top {
         keys: Vec<Expr>,
         order: Vec<SortKey>,
         range: Box<Range>,
     },
-    /// Each row once for each element of the row's list.
+    /// Each row, repeated for each element of the row's list.
     Unfold {
         list: Box<Unfold>,
     },
@@ -99,9 +100,10 @@ pub enum Step {
 pub struct Join {
     pub method: Method,
     pub kind: JoinKind,
-    /// Whether the side whose rows are kept without a partner is the second one.
+    /// Whether it is the second side whose rows are returned even without a partner.
     pub keeps_second: bool,
-    /// The pairs of expressions that must be equal, of the first side and of the second side.
+    /// Pairs of expressions that must be equal. Each pair has an expression of the first side and one of the second
+    /// side.
     pub keys: Vec<(Expr, Expr)>,
     /// The comparisons by which partners are looked up among sorted rows.
     pub limits: Vec<Expr>,

@@ -6,14 +6,14 @@ use plan::{ColumnId, Expr, Physical, Plan, Rel, Type};
 
 use crate::{Flow, Work};
 
-/// The number of values whose work equals that of one pair of rows in a nested loop. A pair with two conditions took
-/// two nanoseconds, with two threads.
+/// The work for one pair of rows in a nested loop, in values ([`Work`]). The factor comes from a measurement with two
+/// threads, in which a pair with two conditions took two nanoseconds.
 const VALUES_OF_PAIR: f64 = 4.0;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     reads: Vec<Reads>,
-    /// The work for each row that is grouped: its aggregates, and the expressions in them.
+    /// The work for each row that is grouped: computing its aggregates, and the expressions in these.
     per_grouped: f64,
     per_returned: f64,
     /// Whether the engine returns only as many rows as the query needs.
@@ -26,11 +26,12 @@ pub struct Demand {
 #[derive(Clone, Debug, PartialEq)]
 struct Reads {
     tables: Vec<u32>,
-    /// The work for each row: its columns that are read, and the conditions that read only these.
+    /// The work for each row of the relation: reading its columns, and testing the conditions that read only this
+    /// relation.
     per_row: f64,
 }
 
-/// The number of values of eight bytes whose work equals that of a value of this type.
+/// The work for a value of this type, in values of eight bytes.
 pub fn weight(ty: Type) -> f64 {
     match ty.physical() {
         Physical::Bit | Physical::Int16 | Physical::Int32 | Physical::Int64 | Physical::Float64 => 1.0,
@@ -94,7 +95,7 @@ fn origins(plan: &Plan) -> Vec<Option<usize>> {
     origins
 }
 
-/// The columns that any expression of the plan reads.
+/// The columns that the expressions of the plan read.
 fn read_columns(plan: &Plan) -> BTreeSet<ColumnId> {
     let mut read: BTreeSet<ColumnId> = plan.output.iter().flat_map(Expr::columns).collect();
     plan.root.visit(&mut |rel| read.extend(rel.expressions().into_iter().flat_map(Expr::columns)));
@@ -161,8 +162,8 @@ mod tests {
     fn columns_and_conditions_count_for_each_row_of_their_table() {
         let rows_of = |relid| if relid == 7 { 1000.0 } else { 10.0 };
         let work = Demand::of(&joined()).work(rows_of, Flow::default());
-        // Table a has two columns with 1000 rows; b has a column, a text and a condition, with 10 rows. The join's own
-        // condition is not counted as a value.
+        // 1000 rows of table a, with two columns, and 10 rows of table b, with a column, a text and a condition. The
+        // join's own condition is not counted as a value.
         assert_eq!(work.values, 2.0 * 1000.0 + (1.0 + 4.0 + 1.0) * 10.0);
         assert_eq!(work.rows, 0.0);
     }
@@ -171,7 +172,7 @@ mod tests {
     fn what_flows_counts_by_the_rows_that_are_expected() {
         let flow = Flow { joined: 300.0, grouped: 100.0, returned: 1.0, ..Flow::default() };
         let work = Demand::of(&joined()).work(|_| 0.0, flow);
-        // The work per grouped row is that of the aggregate, of the multiplication, and of the row itself.
+        // For each grouped row, the aggregate, the multiplication, and the row itself count.
         assert_eq!(work, Work { values: 200.0, rows: 400.0, results: 3.0 });
     }
 

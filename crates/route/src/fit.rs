@@ -13,8 +13,8 @@ pub struct Observed {
 /// The greatest number of rounds. Further rounds do not change the result measurably.
 const ROUNDS: usize = 20_000;
 
-/// The costs for which the sum of squared *relative* errors is least, so that short queries count as much as long ones.
-/// No cost is negative. A cost is 0 if no query had work of its kind.
+/// The costs with the least sum of squared *relative* errors. Relative errors make short queries count as much as long
+/// ones. No cost is negative. A cost is 0 if no query had work of its kind.
 pub fn fit(observed: &[Observed]) -> Costs {
     let relative = |observed: &Observed| {
         let Work { values, rows, results } = observed.work;

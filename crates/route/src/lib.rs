@@ -2,8 +2,8 @@
 //!
 //! PostgreSQL's planner itself estimates the cost on the heap. The engine's cost is a sum of four terms: a fixed cost
 //! per query, and costs for values read and computed, for rows joined and grouped, and for values returned. It is
-//! computed without asking the engine. The translated plan tells which values are read; PostgreSQL's own plan for the
-//! heap tells how many rows are joined and returned.
+//! computed in the backend, without asking the engine. The translated plan tells which values are read. PostgreSQL's
+//! own plan for the heap tells how many rows are joined and returned.
 
 mod demand;
 mod fit;
@@ -20,7 +20,7 @@ pub struct Costs {
     pub value: f64,
     /// The cost of joining or grouping a row.
     pub row: f64,
-    /// The cost of returning a value to PostgreSQL; a row costs as much as one further value.
+    /// The cost of returning a value to PostgreSQL. Each returned row costs as much as one more value.
     pub result: f64,
 }
 
@@ -35,9 +35,9 @@ pub struct Work {
 /// The numbers of rows that PostgreSQL's planner expects in a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flow {
-    /// The number of rows that go into joins, plus the number that come out.
+    /// The number of rows that go into joins, plus the number of rows that come out of joins.
     pub joined: f64,
-    /// The number of pairs of rows that joins must compare because they have no equality.
+    /// The number of pairs of rows that joins must compare one by one, because they have no equality.
     pub paired: f64,
     /// The number of rows that are grouped.
     pub grouped: f64,

@@ -9,9 +9,9 @@ const FIRST_YEAR: i64 = -6400;
 
 /// The year (0 is 1 BC), the month and the day of the month. `days` is counted from 2000-01-01.
 ///
-/// Years begin in March here, so that a leap day is the last day of a year. Divisions are replaced by products with
-/// fractions whose denominator is a power of two (Neri and Schneider, "Euclidean affine functions and their application
-/// to calendar algorithms", 2023).
+/// Years begin in March here, so that a leap day is the last day of its year. Divisions are replaced by multiplications
+/// with fractions whose denominator is a power of two (Neri and Schneider, "Euclidean affine functions and their
+/// application to calendar algorithms", 2023).
 #[inline]
 pub fn civil(days: i64) -> (i64, u32, u32) {
     let day = 4 * (days + TO_2000) as u64 + 3;

@@ -37,7 +37,7 @@ pub fn timestamp(micros: i64, east: Option<i32>, out: &mut [u8]) -> usize {
     era(is_bc, out, end)
 }
 
-/// Writes a date. Returns whether its year is before Christ, and the number of bytes.
+/// Writes a date without BC. Returns whether the date is before Christ, and the number of bytes written.
 #[inline]
 fn day(days: i64, out: &mut [u8]) -> (bool, usize) {
     let (year, month, day) = civil(days);

@@ -16,7 +16,7 @@ const SHORT_WEIGHT_MASK: u16 = 0x003F;
 /// A stored numeric whose value is finite.
 pub struct Stored<'a> {
     negative: bool,
-    /// The exponent of 10,000 by which the first digit is multiplied.
+    /// The weight of the first digit: it is multiplied by 10000^weight.
     weight: i16,
     /// The number of decimal digits that are shown behind the point.
     scale: u16,
@@ -25,7 +25,7 @@ pub struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Reads a numeric's content, which follows its length. `None` if it is NaN, infinite, or incomplete.
+    /// Reads a stored numeric without its length. `None` if it is NaN, infinite, or incomplete.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Option<Stored<'a>> {
         let (words, _) = bytes.as_chunks::<2>();
@@ -54,15 +54,16 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// The digit at an index, counted from the first digit; 0 beyond the stored digits.
+    /// The digit with an index, counted from the first stored digit; 0 if there is no stored digit with that index.
     #[inline]
     fn digit(&self, at: i32) -> u32 {
         usize::try_from(at).ok().and_then(|at| self.digits.get(at)).map_or(0, |&digit| u16::from_ne_bytes(digit).into())
     }
 
     pub fn text_room(&self) -> usize {
-        // The sign, four decimal digits for each digit before the point (at least one), the point, and the digits
-        // behind it, of which the last is written completely.
+        // The sign, four decimal digits for each base-10000 digit before the point (at least one), the point, and the
+        // decimal digits behind it. The last base-10000 digit is written completely, so three more decimal digits may
+        // come.
         1 + 4 * (i32::from(self.weight) + 1).max(1) as usize + 1 + usize::from(self.scale) + 3
     }
 

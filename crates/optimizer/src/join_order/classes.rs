@@ -7,7 +7,7 @@ use plan::{CmpOp, ColumnId, Expr};
 pub struct Owners(Vec<Option<u16>>);
 
 impl Owners {
-    /// `columns` lists the columns of each relation.
+    /// Maps each column to its relation. `columns` lists the columns of each relation.
     pub fn new(columns: &[Vec<ColumnId>]) -> Owners {
         let last = columns.iter().flatten().map(|column| column.0).max();
         let mut owners = vec![None; last.map_or(0, |last| last as usize + 1)];
@@ -40,12 +40,12 @@ pub struct Member<'a> {
 #[derive(Debug)]
 struct Class<'a> {
     members: Vec<Member<'a>>,
-    /// Whether further equalities may extend the class. If an expression can raise an error, it must be compared only
-    /// with the expressions with which the query itself compares it, so its class is closed.
+    /// Whether further equalities may extend the class. An expression that can raise an error must be compared only
+    /// with the expressions with which the query itself compares it. So a class with such an expression is closed.
     open: bool,
 }
 
-/// Classes of equal expressions. Every class has members of at least two relations.
+/// Classes of equal expressions. Every class has expressions of at least two relations.
 #[derive(Debug, Default)]
 pub struct Classes<'a>(Vec<Class<'a>>);
 
@@ -96,7 +96,7 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// The sides of an equality, if each side reads a single relation, and these differ.
+/// The two sides of an equality, if each side reads a single relation, and the relations differ.
 fn sides<'a>(filter: &'a Expr, owners: &Owners) -> Option<(Member<'a>, Member<'a>)> {
     let Expr::Cmp { op: CmpOp::Eq, left, right } = filter else { return None };
     let member = |expr| match owners.of(expr)[..] {

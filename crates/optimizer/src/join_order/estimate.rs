@@ -1,5 +1,5 @@
-//! Estimates: the number of rows when a set of relations is joined, and which keys of the relations are still keys of
-//! the joined rows.
+//! Estimates: how many rows a join of several relations has, and which keys of the relations are still keys of the
+//! joined rows.
 
 use std::cell::OnceCell;
 
@@ -10,16 +10,16 @@ use crate::simplify::implied;
 
 /// The assumed number of distinct values of an unknown expression.
 const UNKNOWN: f64 = 200.0;
-/// The assumed share of rows that equal a constant, if nothing is known about the column's values.
+/// The assumed share of rows in which a column equals a constant, if nothing is known about the column's values.
 const EQUAL: f64 = 0.05;
 
-/// The data about a relation from which estimates start.
+/// The facts about a relation from which estimates start.
 #[derive(Clone, Debug)]
 pub struct Relation {
     /// The exact number of rows before any filter.
     pub rows: f64,
-    /// Columns that form a key: no two rows have the same values in them. `None` if there is no known key, or if the
-    /// scan does not return all of its columns.
+    /// Columns that form a key: no two rows have the same values in all of them. `None` if no key is known, or if the
+    /// scan does not return all columns of the key.
     pub key: Option<Vec<ColumnId>>,
 }
 
@@ -28,8 +28,8 @@ pub trait Statistics {
     /// The approximate number of distinct values of an expression over one relation; `None` if it is not known.
     fn distinct(&self, expr: &Expr) -> Option<f64>;
 
-    /// The share of a relation's rows that pass all these conditions; `None` if it is not known. All conditions are on
-    /// one relation.
+    /// The share of a relation's rows that pass all `conditions`, which all concern this relation; `None` if it is not
+    /// known.
     fn passing(&self, conditions: &[&Expr]) -> Option<f64>;
 
     /// Whether a scan can test an expression's values against the keys of a join's build side, and skip rows without a
@@ -37,7 +37,7 @@ pub trait Statistics {
     fn is_asked_for(&self, expr: &Expr) -> bool;
 }
 
-/// Some relations, joined.
+/// A set of relations, joined.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     relations: u64,
@@ -49,9 +49,9 @@ pub struct Set {
 pub struct Graph<'a, 'b> {
     relations: Vec<Node>,
     links: Vec<Link<'a>>,
-    /// Filters that read several relations: the relations, and the share of rows that passes.
+    /// Filters that read several relations. For each: the relations as bits, and the share of rows that passes.
     conditions: Vec<(u64, f64)>,
-    /// Equalities of which one side reads several relations: the relations of both sides.
+    /// Equalities with a side that reads several relations. For each: the relations of both sides, as bits.
     compared: Vec<(u64, u64)>,
     statistics: &'b dyn Statistics,
 }
@@ -60,8 +60,8 @@ struct Node {
     /// The exact number of rows before any filter.
     rows: f64,
     filtered: f64,
-    /// For each column of the key, the link that contains it. Columns that a filter equates with a constant are
-    /// omitted.
+    /// For each column of the key, the link that contains the column. Columns that a filter equates with a constant are
+    /// omitted, because the other columns then suffice as a key.
     key: Option<Vec<usize>>,
     neighbours: u64,
 }
@@ -172,18 +172,19 @@ impl<'a, 'b> Graph<'a, 'b> {
         Set { relations: bit(rel), rows: node.filtered, keyed: if node.key.is_some() { bit(rel) } else { 0 } }
     }
 
-    /// Whether an equality connects both sets.
+    /// Whether an equality connects the two sets.
     pub fn is_linked(&self, a: &Set, b: &Set) -> bool {
         self.links.iter().any(|link| link.connects(a, b))
     }
 
-    /// Whether joining both sets makes an equality a join key one side of which reads several relations.
+    /// Whether joining the sets makes a join key of an equality with a side that reads several relations.
     pub fn is_compared(&self, a: &Set, b: &Set) -> bool {
         let across = |left: u64, right: u64| left & !a.relations == 0 && right & !b.relations == 0;
         self.compared.iter().any(|&(left, right)| across(left, right) || across(right, left))
     }
 
-    /// Pairs of equal expressions, one of each set: a pair for each class that connects the sets.
+    /// The join keys between two sets: for each class that connects the sets, a pair of equal expressions, one from
+    /// each set.
     pub fn keys(&self, a: &Set, b: &Set) -> Vec<Pair<'a>> {
         let side = |link: &Link<'a>, set: &Set| link.ends_in(set).next().map(|end| end.member.expr);
         self.links.iter().filter_map(|link| Some((side(link, a)?, side(link, b)?))).collect()
@@ -200,8 +201,8 @@ impl<'a, 'b> Graph<'a, 'b> {
         own.map(|end| self.distinct_at(end)).reduce(f64::min)
     }
 
-    /// The classes that connect a build side with the probe side, each with a relation whose scan on the probe side can
-    /// test the values.
+    /// The classes that connect a build side with a probe side. Each comes with a relation whose scan, on the probe
+    /// side, can test the class's values.
     pub fn asking(&self, build: u64, probe: u64) -> impl Iterator<Item = (usize, u16)> {
         let connecting = self.links.iter().enumerate().filter(move |(_, link)| link.relations & build != 0);
         let key = move |(at, link): (usize, &Link<'_>)| {
@@ -211,10 +212,11 @@ impl<'a, 'b> Graph<'a, 'b> {
         connecting.filter_map(key)
     }
 
-    /// Estimates the joined rows. The flag is true if no key limits their number, so that it is only a guess.
+    /// Estimates the rows of a join. The flag is true if no key limits their number, so that the estimate is only a
+    /// guess.
     pub fn join(&self, a: &Set, b: &Set) -> (Set, bool) {
         let linking: Vec<usize> = (0..self.links.len()).filter(|&i| self.links[i].connects(a, b)).collect();
-        // The estimated rows if `once` has at most one partner for each row of `many`, because of a key.
+        // Estimates the rows, provided that each row of `many` has at most one partner in `once` because of a key.
         let through_key = |many: &Set, once: &Set| {
             let ways = (0..).zip(&self.relations).filter(|(rel, _)| once.keyed & bit(*rel) != 0);
             let rows = ways.filter_map(|(_, node)| {
@@ -240,8 +242,8 @@ impl<'a, 'b> Graph<'a, 'b> {
         (Set { relations, rows, keyed }, exact.is_none())
     }
 
-    /// Combines the estimates for two ways of joining the same relations, which yield the same rows. The flags are
-    /// those of [`Graph::join`].
+    /// Combines the estimates for two ways to join the same relations, which yield the same rows. A flag is true if the
+    /// estimate is only a guess, see [`Graph::join`].
     pub fn better_known(&self, one: (Set, bool), two: (Set, bool)) -> (Set, bool) {
         let keyed = one.0.keyed | two.0.keyed;
         let two_is_better = (two.1, two.0.rows) < (one.1, one.0.rows);
@@ -249,9 +251,9 @@ impl<'a, 'b> Graph<'a, 'b> {
         (Set { keyed, ..set }, guessed)
     }
 
-    /// The share of all pairs of rows whose expressions in the links are equal. Because conditions often depend on each
-    /// other, only the most selective one counts fully; the next one counts with its square root, and so on. `before`
-    /// is the number of conditions that were counted already.
+    /// The share of all pairs of rows in which the expressions of each link are equal. Conditions often depend on each
+    /// other. So only the most selective condition counts fully, the next one counts with its square root, and so on.
+    /// `before` is the number of conditions that were counted already.
     fn share(&self, links: &[usize], before: i32, a: &Set, b: &Set) -> f64 {
         let values = |link: &Link<'_>| self.distinct(link, a).max(self.distinct(link, b));
         let mut values: Vec<f64> = links.iter().map(|&link| values(&self.links[link])).collect();
@@ -290,8 +292,8 @@ fn fixed_column(condition: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The share of rows that pass the parts of a condition that concern single relations. The relations' rows are already
-/// filtered by these parts, so they must not be counted again for the whole condition.
+/// The share of rows that pass those parts of a condition that concern a single relation. The relations' rows are
+/// already filtered by these parts, so the estimate for the whole condition is divided by this share.
 fn said_of_each(condition: &Expr, relations: &[u16], owners: &Owners, statistics: &dyn Statistics) -> f64 {
     let of = |rel: u16| {
         let mut columns = condition.columns();

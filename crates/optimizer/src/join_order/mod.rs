@@ -1,17 +1,17 @@
 //! Join ordering: finds the cheapest order in which to join the relations of inner joins. The estimates know which
 //! columns are keys.
 //!
-//! Estimates of sizes are often wrong. The orders that make a query slow are those in which rows *multiply*. A join on
-//! equalities that cover a key of one side cannot multiply the other side's rows, so its size is well known. Other
-//! joins are estimated from the numbers of distinct values. Equalities are transitive, and a join uses all equalities
-//! between its sides, also those that close a cycle.
+//! Estimates of sizes are often wrong. A query becomes slow if its joins *multiply* rows. If the equalities of a join
+//! cover a key of one side, the join cannot multiply the rows of the other side, so its size is well known. The sizes
+//! of other joins are estimated from the numbers of distinct values. Equalities are transitive. A join uses all
+//! equalities between its sides, also those that close a cycle.
 //!
 //! ```text
 //!   filters -> classes of equal expressions -> sets of relations: rows, keys -> the cheapest tree
 //! ```
 //!
-//! Up to [`EXHAUSTIVE`] connected relations, every tree is considered. With more, the pair with the fewest rows is
-//! always joined next. Relations that no equality connects are joined last.
+//! If at most [`EXHAUSTIVE`] relations are connected, every tree is considered. With more relations, the pair that
+//! yields the fewest rows is always joined next. Relations that no equality connects are joined last.
 //!
 //! Finally, for each possible last join, the cheapest tree gets a second cost, which includes the runtime filters that
 //! build sides send to scans (`passing`).
@@ -30,14 +30,16 @@ use self::estimate::{Graph, Set};
 pub use self::estimate::{Relation, Statistics};
 use self::random::Dice;
 
-/// The greatest number of relations for which every tree is considered. There are some thousand trees then.
+/// The greatest number of relations for which every tree is considered. For that many relations, there are some
+/// thousand pairs of sets to join.
 const EXHAUSTIVE: usize = 8;
-/// The greatest number of relations, because a set of relations is the bits of a word.
+/// The greatest number of relations, because a set of relations is stored as the bits of a word.
 pub const MAX_RELATIONS: usize = 64;
 
-/// The cost of inserting a row into a hash table, where looking one up costs 1.
+/// The cost of inserting a row into a hash table. The unit is the cost of looking up a row.
 const BUILD_COST: f64 = 2.0;
-/// Estimates are not exact, so a tree replaces another one only if its cost is at most this share of the other's.
+/// A tree replaces another only if its cost is at most this share of the other tree's cost, because estimates are not
+/// exact.
 const BETTER: f64 = 0.8;
 
 /// A join tree.
@@ -54,8 +56,8 @@ pub enum Node<'a> {
     Join {
         build: Box<Tree<'a>>,
         probe: Box<Tree<'a>>,
-        /// The pairs of expressions that must be equal, of the build side and of the probe side. Without pairs, all
-        /// rows are combined.
+        /// Pairs of expressions that must be equal; each pair has an expression of the build side and one of the probe
+        /// side. Without pairs, every row is joined with every row.
         keys: Vec<Pair<'a>>,
     },
 }
@@ -83,16 +85,16 @@ impl Tree<'_> {
 pub enum Choice {
     #[default]
     Cheapest,
-    /// A tree that joins the pair with the fewest rows first, even if there are few relations. This suffices to
-    /// estimate the number of rows.
+    /// The tree that always joins the pair with the fewest rows next, even if there are few relations. It suffices for
+    /// estimating the number of rows.
     Quick,
-    /// A random tree that follows equalities; each number yields another one. Such trees show how good the cheapest
-    /// tree is.
+    /// A random tree that follows equalities; each number yields another tree. Comparing with such trees shows how good
+    /// the cheapest tree is.
     Random(u64),
 }
 
-/// Finds a tree that joins all relations, of which there are between one and [`MAX_RELATIONS`]. `conditions` are the
-/// filters that are not in `classes`.
+/// Finds a tree that joins all relations, between one and [`MAX_RELATIONS`]. `conditions` are the filters that are not
+/// equalities in `classes`.
 pub fn order<'a>(
     relations: &[Relation],
     classes: &Classes<'a>,
@@ -122,7 +124,7 @@ struct Part<'a> {
     set: Set,
 }
 
-/// The indexes of the two parts with the least badness, which are to be joined next; `None` if there are fewer than two
+/// The two parts to be joined next: the indexes of the pair with the least badness. `None` if there are fewer than two
 /// parts.
 fn closest<K: PartialOrd>(parts: &[Part<'_>], badness: impl Fn(&Set, &Set) -> K) -> Option<(usize, usize)> {
     let pairs = (0..parts.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
@@ -178,7 +180,7 @@ fn greedy<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     parts.remove(0)
 }
 
-/// The best way to join a set of relations. It is stored at the index whose bits are the relations of the set.
+/// The best way to join a set of relations. Its index in the list, read as bits, is the set.
 #[derive(Clone)]
 struct Best {
     set: Set,
@@ -201,8 +203,8 @@ fn exhaustive<'a>(graph: &Graph<'a, '_>, relations: &[u16]) -> Part<'a> {
     Part { tree: cheaper_by_asking(graph, relations, &best, cheapest), set }
 }
 
-/// The cheapest tree if runtime filters are counted. The candidates are `cheapest` and, for each possible last join,
-/// the tree that is cheapest without them.
+/// The cheapest tree when runtime filters are counted. The candidates are `cheapest` and, for each possible last join,
+/// the tree that is cheapest without counting runtime filters.
 fn cheaper_by_asking<'a>(
     graph: &Graph<'a, '_>,
     relations: &[u16],
@@ -227,7 +229,8 @@ fn cheaper_by_asking<'a>(
     found
 }
 
-/// All ways to split a set of at least two relations into two sides, each way once.
+/// All ways to split a set of at least two relations into two sides. Each way occurs once, because the first relation
+/// stays on one side.
 fn splits(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     let first = bits & bits.wrapping_neg();
     let others = bits ^ first;
@@ -273,8 +276,8 @@ struct Split {
 }
 
 impl Split {
-    /// Whether another split is better: by its cost or, if the costs are equal, by the larger `large`. Rows of the
-    /// larger side are not kept, so the last join should have as many of them as possible.
+    /// Whether another split is better: its cost is lower or, if the costs are equal, its `large` is greater. The rows
+    /// of the larger side are not kept in memory, so the last join should have as many rows as possible on that side.
     fn is_worse(&self, cost: f64, large: f64) -> bool {
         let same = (cost - self.cost).abs() <= self.cost * 1e-9;
         if same { large > self.large } else { cost < self.cost }

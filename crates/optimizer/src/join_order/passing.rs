@@ -1,5 +1,5 @@
-//! The cost of a tree with runtime filters. A build side sends its keys to scans of the probe side. Each scan then
-//! returns only rows that have partners further up, so that all joins in between look up fewer rows.
+//! The cost of a tree, including runtime filters. A build side sends its keys to scans of the probe side. Each scan
+//! then returns only rows that have partners in that join, so that all joins in between look up fewer rows.
 //!
 //! ```text
 //!           Join                 lineitem returns only lines of these suppliers, orders only those of these nations
@@ -9,15 +9,15 @@
 //!           orders   lineitem
 //! ```
 //!
-//! With runtime filters, the cost of a part depends on the joins above it. So complete trees can be compared in this
-//! way, but the best tree cannot be searched for.
+//! With runtime filters, the cost of a part of a tree depends on the joins above the part. So complete trees can be
+//! compared by this cost, but it cannot guide the search for the best tree.
 
 use super::estimate::Graph;
 use super::{BUILD_COST, Node, Tree};
 
-/// The cost of testing whether a row's key occurs on a build side, where a lookup in the hash table costs 1.
+/// The cost of testing a row against a runtime filter. The unit is the cost of looking up a row in a hash table.
 const ASK_COST: f64 = 0.1;
-/// The greatest share of passing rows for which a scan uses a filter. If more rows have a partner, the filter is not
+/// A scan uses a filter only if at most this share of its rows pass the filter. If more rows pass, the filter is not
 /// worth its cost.
 const WORTH_ASKING: f64 = 0.75;
 
@@ -36,7 +36,7 @@ struct Asked {
 struct Passed {
     relations: u64,
     rows: f64,
-    /// For each link, the number of distinct values; infinity if the part does not limit them.
+    /// For each link, the number of distinct values; infinite if the part does not limit them.
     values: Vec<f64>,
     cost: f64,
 }
@@ -45,7 +45,7 @@ pub fn cost(graph: &Graph<'_, '_>, tree: &Tree<'_>) -> f64 {
     passed(graph, tree, &[]).cost
 }
 
-/// The estimate for a tree. `above` are the runtime filters that joins above it send.
+/// The estimate for a tree. `above` are the runtime filters that joins above the tree send.
 fn passed(graph: &Graph<'_, '_>, tree: &Tree<'_>, above: &[Asked]) -> Passed {
     match &tree.node {
         Node::Scan(rel) => scanned(graph, *rel, tree.rows, above),
@@ -70,7 +70,7 @@ fn passed(graph: &Graph<'_, '_>, tree: &Tree<'_>, above: &[Asked]) -> Passed {
 fn scanned(graph: &Graph<'_, '_>, rel: u16, all: f64, above: &[Asked]) -> Passed {
     let mut own: Vec<Asked> = above.iter().copied().filter(|asked| asked.rel == rel).collect();
     own.sort_by(|a, b| a.passing.total_cmp(&b.passing));
-    // The filters are applied one after the other, each only to the rows that passed the ones before.
+    // The filters are applied one after the other. Each tests only the rows that passed the filters before it.
     let (mut rows, mut cost) = (all, 0.0);
     for asked in &own {
         cost += ASK_COST * rows;
@@ -95,8 +95,8 @@ fn asked(graph: &Graph<'_, '_>, build: &Passed, probe: u64) -> Vec<Asked> {
     graph.asking(build.relations, probe).filter_map(of_link).collect()
 }
 
-/// The share of the joined rows of `relations` that passes the filters. If several filters test the same link, only the
-/// most selective one counts.
+/// The share of the joined rows of `relations` that pass the filters. If several filters test the same link, only the
+/// most selective of them counts.
 fn passing(above: &[Asked], relations: u64, links: usize) -> f64 {
     let of_link = |link: usize| {
         let own = above.iter().filter(|asked| asked.link == link && relations & (1 << asked.rel) != 0);

@@ -24,8 +24,8 @@ impl Dice {
     }
 }
 
-/// Joins the relations of a connected component in random order. In one of four cases, the side that is larger by the
-/// estimates becomes the build side, because estimates may be wrong.
+/// Joins the relations of a connected component in random order. With a probability of one in four, the larger side (by
+/// the estimates) becomes the build side, because estimates may be wrong.
 pub fn connected<'a>(graph: &Graph<'a, '_>, relations: &[u16], dice: &mut Dice) -> Part<'a> {
     let mut parts = scans(graph, relations);
     while parts.len() > 1 {

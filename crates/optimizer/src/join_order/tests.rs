@@ -1,5 +1,5 @@
-//! Tests with the joins of TPC-H, with the sizes of its scale factor 1, and with small shapes. No order may multiply
-//! rows.
+//! Tests with the joins of TPC-H, at the sizes of its scale factor 1, and with small joins of special forms. No order
+//! may multiply rows.
 
 use plan::{BoolOp, CmpOp, ColumnId, Expr, Literal, Type};
 
@@ -24,7 +24,7 @@ const PARTSUPP: Table = ("ps", 8e5, 2, &[("partkey", 2e5), ("suppkey", 1e4)]);
 const REGION: Table = ("r", 5.0, 1, &[("regionkey", 5.0), ("name", 5.0)]);
 const SUPPLIER: Table = ("s", 1e4, 1, &[("suppkey", 1e4), ("nationkey", 25.0)]);
 
-/// A number of columns that none of these tables exceeds.
+/// The number of column ids that each table gets. No table of these tests has more columns.
 const WIDTH: usize = 16;
 
 fn id(rel: usize, col: usize) -> ColumnId {
@@ -101,8 +101,8 @@ impl Query {
         self
     }
 
-    /// The tree as text, with each join as `(build probe)`. Then, for each join, the number of rows, and whether it is
-    /// a guess.
+    /// The tree as text, in which each join is `(build probe)`. Then, for each join, its number of rows, and whether
+    /// that number is a guess.
     fn ordered(&self, choice: Choice) -> (String, Vec<(f64, bool)>) {
         let mut conditions = self.filters.iter().collect();
         let owners = self.owners();
@@ -134,7 +134,7 @@ impl Query {
         }
     }
 
-    /// Checks that each join has a key of one of its sides, and returns the tree.
+    /// Checks that each join contains a key of one of its sides, and returns the tree as text.
     fn never_multiplies(&self) -> String {
         let (text, joins) = self.ordered(Choice::Cheapest);
         assert!(joins.iter().all(|(_, guessed)| !guessed), "{text} {joins:?}");
@@ -167,8 +167,8 @@ fn q5_customers_and_suppliers_of_one_nation_are_not_combined() {
     let text = query.never_multiplies();
     let (_, joins) = query.ordered(Choice::Cheapest);
     assert!(joins.iter().all(|(rows, _)| *rows < 600_000.0), "{text} {joins:?}");
-    // Suppliers are joined after the customers' nations are known, so that only the lines of suppliers in these nations
-    // are read.
+    // Suppliers are joined after the customers' nations are known. So only the lines of suppliers in these nations are
+    // read.
     assert_eq!(text, "(((r n) c) (s (o l)))");
 }
 

@@ -1,4 +1,4 @@
-//! Computes a subquery at once for all values of the outer columns that it reads.
+//! Computes a subquery for all values of the outer columns that it reads, in one operator.
 
 use std::collections::HashMap;
 
@@ -6,15 +6,16 @@ use plan::{ColumnId, Computed, Expr, GroupingSets, JoinKind, Literal, Part, Rel,
 
 use super::{Unnesting, expr_reads, reads};
 
-/// The domain of a subquery: the values that its outer rows `left` have in the columns `outer`, which the subquery
-/// reads.
+/// The domain of a subquery: the distinct values that its outer rows `left` have in `outer`, the columns that the
+/// subquery reads.
 pub struct Domain<'a> {
     pub left: &'a Rel,
     pub outer: &'a [ColumnId],
 }
 
 impl Unnesting<'_> {
-    /// The rows of `rel` for each value of the domain. Additional columns, which are returned, contain the value.
+    /// The rows that `rel` has for each value of the domain. The value itself is in additional columns, whose ids are
+    /// returned.
     pub fn dependent(&mut self, rel: Rel, domain: &Domain<'_>) -> (Rel, Vec<ColumnId>) {
         if !reads(&rel, domain.outer) {
             let (values, ids) = self.values(domain);
@@ -37,7 +38,7 @@ impl Unnesting<'_> {
                 let union = self.as_union(&input, &grouping);
                 self.dependent(union, domain)
             }
-            // The first rows for each value of the domain.
+            // The first rows must be found for each value of the domain, so the domain's columns become keys.
             Rel::Top { input, mut keys, mut order, range } => {
                 let (input, ids) = self.dependent(*input, domain);
                 let expressions = keys.iter_mut().chain(order.iter_mut().map(|key| &mut key.expr));
@@ -79,7 +80,8 @@ impl Unnesting<'_> {
                 if !all {
                     return (Rel::Aggregate { input, keys, aggregates }, ids);
                 }
-                // Without keys there must be a group for each value, even if there are no rows for it.
+                // Without keys, there must be a group for each value of the domain, even if there are no rows for that
+                // value.
                 let (aggregates, filled) = self.of_missing_groups(aggregates);
                 let (values, values_ids) = self.values(domain);
                 let same = self.same(&values_ids, &ids);
@@ -119,7 +121,7 @@ impl Unnesting<'_> {
         (left.join(kind, right, conditions), ids)
     }
 
-    /// Replaces grouping sets by a union, whose inputs group by one set each.
+    /// Replaces grouping sets by a union. Each input of the union groups by one of the sets.
     fn as_union(&mut self, input: &Rel, grouping: &GroupingSets) -> Rel {
         let null = |ty| Expr::Literal { ty, value: None };
         let mut inputs = Vec::new();
@@ -143,7 +145,7 @@ impl Unnesting<'_> {
         Rel::Union { columns: keys.chain([grouping.number]).chain(results.copied()).collect(), inputs }
     }
 
-    /// A full join for each value. In rows without a left partner, the value is taken from the right side.
+    /// A full join for each value of the domain. In rows without a left partner, the value comes from the right side.
     fn dependent_full_join(
         &mut self,
         left: Rel,
@@ -168,7 +170,7 @@ impl Unnesting<'_> {
         (left.join(JoinKind::Full, right, conditions).map(computed), ids)
     }
 
-    /// The distinct values of the domain, from a copy of its outer rows.
+    /// The distinct values of the domain, computed from a copy of the outer rows.
     fn values(&mut self, domain: &Domain<'_>) -> (Rel, Vec<ColumnId>) {
         let (input, new) = self.copied(domain.left);
         let ids: Vec<ColumnId> = domain.outer.iter().map(|id| self.like(*id)).collect();
@@ -177,7 +179,7 @@ impl Unnesting<'_> {
         (Rel::Aggregate { input: Box::new(input), keys, aggregates: Vec::new() }, ids)
     }
 
-    /// A copy of an operator with new columns, and for each old column the new one.
+    /// A copy of an operator, which makes new columns. The map leads from each old column to its copy.
     pub fn copied(&mut self, rel: &Rel) -> (Rel, HashMap<ColumnId, ColumnId>) {
         let mut new = HashMap::new();
         let mut copy = rel.clone();
@@ -196,8 +198,9 @@ impl Unnesting<'_> {
 }
 
 impl Domain<'_> {
-    /// Changes conditions that compare outer columns with columns `own` of the right side: they now use the domain's
-    /// columns `ids` there. So they are evaluated once for each row of the right side, instead of for each pair.
+    /// Changes conditions that compare outer columns with columns `own` of the right side. They now read the domain's
+    /// columns `ids` in place of the outer columns. So they are evaluated once for each row of the right side, instead
+    /// of once for each pair of rows.
     pub fn compare_on_right(&self, conditions: &mut [Expr], own: &[ColumnId], ids: &[ColumnId]) {
         let known = |e: &Expr| e.columns().iter().all(|id| own.contains(id) || self.outer.contains(id));
         let on_right = |e: &Expr| known(e) && expr_reads(e, own) && only_compares(e, self.outer);
@@ -213,8 +216,8 @@ impl Domain<'_> {
     }
 }
 
-/// Whether an expression cannot raise an error, and only compares these columns. It then treats equal values the same,
-/// even if their bits differ.
+/// Whether an expression cannot raise an error, and uses these columns only in comparisons. Its result is then the same
+/// for equal values, even if their bits differ.
 fn only_compares(expr: &Expr, columns: &[ColumnId]) -> bool {
     let is_operand = |e: &Expr| matches!(e, Expr::Column { .. }) || !expr_reads(e, columns);
     match expr {

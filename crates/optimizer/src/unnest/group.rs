@@ -1,7 +1,7 @@
-//! Correlated aggregates over rows with a certain key. The aggregates are computed for all keys in one grouping, in
-//! which each left row then looks up its key.
+//! Correlated aggregates over the rows with a certain key. The aggregates are computed for all keys at once, by
+//! grouping. Each left row then looks up the group of its key.
 //!
-//! If the left side seems to have few rows, only rows with its keys are aggregated.
+//! If the left side seems to have few rows, only the rows with their keys are aggregated.
 
 use plan::{CmpOp, ColumnId, Computed, Expr, JoinKind, Rel};
 
@@ -9,12 +9,13 @@ use super::{Sides, Unnesting, expr_reads, lift, reads};
 use crate::simplify::{is_selective, simplified};
 
 impl Unnesting<'_> {
-    /// The joined rows, if the right side is a single group that depends on the left side only by equalities.
-    /// Otherwise, returns the sides unchanged.
+    /// Replaces the [`Rel::Apply`] by a join if its right side is a single group that depends on the left side only by
+    /// equalities. Otherwise, returns the sides unchanged.
     pub fn grouped(&mut self, kind: JoinKind, left: Rel, right: Rel, conditions: Vec<Expr>) -> Result<Rel, Box<Sides>> {
         let is_value = match kind {
             JoinKind::Inner => true,
-            // Only if every left row has a partner, because otherwise the computed columns would have to be null.
+            // Left joins are replaced only if every left row has a partner. Otherwise the computed columns would have
+            // to be null.
             JoinKind::Left => conditions.is_empty() && !is_filtered(&right),
             _ => false,
         };
@@ -52,7 +53,7 @@ impl Unnesting<'_> {
 }
 
 impl Unnesting<'_> {
-    /// The rows of `input` that have a key of the left side, if the left side seems to have few rows; otherwise all
+    /// The rows of `input` whose key occurs on the left side, if the left side seems to have few rows; otherwise all
     /// rows.
     fn wanted(&mut self, input: Rel, left: &Rel, outside: &[Expr], keys: &[Computed]) -> Rel {
         let columns: Vec<ColumnId> = outside.iter().flat_map(Expr::columns).collect();
@@ -72,7 +73,8 @@ impl Unnesting<'_> {
     }
 }
 
-/// A part of an operator whose rows contain all of the operator's values of these columns, and perhaps others.
+/// A part of an operator. Its rows contain all values that the operator has in these columns, and perhaps further
+/// values.
 fn source(rel: &Rel, columns: &[ColumnId]) -> Rel {
     match rel {
         Rel::Join { kind: JoinKind::Inner, left, right, .. } => {
@@ -99,8 +101,8 @@ fn is_filtered(rel: &Rel) -> bool {
     }
 }
 
-/// The equalities by which the single group of `rel` depends on the left side. `None` if the group also depends on it
-/// in another way, or if computing a group that no left row needs could raise an error.
+/// The equalities by which the single group of `rel` depends on the left side. `None` if the group also depends on the
+/// left side in another way, or if computing a group that no left row needs could raise an error.
 fn keys(rel: &Rel, left: &Rel) -> Option<Vec<Equality>> {
     let (input, aggregates) = match rel {
         Rel::Filter { input, .. } | Rel::Map { input, .. } => return keys(input, left),

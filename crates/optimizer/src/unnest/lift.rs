@@ -4,8 +4,8 @@ use plan::{ColumnId, Expr, JoinKind, Rel};
 
 use super::{around, expr_reads};
 
-/// Removes the conditions that read columns of `outer`, as far as they can be tested after all other steps. Returns the
-/// remaining operator, and the removed conditions.
+/// Removes conditions that read columns of `outer`, if they can just as well be tested after all other steps. Returns
+/// the remaining operator, and the removed conditions.
 pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
     let divided = |conditions: Vec<Expr>| conditions.into_iter().partition::<Vec<_>, _>(|c| expr_reads(c, outer));
     match rel {
@@ -15,8 +15,8 @@ pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
             taken.extend(below);
             (input.filter(kept), taken)
         }
-        // Conditions below must not be removed if an expression can raise an error, because it is computed only for
-        // rows that pass them.
+        // If a computed expression can raise an error, the conditions below it must stay, because it may be computed
+        // only for rows that pass them.
         Rel::Map { input, computed } if !computed.iter().any(|c| c.expr.can_raise()) => {
             let (input, taken) = lifted(*input, outer);
             (input.map(computed), taken)
@@ -40,8 +40,8 @@ pub fn lifted(rel: Rel, outer: &[ColumnId]) -> (Rel, Vec<Expr>) {
     }
 }
 
-/// An operator that has rows if and only if `rel` has. Their number does not matter, because a partner may be found
-/// several times.
+/// An operator that has rows if and only if `rel` has rows. The number of rows may differ, because it does not matter
+/// whether a partner is found once or several times.
 pub fn of_any_number(rel: Rel) -> Rel {
     match rel {
         Rel::Filter { input, conditions } => of_any_number(*input).filter(conditions),
@@ -62,8 +62,7 @@ pub fn of_any_number(rel: Rel) -> Rel {
     }
 }
 
-/// The operator without computed columns that only `conditions` read. The conditions now contain the computing
-/// expressions.
+/// Removes computed columns that only `conditions` read. The conditions get the expressions that compute these columns.
 pub fn without_maps(rel: Rel, conditions: &mut Vec<Expr>) -> Rel {
     match rel {
         Rel::Map { input, computed } => {

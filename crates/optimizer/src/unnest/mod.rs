@@ -6,10 +6,11 @@
 //!   Apply(left, rows of any other kind)   Join(left, rows for each value in D, l = d)    `domain`
 //! ```
 //!
-//! D, the domain, is the set of distinct values on the left side of the columns that the right side reads (Neumann and
-//! Kemper, *Unnesting Arbitrary Queries*, BTW 2015). The first two ways make smaller plans, and are used only if they
-//! add no error. To compute D, the left side is repeated, and with it the repetitions for subqueries in it. If the plan
-//! grows too large in this way, D is computed by fewer operators, and contains more values: see `more`.
+//! D, the domain, is the set of distinct values that the left side has in the columns which the right side reads
+//! (Neumann and Kemper, *Unnesting Arbitrary Queries*, BTW 2015). The first two ways make smaller plans, and are used
+//! only if they add no error. To compute D, the left side is repeated, including all repetitions that subqueries in it
+//! have caused. If the plan grows too large in this way, D is computed by fewer operators, and contains additional
+//! values: see `more`.
 
 mod domain;
 mod group;
@@ -23,8 +24,8 @@ use domain::Domain;
 /// The greatest number of columns of an unnested plan. It is limited because nested repetitions grow fast.
 const MAX_COLUMNS: usize = 8192;
 
-/// The greatest number of columns of a plan in which the whole left side is repeated. Beyond it, only necessary
-/// operators are.
+/// The number of columns up to which a plan may grow when subqueries are unnested by repeating the whole left side. If
+/// it would grow larger, only the necessary operators are repeated.
 const FEW_COLUMNS: usize = 512;
 
 /// An equivalent plan without [`Rel::Apply`]. If it would have too many columns, the plan is returned unchanged.
@@ -47,9 +48,9 @@ pub fn unnested(plan: Plan) -> Plan {
 
 struct Unnesting<'a> {
     columns: Vec<Type>,
-    /// The greatest number of columns. If it is exceeded, the result will be dropped.
+    /// The greatest number of columns. When it is exceeded, the result will not be used.
     most: usize,
-    /// Whether domains may contain more values than the outer rows have, so that fewer operators are repeated.
+    /// Whether domains may contain more values than the outer rows have. Then fewer operators have to be repeated.
     is_sparing: bool,
     params: &'a [Type],
 }
@@ -78,8 +79,8 @@ impl Unnesting<'_> {
             Rel::GroupingSets { input, grouping } => Rel::GroupingSets { input: Box::new(self.rel(*input)), grouping },
             Rel::Top { input, keys, order, range } => {
                 let input = Box::new(self.rel(*input));
-                // The order is made unique, unless ties are included or all rows are returned, so that the same rows
-                // are returned in any case.
+                // The order is made unique, so that the same rows are returned each time. That is unnecessary if ties
+                // are included, or if all rows are returned.
                 let order = if range.ties || range.is_all() { order } else { total(order, &input) };
                 Rel::Top { input, keys, order, range }
             }
@@ -92,7 +93,7 @@ impl Unnesting<'_> {
         }
     }
 
-    /// Replaces a [`Rel::Apply`] with these sides by a join. Neither side contains a [`Rel::Apply`].
+    /// Replaces a [`Rel::Apply`] with these sides by a join. Neither side contains a [`Rel::Apply`] itself.
     fn apply(&mut self, kind: JoinKind, left: Rel, right: Rel, mut conditions: Vec<Expr>) -> Rel {
         let outer = left.columns();
         if self.columns.len() > self.most || !reads(&right, &outer) {
@@ -133,8 +134,8 @@ impl Unnesting<'_> {
         }
     }
 
-    /// The general way: the right side is computed for each value that the left side has in the columns that the right
-    /// side reads.
+    /// The way that always works: the right side is computed for each value that the left side has in the columns which
+    /// the right side reads.
     fn by_domain(&mut self, kind: JoinKind, Sides { left, right, mut conditions }: Sides) -> Rel {
         let outer: Vec<ColumnId> = left.columns().into_iter().filter(|id| reads(&right, &[*id])).collect();
         let more = (self.is_sparing && more::is_safe(&right)).then(|| more::with_more(&left, &outer));
@@ -148,7 +149,7 @@ impl Unnesting<'_> {
 
     fn column(&mut self, ty: Type) -> ColumnId {
         self.columns.push(ty);
-        // If there are too many columns, the result will be dropped, so the number does not matter.
+        // If there are too many columns, the result will not be used, so any number will do.
         ColumnId(u16::try_from(self.columns.len() - 1).unwrap_or(u16::MAX))
     }
 
@@ -156,7 +157,7 @@ impl Unnesting<'_> {
         self.column(self.columns[other.0 as usize])
     }
 
-    /// Conditions that are true if the columns have the same values; nulls count as equal.
+    /// Conditions that are true if the columns have the same values. Nulls count as equal.
     fn same(&self, left: &[ColumnId], right: &[ColumnId]) -> Vec<Expr> {
         let is_null = |id: ColumnId| Expr::IsNull { arg: Box::new(Expr::column(id)), negated: false };
         let some = |id: ColumnId| Expr::Coalesce(vec![Expr::column(id), any_value(self.columns[id.0 as usize])]);
@@ -164,8 +165,8 @@ impl Unnesting<'_> {
         left.iter().zip(right).flat_map(equal).collect()
     }
 
-    /// For aggregates that are not null for an empty group: gives them new columns. Also returns expressions that
-    /// compute the old columns from these, even if there is no group.
+    /// Prepares aggregates that are not null for an empty group: gives them new columns, and returns expressions that
+    /// compute the old columns from the new ones, even if there is no group.
     fn of_missing_groups(&mut self, aggregates: Vec<Aggregation>) -> (Vec<Aggregation>, Vec<Computed>) {
         let mut filled = Vec::new();
         let mut renamed = |aggregation: Aggregation| {
@@ -184,8 +185,8 @@ impl Unnesting<'_> {
     }
 }
 
-/// Adds all columns to an order, so that it is unique. If the rows are computed twice, both computations must then
-/// choose the same rows.
+/// Adds all columns to an order, so that it is unique. If the rows are computed twice, both computations then choose
+/// the same rows.
 fn total(mut order: Vec<SortKey>, input: &Rel) -> Vec<SortKey> {
     order.extend(input.columns().into_iter().map(|id| SortKey::ascending(Expr::column(id))));
     order
@@ -198,7 +199,7 @@ struct Sides {
     conditions: Vec<Expr>,
 }
 
-/// The columns that an operator reads, but that neither it nor any operator below it makes.
+/// The columns that an operator reads from elsewhere: neither it nor any operator below it makes them.
 fn around(rel: &Rel) -> Vec<ColumnId> {
     let (mut made, mut read) = (Vec::new(), Vec::new());
     rel.visit(&mut |rel| {
@@ -244,8 +245,8 @@ mod tests {
         let mut columns = vec![Type::Int64];
         let mut root = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };
         for number in 1..40 {
-            // Each subquery computes its second column from an outer column, so there is no condition that could be
-            // lifted.
+            // Each subquery computes its second column from an outer column. So no subquery has a condition that could
+            // be lifted.
             let (own, sum) = (ColumnId(2 * number - 1), ColumnId(2 * number));
             columns.extend([Type::Int64; 2]);
             let around = if number == 1 { ColumnId(0) } else { ColumnId(2 * number - 2) };

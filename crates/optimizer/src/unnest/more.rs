@@ -1,12 +1,12 @@
-//! Larger domains from fewer operators: rows that contain all values of other rows, and more values.
+//! Larger domains from fewer operators. A domain may contain additional values, if its rows are then easier to compute.
 //!
 //! A subquery may be computed for more values than the outer rows have, because the additional results are never looked
 //! up. So semi-joins and outer joins among the outer rows, which come from other subqueries, need not be repeated.
 
 use plan::{ColumnId, Expr, JoinKind, Literal, Range, Rel};
 
-/// Rows that contain at least the values that `rel` has in the columns `read`. They raise no error that `rel` does not
-/// raise.
+/// Rows whose values in the columns `read` include all values that `rel` has in these columns. They raise no error that
+/// `rel` does not raise.
 pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
     match rel {
         Rel::Filter { input, conditions } => {
@@ -17,8 +17,8 @@ pub fn with_more(rel: &Rel, read: &[ColumnId]) -> Rel {
             input.filter(conditions)
         }
         Rel::Map { input, .. } if has(input, read) => with_more(input, read),
-        // The conditions that can raise an error are left out, but not all conditions, because that would make a cross
-        // product.
+        // Conditions that can raise an error are left out. If all conditions can, this is not done, because it would
+        // make a cross product.
         Rel::Join { kind: JoinKind::Inner, left, right, conditions }
             if conditions.is_empty() || !conditions.iter().all(Expr::can_raise) =>
         {
@@ -60,7 +60,7 @@ pub fn is_safe(rel: &Rel) -> bool {
     safe
 }
 
-/// Whether the range is constant and not negative. A negative range would be an error.
+/// Whether both bounds are constants that are not negative. A negative bound would be an error.
 fn is_known(range: &Range) -> bool {
     let is_known = |bound: &Expr| match bound {
         Expr::Literal { value: Some(Literal::Int(number)), .. } => *number >= 0,
