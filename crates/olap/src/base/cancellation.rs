@@ -33,7 +33,7 @@ impl Cancellation {
         }
     }
 
-    /// The condition, which returns an error once the query is cancelled.
+    /// Wraps the condition, so that its evaluation returns an error once the query is cancelled.
     pub fn observed(&self, condition: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         Arc::new(Observed { condition, cancellation: self.clone() })
     }

@@ -39,7 +39,7 @@ struct Block<'a, 'b> {
     relations: Vec<&'a Rel>,
     /// Filters that are not yet part of any stage.
     pending: Vec<&'a Expr>,
-    /// The columns that are read above the block.
+    /// The columns that operators above these joins read.
     needed: &'a [ColumnId],
     /// Whether a condition may raise an error. Rows without partners must raise it, too, so runtime filters must not
     /// drop these rows.
@@ -78,7 +78,7 @@ impl Builder<'_> {
     }
 
     /// Builds a join of two relations of which only the first partners of each row are needed. The join may return more
-    /// partners. `keys` read only the relation for whose rows partners are looked up. Returns `None` if the block is no
+    /// partners. `keys` read only the relation for whose rows partners are looked up. Returns `None` if `rel` is no
     /// join of this kind.
     pub fn nearest(
         &self,
@@ -183,9 +183,8 @@ impl<'a> Block<'a, '_> {
         self.filter_by(stage, &raising, above, Some(rows))
     }
 
-    /// Applies the pending filters that the stage can evaluate. Filters that cannot raise an error come first, so that
-    /// filters which may raise one are evaluated only for rows that pass the safe filters. `rows` is the expected
-    /// number of rows that pass all of them.
+    /// Applies the pending filters that the stage can evaluate. Filters that may raise an error come last, and see only
+    /// rows that pass the other filters. `rows` is the expected number of rows that pass all filters.
     fn filter(&mut self, mut stage: Stage, above: &[&Expr], rows: f64) -> Result<Stage, Failure> {
         let Ready { raising, safe } = self.ready(&stage.columns);
         let still_read = [&raising, above].concat();
@@ -227,7 +226,8 @@ impl<'a> Block<'a, '_> {
         Ok(Stage { plan, columns })
     }
 
-    /// The members of `columns` that are still read: by pending filters, by `still_read`, or above the block.
+    /// The members of `columns` that are still read: by pending filters, by `still_read`, or by operators above these
+    /// joins.
     fn read(&self, columns: &[ColumnId], still_read: &[&Expr]) -> Vec<ColumnId> {
         let within = self.pending.iter().chain(still_read).flat_map(|e| e.columns());
         let read: Vec<ColumnId> = within.chain(self.needed.iter().copied()).collect();

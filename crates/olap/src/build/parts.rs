@@ -1,9 +1,9 @@
-//! The parts of a block: its relations, and the conditions that compare them.
+//! The relations that inner joins combine, and the conditions that compare them.
 
 use optimizer::join_order::{Classes, Owners};
 use plan::{Expr, JoinKind, Rel};
 
-/// The relations of a block, and the conditions that join them.
+/// The relations that inner joins combine in any order (a block), and the conditions that join them.
 pub struct Parts<'a> {
     pub relations: Vec<&'a Rel>,
     /// The conditions, without the equalities between relations that `classes` contains.

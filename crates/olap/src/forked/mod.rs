@@ -33,7 +33,8 @@ pub struct Forking {
     /// The part of the plan that the child runs, and the meanings of all columns, for EXPLAIN.
     groups: Rel,
     columns: Vec<(ColumnId, Meaning)>,
-    /// The remaining plan. It reads the child's groups like rows that are sent along.
+    /// The remaining plan. Its only relation is the child's groups, which it reads like rows that PostgreSQL has sent
+    /// along.
     rest: Plan,
 }
 

@@ -25,7 +25,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `read` are the positions in the input, each once, of the columns that are read besides keys and ranks.
+    /// `read` are the positions in the input of the columns that are read in addition to keys and ranks. Each position
+    /// occurs once.
     pub fn new(
         input: &Schema,
         read: Vec<usize>,

@@ -383,7 +383,8 @@ impl Current {
         ]
     }
 
-    /// Rows of the probe side that are output alone, because they have a partner (semi join) or because they have none.
+    /// The rows of the probe side that are output without a row of the build side. In a mark join, these are all rows;
+    /// in a semi join, the rows with a partner; in other joins, the rows without a partner.
     fn alone(&self, shape: &Shape, built: &Built) -> Result<Option<RecordBatch>> {
         let all = self.rows.num_rows();
         let build = Side { layout: &shape.build, columns: &built.columns, rows: Rows::Absent };

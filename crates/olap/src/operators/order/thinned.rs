@@ -238,7 +238,7 @@ impl ExecutionPlan for Thinned {
 
 struct State {
     input: SendableRecordBatchStream,
-    /// The thinning; `None` if it does not pay, or once all rows have come.
+    /// The state of the thinning; `None` if thinning does not pay, or once all rows have been thinned.
     thinning: Option<Thinning>,
     out: VecDeque<RecordBatch>,
 }

@@ -102,7 +102,7 @@ pub struct DenseGroups {
 }
 
 impl DenseGroups {
-    /// `shape` describes the same computation as `like`, whose mode is Partial.
+    /// `like` is the partial aggregation that this operator replaces. `shape` describes the same computation.
     pub fn new(shape: Shape, like: AggregateExec) -> Result<Self> {
         Ok(DenseGroups { shape: Arc::new(shape), general: Arc::new(groups::Shape::of(Arc::new(like))?) })
     }

@@ -117,8 +117,8 @@ impl Work {
             }
         }
         let (read, list) = (chunk.selected.read(), chunk.selected.list());
-        // Values that are summed without a copy need no registers, so they need no blocks that keep registers in the
-        // cache.
+        // Blocks of rows keep registers in the cache. Values that can be summed where they lie need no registers, and
+        // so no blocks.
         let all_at_once = program.is_in_place(&chunk.columns, Rows::block(list, 0, read));
         let block = if all_at_once { read } else { BLOCK };
         for first in (0..read).step_by(block) {

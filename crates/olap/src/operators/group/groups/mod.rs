@@ -51,7 +51,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Replaces `like`, which has keys, and a mode that returns results.
+    /// Replaces the aggregation `like`, which has keys, and returns results instead of partial states.
     pub fn new(like: AggregateExec) -> Result<Groups> {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(like.schema()),

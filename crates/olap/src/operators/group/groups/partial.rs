@@ -35,7 +35,7 @@ pub struct PartialGroups {
 }
 
 impl PartialGroups {
-    /// Replaces `like`, which has keys and the mode Partial.
+    /// Replaces the aggregation `like`, which has keys, and returns partial states.
     pub fn new(like: AggregateExec) -> Result<PartialGroups> {
         Ok(PartialGroups { shape: Arc::new(Shape::of(Arc::new(like))?) })
     }

@@ -129,7 +129,7 @@ async fn memory_is_kept_to_over_several_levels() {
     let little = runtime(2, 160 << 20, Some((1 << 30, 8 << 20, 2 << 20)));
     let told = rows(&run(&little, &plan, view(7, 90, 1 << 40)).await.unwrap());
     assert!(told == expected);
-    // Each row goes to disk more than once, which takes more than one level.
+    // If each row goes to disk more than once, there is more than one level.
     let once = 90 * CHUNK_ROWS as u64 * 100;
     assert!(little.spilled_bytes() > once, "{}", little.spilled_bytes());
     nothing_is_left(&little).await;

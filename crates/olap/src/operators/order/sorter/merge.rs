@@ -20,7 +20,7 @@ struct Source {
     blocks: BoxStream<'static, Result<RecordBatch>>,
     batch: RecordBatch,
     keys: KeyRows,
-    /// The next row of its block.
+    /// The position of the next row in the block.
     at: usize,
 }
 

@@ -26,7 +26,7 @@ use crate::spill::{Account, Means, SINK_BYTES, Sink, Stored, blocking};
 
 /// The bytes of a block of sorted rows with their keys.
 const BLOCK_BYTES: usize = 64 << 10;
-/// The number of parts that are merged at once.
+/// The number of sorted parts that are merged at once.
 const MERGED: usize = 16;
 
 pub struct Sorter {
@@ -169,7 +169,7 @@ fn bytes_with_keys(block: &RecordBatch) -> usize {
     block.get_array_memory_size() * 3 + block.num_rows() * (16 + 40 * block.num_columns())
 }
 
-/// The number of rows in a block, if a row needs this much with its key.
+/// The number of rows in a block, if a row with its key takes `bytes_of_a_row`.
 fn rows_of_a_block(bytes_of_a_row: usize, most: usize) -> usize {
     (BLOCK_BYTES / bytes_of_a_row.max(1)).clamp(1, most)
 }
