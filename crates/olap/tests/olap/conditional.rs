@@ -1,4 +1,5 @@
-//! CASE and COALESCE must not raise errors of parts that they do not evaluate. Malformed ones are refused.
+//! CASE and COALESCE must not raise errors of operands that they do not evaluate. Malformed CASE and COALESCE are
+//! refused.
 
 use plan::{ArithOp, CmpOp, Expr, FailureKind, Named, Type};
 

@@ -1,4 +1,4 @@
-//! Reference functions: values to texts, texts to values, and patterns, computed in the simplest way.
+//! Reference functions that convert values to texts and texts to values, and match patterns, in the simplest way.
 
 use plan::regular::{self, Class, Regular, Set};
 use plan::{Literal, Named, Type};
@@ -12,7 +12,7 @@ use crate::times::{DAY, date, lengths};
 
 const SECOND: i64 = 1_000_000;
 
-/// Whether [`call`] can compute the function.
+/// Whether [`call`] can compute the function for operands of these types.
 pub fn knows(function: Named, types: &[Type]) -> bool {
     use Named::*;
     let to_text = function == ToText && !matches!(types[0], Type::Int16 | Type::Int32 | Type::Int64 | Type::Numeric);
@@ -213,7 +213,7 @@ fn moment(day: i64, time: Option<i64>, zone: &str) -> String {
     format!("{year:04}-{month:02}-{of_month:02}{time}{zone}{era}")
 }
 
-/// The time of day with its seconds, and the fraction of the second without trailing zeros.
+/// The time of day with its seconds. A fraction follows without trailing zeros, if there is one.
 fn full_clock(time: i64) -> String {
     let (whole, behind) = (time / SECOND, time % SECOND);
     let seconds = format!("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
@@ -255,7 +255,7 @@ fn interval([months, days, time]: [i128; 3]) -> String {
     parts.join(" ")
 }
 
-/// The text of a float with the fewest digits that are read as the same float.
+/// A float as text, with the fewest digits from which the same float is read back.
 fn float(value: &Literal, single: bool) -> String {
     let Literal::Float(value) = value else { panic!("{value:?} is no float") };
     if !value.is_finite() {
@@ -278,7 +278,8 @@ fn float(value: &Literal, single: bool) -> String {
     format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// The days and microseconds since 2000 of a text in the form of ISO 8601, without a zone.
+/// Reads a text in the form of ISO 8601 without a zone. Returns the days since 2000-01-01, and the microseconds of the
+/// day.
 fn read(text: &str) -> Result<(i64, i64), Raised> {
     let field = |from: usize, to: usize| -> Result<i64, Raised> {
         let digits = text.get(from..to).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
@@ -307,12 +308,13 @@ fn read(text: &str) -> Result<(i64, i64), Raised> {
     Ok((days, seconds * SECOND + behind))
 }
 
-/// The first match from `search` on; of several that begin at the same place, the longest.
+/// The first match that begins at `search` or later. If several matches begin at the same place, it is the longest of
+/// them.
 fn first(regular: &Regular, text: &[char], search: usize) -> Option<(usize, usize)> {
     (search..=text.len()).find_map(|from| Some((from, *ends(regular, text, from, false).last()?)))
 }
 
-/// All possible ends of a match that begins at `from`, found by trying everything.
+/// All ends that a match beginning at `from` may have, found by trying everything.
 fn ends(regular: &Regular, text: &[char], from: usize, any_case: bool) -> Vec<usize> {
     let mut all = match regular {
         Regular::Empty => vec![from],
@@ -341,7 +343,7 @@ fn ends(regular: &Regular, text: &[char], from: usize, any_case: bool) -> Vec<us
         Regular::Captured(inner) => ends(inner, text, from, any_case),
         Regular::Repeated { what, least, most } => {
             let (mut at, mut found) = (vec![from], vec![]);
-            // A repetition beyond the required number must match at least one character.
+            // A repetition beyond the required number counts only if it matches at least one character.
             for times in 0..=most.unwrap_or(text.len() as u32 + least) {
                 if times >= *least {
                     found.extend(&at);

@@ -1,4 +1,4 @@
-//! Grouping by integers: results over batches of full size are compared with sums kept in a map.
+//! Tests of grouping by integers, over batches of full size. The results are compared with sums in a map.
 
 use std::collections::BTreeMap;
 
@@ -35,10 +35,10 @@ fn chunk_of(rng: &mut StdRng, pattern: &Pattern, rows: usize) -> Vec<Row> {
 
 type Keys = [Option<i64>; 2];
 
-/// The number of rows of a group; then the sum of each argument, and the number of its values.
+/// For one group: the number of its rows; and for each argument, the sum and the number of its values.
 type Totals = (i64, [(i128, i64); 2]);
 
-/// The expected rows: the keys, the number of rows, and the sum and number of each argument's values.
+/// The expected rows. Each has the keys, the number of rows, and the sum and the number of each argument's values.
 fn expected(table: &[Row]) -> Vec<Row> {
     let mut groups: BTreeMap<Keys, Totals> = BTreeMap::new();
     for row in table {
@@ -96,7 +96,7 @@ fn few_groups() {
 #[test]
 fn large_values_empty_the_lanes_and_larger_ones_pass_them_by() {
     check(&(40..63).map(|bits| pattern([1..3, 0..2], 1 << bits, 0.1)).collect::<Vec<_>>());
-    // These sums overflow the partial sums of 64 bits, unless the operator empties them in time.
+    // These sums exceed the operator's partial sums of 64 bits, unless it adds the partial sums to the totals in time.
     let large = || Pattern { values: (1 << 48) - 9..=(1 << 48) - 1, ..pattern([1..2, 0..2], 0, 0.0) };
     check(&(0..50).map(|_| large()).collect::<Vec<_>>());
     check(&(0..12).map(|_| pattern([1..3, 0..2], i64::MAX, 0.1)).collect::<Vec<_>>());

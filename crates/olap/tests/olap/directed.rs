@@ -1,4 +1,4 @@
-//! A test for each promise in the documentation of plans.
+//! Tests of the promises in the documentation of plans, one by one.
 
 use plan::{Agg, ArithOp, CmpOp, ColumnId, Computed, Expr, JoinKind, Plan, Rel, Type};
 use protocol::request::FailureKind::{self, *};
@@ -17,8 +17,8 @@ fn eval(types: &[Type], row: &[Value], expr: Expr) -> Result<Value, FailureKind>
     Ok(run(&plan, &[row.to_vec()])?.remove(0).remove(0))
 }
 
-/// Computes `left op right` with both operands in columns, and with either one as a constant. All results must be
-/// equal.
+/// Computes `left op right` three times: with both operands in columns, and with either operand as a constant. All
+/// results must be equal.
 fn arithmetic(op: ArithOp, ty: Type, types: [Type; 2], left: Value, right: Value) -> Result<Value, FailureKind> {
     let row = [left.clone(), right.clone()];
     let constants = [literal(types[0], left), literal(types[1], right)];
@@ -44,11 +44,11 @@ fn aggregate(ty: Type, values: Vec<Value>, agg: Agg) -> Result<Row, FailureKind>
     plan.grouping = grouping(vec![], vec![agg.clone()]);
     let table: Vec<Row> = values.into_iter().map(|v| vec![v]).collect();
     let ungrouped = run(&plan, &table).map(|mut rows| rows.remove(0));
-    // The same aggregate with a key runs in other code, and must give the same result.
+    // With a key, the same aggregate is computed by other code. The result must be the same.
     plan.grouping = grouping(vec![integer(Type::Int32, 7)], vec![agg]);
     let grouped = run(&plan, &table).map(|rows| rows.into_iter().next());
     match (&ungrouped, grouped) {
-        // Results are compared as text, because NaN does not equal itself otherwise.
+        // Results are compared as text, because NaN does not equal itself.
         (Ok(row), Ok(Some(grouped))) => assert_eq!(format!("{:?}", &grouped[1..]), format!("{row:?}")),
         (Err(kind), grouped) => assert_eq!(grouped, Err(*kind)),
         (Ok(_), grouped) => assert!(table.is_empty() && grouped == Ok(None), "{grouped:?}"),
@@ -230,7 +230,7 @@ fn logic_is_three_valued() {
             };
             assert_eq!(of(l, r, and), both, "{l:?} AND {r:?}");
             assert_eq!(of(l, r, or), either, "{l:?} OR {r:?}");
-            // An operand that could raise an error is evaluated by other code, even if it raises none.
+            // If an operand could raise an error, AND and OR are evaluated by other code, even if no error occurs.
             let one = || integer(Type::Int32, 1);
             let risky =
                 || or(vec![column(0, 1), cmp(CmpOp::Lt, arith(ArithOp::Div, Type::Int32, one(), one()), one())]);
@@ -274,7 +274,7 @@ fn an_earlier_operand_guards_a_later_one() {
 
 #[test]
 fn null_slots_raise_nothing() {
-    // The nulls of the test's tables have values behind them that would raise errors in any arithmetic.
+    // In the test's tables, the bytes behind a null are values with which any arithmetic would raise an error.
     let arithmetic = [
         (Type::Int16, vec![ArithOp::Sub, ArithOp::Mul, ArithOp::Add]),
         (Type::Int64, vec![ArithOp::Sub, ArithOp::Mul, ArithOp::Add]),
@@ -486,7 +486,7 @@ fn plans_that_are_not_well_formed_are_refused() {
 #[test]
 fn joins_that_are_not_inner() {
     use JoinKind::*;
-    // The tables a (id, x) and b (id, y). Id 2 has two partners in b, and nulls have none.
+    // The tables a (id, x) and b (id, y). The row of a with id 2 has two partners in b. Rows with a null id have none.
     let (left, right) = (
         [[Some(1), Some(10)], [Some(2), Some(20)], [None, Some(30)]],
         [[Some(2), Some(200)], [Some(2), Some(300)], [Some(4), None], [None, Some(500)]],
@@ -521,7 +521,8 @@ fn joins_that_are_not_inner() {
     assert_eq!(joined(Full, std::slice::from_ref(&same)), [&["- - - 500", "- - 4 -"], &alone[..], &pairs].concat());
     assert_eq!(joined(Semi, std::slice::from_ref(&same)), ["2 20"]);
     assert_eq!(joined(Anti, std::slice::from_ref(&same)), ["- 30", "1 10"]);
-    // Conditions besides the key decide whether rows are partners; rows that have none are still returned.
+    // Whether rows are partners also depends on conditions other than the key. Left rows without a partner are still
+    // returned.
     let small = cmp(CmpOp::Lt, column(1, 1), integer(Type::Int64, 250));
     let later = cmp(CmpOp::Gt, column(0, 1), integer(Type::Int64, 25));
     assert_eq!(joined(Left, &[same.clone(), small.clone()]), [&alone[..], &pairs[..1]].concat());

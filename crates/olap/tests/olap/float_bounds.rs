@@ -1,4 +1,5 @@
-//! Aggregates of many floats, in one partition and in several. The distance from the exact result is limited.
+//! Tests of aggregates over many floats, in one partition and in several: the error of each result stays within a
+//! limit.
 
 use plan::catalogue::{FloatAgg, PairAgg, Spread};
 use plan::{Agg, Expr, Literal, Type};
@@ -12,7 +13,8 @@ use crate::table::{Row, TestView, chunk, engine, grouping, plan_over, rows, toki
 const ROWS: usize = 40_000;
 const GROUPS: i64 = 3;
 
-/// Checks the aggregates of pairs that `value` makes. The limits hold for any order of the pairs.
+/// Checks the aggregates over pairs of floats that `value` makes. The limits hold in whichever order the pairs are
+/// added.
 fn check(value: impl Fn(&mut StdRng) -> f64) {
     let types = [Type::Int64, Type::Float64, Type::Float64];
     let mut rng = StdRng::seed_from_u64(5);

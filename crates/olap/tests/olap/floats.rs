@@ -1,5 +1,5 @@
-//! Reference aggregates of floats, by exact sums. The results of the engine and of PostgreSQL, for any order of rows,
-//! must be close to them.
+//! Reference aggregates of floats, computed from exact sums. In whichever order the engine or PostgreSQL adds the rows,
+//! their results must be close to these.
 
 use plan::catalogue::{FloatAgg, MAX_SUMMED, PairAgg, Spread};
 use plan::{Literal, Plan, Rel};
@@ -7,7 +7,7 @@ use plan::{Literal, Plan, Rel};
 use crate::interpreter::Raised;
 use crate::table::{Row, Value};
 
-/// The aggregate of values. Also returns the greatest of their magnitudes, on which rounding errors depend.
+/// The aggregate of the values, and the greatest magnitude among them, which determines the size of rounding errors.
 pub fn aggregate(agg: FloatAgg, values: &[Literal]) -> Result<(Value, f64), Raised> {
     let floats: Vec<f64> = values.iter().map(float).collect();
     let largest = largest(&floats)?;
@@ -30,7 +30,8 @@ pub fn aggregate(agg: FloatAgg, values: &[Literal]) -> Result<(Value, f64), Rais
     Ok((value.map(Literal::Float), largest))
 }
 
-/// Stands for any result: rounding decides whether the points lie on a vertical or horizontal line.
+/// A result that equals any result. It is used where only rounding decides whether the points lie on a vertical or
+/// horizontal line.
 const ANYTHING: &str = "anything";
 
 /// Like [`aggregate`], for pairs of y and x.
@@ -64,8 +65,8 @@ pub fn of_pairs(pair: PairAgg, values: &[(Literal, Literal)]) -> Result<(Value, 
     Ok((value.map(Literal::Float), largest_y.max(largest_x)))
 }
 
-/// Whether rounding decides if the sum of squares is zero, because all values are equal or nearly so. For floats with
-/// few digits, such as halves, there is no rounding.
+/// Whether only rounding decides if the sum of squares is zero, because all values are nearly equal. Floats with few
+/// digits, such as halves, are computed without rounding, so they are excluded.
 fn on_a_line(floats: &[f64], squares: f64, largest: f64) -> bool {
     let is_short = |float: &f64| (float * 1024.0).fract() == 0.0 && float.abs() < 1e6;
     squares < 1e-6 * largest * largest && !(squares == 0.0 && floats.iter().all(is_short))
@@ -78,13 +79,13 @@ fn float(value: &Literal) -> f64 {
     }
 }
 
-/// The largest magnitude of a finite float; an error if it exceeds [`MAX_SUMMED`].
+/// The greatest magnitude of the finite floats; an error if it exceeds [`MAX_SUMMED`].
 fn largest(floats: &[f64]) -> Result<f64, Raised> {
     let largest = floats.iter().filter(|f| f.is_finite()).fold(0.0, |a, f| f64::max(a, f.abs()));
     if largest > MAX_SUMMED { Err(Raised) } else { Ok(largest) }
 }
 
-/// The sum, rounded only once at the end. The digits that an addition would lose are kept in separate parts.
+/// The sum, rounded only once at the end: the digits that an addition would lose are kept in a list of smaller parts.
 fn sum(floats: &[f64]) -> f64 {
     if floats.iter().any(|f| !f.is_finite()) {
         return floats.iter().filter(|f| !f.is_finite()).sum();
@@ -106,7 +107,7 @@ fn sum(floats: &[f64]) -> f64 {
     parts.iter().sum()
 }
 
-/// The sum of products: each difference from the mean of `a`, times the difference from the mean of `b`.
+/// The sum over all pairs: the difference of `a` from its mean, times the difference of `b` from its mean.
 fn products(a: &[f64], b: &[f64]) -> f64 {
     let mean = |floats: &[f64]| sum(floats) / floats.len() as f64;
     let (of_a, of_b) = (mean(a), mean(b));
@@ -125,10 +126,11 @@ pub fn are_summed(plan: &Plan) -> bool {
     found
 }
 
-/// Whether two results are equal, apart from rounding errors of floats up to this magnitude.
+/// Whether two results are equal, apart from rounding errors that floats of the magnitude `largest` may have.
 pub fn alike(a: &[Row], b: &[Row], largest: f64) -> bool {
     let mut left: Vec<&Row> = b.iter().collect();
-    // Several rows may be close enough. The partner is the one that is equal in most columns, so that keys count.
+    // Several rows may be near enough. The partner is the row that equals this row exactly in most columns, which
+    // usually include the keys.
     let mut has_partner = |row: &Row| {
         let is_near = |other: &Row| row.iter().zip(other).all(|(a, b)| near(a, b, largest));
         let equal = |other: &Row| row.iter().zip(other).filter(|(a, b)| near(a, b, 0.0)).count();

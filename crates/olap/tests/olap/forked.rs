@@ -1,5 +1,5 @@
-//! The work of forked children, but done in this process: programs over columns, instead of the engine's operators.
-//! Other tests show that it works in real child processes, too.
+//! Tests of the programs over columns with which a forked child computes a query. They run in this process; other tests
+//! run them in real child processes.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::table::{Row, TestView, Value, engine, grouping, plan_over, rows, toki
 
 const DECIMAL: Type = Type::Decimal64 { scale: 2 };
 
-/// Runs a plan as a child would; `None` if a child cannot run it.
+/// Runs a plan as a child would; `None` if a child cannot run the plan.
 fn run(plan: &Plan, params: &[Value], view: &Arc<dyn TableView>) -> Option<Result<Vec<Row>, Failure>> {
     let forking = Forking::of(plan, params).ok()?;
     let mut work = forking.work();
@@ -71,8 +71,9 @@ fn random_plans_agree_with_the_interpreter() {
                 answers += 1;
             }
             (Ok(told), Err(_)) => assert!(interpreter.errors_may_vanish(), "no error but {told:?}\n{}", context()),
-            // A child may fail where the interpreter does not; the query then runs on the heap. A child computes
-            // values before it knows whether they are needed, and some values exceed a decimal of 38 digits.
+            // A child may fail where the interpreter does not; then the query runs on the heap. The reason is that a
+            // child computes values before it knows whether they are needed, and some of them exceed a decimal of 38
+            // digits.
             (Err(failure), expected) => {
                 assert_ne!(failure.kind, FailureKind::Internal, "{failure:?}\n{}", context());
                 let alone = failure.message.contains("of more than") || has_decimals(&plan);
@@ -85,8 +86,8 @@ fn random_plans_agree_with_the_interpreter() {
     assert!(single.is_some() || answers > 300);
 }
 
-/// Groups by a decimal, a date, a text and a boolean. The condition contains every kind of step, and is true for all
-/// rows.
+/// Groups by a decimal, a date, a text and a boolean. The condition contains every kind of step of a program, and is
+/// true for all rows.
 #[test]
 fn groups_of_every_kind_over_several_chunks() {
     let types = [Type::Int32, DECIMAL, Type::Date, Type::Char, Type::Bool, Type::Decimal128 { scale: 4 }, Type::Int64];
@@ -128,7 +129,7 @@ fn groups_of_every_kind_over_several_chunks() {
     // All rows form one group.
     plan.grouping = grouping(vec![], vec![Agg::CountStar, Agg::Avg(column(0, 0)), Agg::Max(column(0, 5))]);
     check(&plan, &types, &table, 1);
-    // Without rows there is still one group, which is empty.
+    // Without rows, there is still one group.
     plan.filters = vec![cmp(CmpOp::Gt, column(0, 0), integer(Type::Int32, 100))];
     check(&plan, &types, &table, 1);
     check(&plan, &types, &[], 1);
@@ -155,13 +156,13 @@ fn what_a_child_cannot_answer_is_given_up() {
         run(&level.plan(), &[], &view).expect("a child can begin it")
     };
     let kind = |level: &Level, table: &[Row]| answer(level, table).unwrap_err().kind;
-    // There are more groups than a child's table has room for.
+    // The table that a child uses for groups has no room for so many.
     let mut plan = plan_over(&[&[Type::Int64]]);
     plan.grouping = grouping(vec![column(0, 0)], vec![Agg::CountStar]);
     let many: Vec<Row> = (0..70_000).map(|i| vec![int(i)]).collect();
     assert_eq!(kind(&plan, &many), FailureKind::Forked);
     assert_eq!(answer(&plan, &many[..60_000]).unwrap().len(), 60_000);
-    // Sums that exceed a bigint, and sums that exceed a decimal.
+    // Sums that do not fit a bigint, and sums that do not fit a decimal.
     plan.grouping = grouping(vec![], vec![Agg::Sum(column(0, 0))]);
     let mut wide = plan_over(&[&[Type::Decimal128 { scale: 0 }]]);
     wide.grouping = plan.grouping.clone();
@@ -169,7 +170,8 @@ fn what_a_child_cannot_answer_is_given_up() {
     assert_eq!(kind(&wide, &[vec![decimal(most)], vec![decimal(1)]]), FailureKind::DecimalTooWide);
     assert_eq!(kind(&wide, &[vec![decimal(most)], vec![decimal(most)], vec![decimal(most)]]), FailureKind::Forked);
     assert_eq!(answer(&wide, &[vec![decimal(most)], vec![decimal(-1)]]).unwrap(), [[decimal(most - 1)]]);
-    // A row's value is an error: first in a row that the condition keeps, and then in one that it drops.
+    // Computing a row's value raises an error: first for a row that passes the condition, and then for a row that does
+    // not.
     let mut sums = plan_over(&[&[Type::Int32]]);
     let more = arith(ArithOp::Add, Type::Int32, column(0, 0), integer(Type::Int32, 1));
     sums.grouping = grouping(vec![], vec![Agg::Max(more)]);
@@ -177,13 +179,13 @@ fn what_a_child_cannot_answer_is_given_up() {
     assert_eq!(kind(&sums, &table), FailureKind::Forked);
     sums.filters = vec![cmp(CmpOp::Lt, column(0, 0), integer(Type::Int32, 5))];
     assert_eq!(answer(&sums, &table).unwrap(), [[int(2)]]);
-    // A key is a text that is too long for a child.
+    // A group's key is a text that is too long for a child.
     let mut texts = plan_over(&[&[Type::Char]]);
     texts.grouping = grouping(vec![column(0, 0)], vec![Agg::CountStar]);
     let table = |text: &str| vec![vec![Some(Literal::Text(text.into()))]];
     assert_eq!(kind(&texts, &table("0123456789abcdef")), FailureKind::Forked);
     assert_eq!(answer(&texts, &table("0123456789abcde")).unwrap().len(), 1);
-    // The text is too long for a child to return. But a child can tell that it differs from a shorter text.
+    // A child cannot return such a long text, but it can tell that the text differs from a shorter one.
     texts.grouping = grouping(vec![], vec![Agg::CountStar]);
     texts.filters = vec![cmp(CmpOp::Ne, column(0, 0), text("0123456789abcde"))];
     assert_eq!(answer(&texts, &table("0123456789abcdef")).unwrap(), [[int(1)]]);

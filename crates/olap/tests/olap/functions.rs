@@ -13,7 +13,7 @@ use crate::numerics;
 use crate::table::Value;
 use crate::times;
 
-/// The result of a function for these operands. If the function is strict, none of them is null.
+/// The result of a function for these operands. If the function is strict, no operand is null.
 pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcome {
     let present = || args.iter().flatten().cloned();
     Ok(match function {
@@ -54,7 +54,7 @@ pub fn call(function: Named, ty: Type, types: &[Type], args: &[Value]) -> Outcom
 }
 
 fn of_float(function: Named, ty: Type, a: f64) -> Result<Literal, Raised> {
-    // The nearest integer; if two are equally near, the even one.
+    // The nearest integer. If two integers are equally near, it is the even one.
     let rounded = || {
         let below = a.floor();
         let up = a - below > 0.5 || a - below == 0.5 && below.rem_euclid(2.0) != 0.0;
@@ -104,7 +104,7 @@ fn of_float(function: Named, ty: Type, a: f64) -> Result<Literal, Raised> {
     }))
 }
 
-/// Seconds since 1970.
+/// The timestamp that is this number of seconds after the beginning of 1970.
 fn from_epoch(seconds: f64) -> Result<Literal, Raised> {
     let days_to_2000 = (1970..2000).map(|year| if year % 4 == 0 { 366.0 } else { 365.0 }).sum::<f64>();
     match seconds {
@@ -126,7 +126,8 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
     let one = 10i128.pow((from.scale() - scale).into());
     let floor = a.div_euclid(one);
     let rest = a.rem_euclid(one);
-    // The fraction is compared with its distance to one; if both are equal, the value is rounded away from zero.
+    // The fraction is compared with the distance to the next integer. If both are equal, the value is rounded away from
+    // zero.
     let rounded = match rest.cmp(&(one - rest)) {
         Ordering::Greater => floor + 1,
         Ordering::Equal if a > 0 => floor + 1,
@@ -145,7 +146,7 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
         Named::BitOr => a | b,
         Named::BitXor => a ^ b,
         Named::BitNot => -a - 1,
-        // Bits that are shifted out at the top are lost. The highest of the remaining bits is the sign.
+        // Bits that are shifted beyond the type's highest bit are lost. The highest bit that remains is the sign.
         Named::ShiftLeft => {
             let kept = (a << by).rem_euclid(1 << bits);
             if kept >= 1 << (bits - 1) { kept - (1 << bits) } else { kept }
@@ -163,10 +164,10 @@ fn of_number(function: Named, from: Type, ty: Type, a: i128, second: Option<&Val
     }
 }
 
-/// The quotient by long division, one decimal digit after the other. It has 16 significant digits, which are counted in
-/// groups of four.
+/// The quotient by long division, digit by digit. It has at least 16 significant digits, counted in groups of four as
+/// in PostgreSQL.
 fn average(sum: i128, scale: usize, count: i128) -> Option<i128> {
-    /// The first group of four digits that is not zero, and its weight: the number of groups between it and the point.
+    /// The first group of four digits that is not zero. Its weight is the number of groups between it and the point.
     fn leading(number: &str) -> (i32, u32) {
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let whole = format!("{}{whole}", "0".repeat((4 - whole.len() % 4) % 4));
@@ -218,7 +219,7 @@ fn of_text(function: Named, ty: Type, args: &[Literal]) -> Result<Literal, Raise
     };
     let (t, own) = (text(0), text(0).len() as i64);
     let bytes = |chars: &[char]| chars.iter().map(|c| c.len_utf8()).sum::<usize>() as i64;
-    // The characters from position `first` to position `last`, counted from 1, as far as they exist.
+    // The characters from position `first` to position `last`, if they exist. Positions count from 1.
     let between = |first: i64, last: i64| -> Vec<char> {
         (1..).zip(&t).filter(|(i, _)| (first..=last).contains(i)).map(|(_, c)| *c).collect()
     };
@@ -233,7 +234,7 @@ fn of_text(function: Named, ty: Type, args: &[Literal]) -> Result<Literal, Raise
         Named::Substring if args.len() == 2 => between(integer(1), i64::MAX),
         Named::Substring if integer(2) < 0 => return Err(Raised),
         Named::Substring => match integer(1) + integer(2) - 1 {
-            // If the end exceeds the range of integers, the text has no end.
+            // If the end exceeds the range of integers, everything up to the end of the text is taken.
             last if last >= i32::MAX as i64 => between(integer(1), i64::MAX),
             last => between(integer(1), last),
         },
@@ -289,7 +290,7 @@ fn trimmed_left(text: Vec<char>, set: &[char]) -> Vec<char> {
     text.into_iter().skip_while(|c| set.contains(c)).collect()
 }
 
-/// Removes characters from the start of a text, and reverses it. Doing so twice trims both ends.
+/// Removes characters from the start of a text, and reverses the result. Two calls trim both ends.
 fn trimmed(text: Vec<char>, set: &[char]) -> Vec<char> {
     reversed(trimmed_left(text, set))
 }
@@ -322,7 +323,7 @@ fn like(text: &[char], pattern: &[char]) -> Result<bool, Raised> {
             false
         }
         ['_', rest @ ..] => !text.is_empty() && like(&text[1..], rest)?,
-        // A pattern that ends in an escape character is an error. The generator makes none.
+        // It is an error if a pattern ends in an escape character. The generator makes no such pattern.
         ['\\'] => return Err(Raised),
         ['\\', escaped, rest @ ..] => text.first() == Some(escaped) && like(&text[1..], rest)?,
         [literal, rest @ ..] => text.first() == Some(literal) && like(&text[1..], rest)?,

@@ -1,5 +1,5 @@
-//! Sums and counts computed within a scan, over stored tables of several chunks. They are compared with the
-//! interpreter.
+//! Tests of sums and counts that are computed within a scan, over stored tables of several chunks. The results are
+//! compared with the interpreter's.
 
 use std::cell::Cell;
 
@@ -30,11 +30,11 @@ const OVERFLOWS: [FailureKind; 4] = [
 struct Pattern {
     rows: usize,
     nulls: f64,
-    /// The magnitude of the numbers with which arithmetic is done.
+    /// The greatest magnitude of the numbers in arithmetic.
     magnitude: i64,
-    /// The number of distinct keys.
+    /// The number of distinct keys of groups.
     kinds: i64,
-    /// The share of rows that are changed after the view is taken.
+    /// The share of rows that are changed after the view was taken. The view must not show the changes.
     changed: f64,
 }
 
@@ -114,7 +114,7 @@ fn aggregates(rng: &mut StdRng) -> Vec<Agg> {
     aggregates
 }
 
-/// Runs random queries, and compares them with the interpreter. Returns the number of queries that were fused.
+/// Runs random queries, and compares the results with the interpreter's. Returns the number of queries that were fused.
 fn check(pattern: &Pattern, queries: u64) -> u64 {
     let rng = &mut StdRng::seed_from_u64(pattern.rows as u64 ^ pattern.magnitude as u64);
     let table = table(rng, pattern);
@@ -142,7 +142,7 @@ fn check(pattern: &Pattern, queries: u64) -> u64 {
         let expected = interpreter.run();
         let context = || format!("query {query} of {pattern:?}: {plan:#?}");
         let text = engines[0].explain(&plan, &[], views.to_vec()).unwrap();
-        // Queries whose aggregates are all over constants are not fused.
+        // If all aggregates are over constants, the query is not fused.
         fused += u64::from(text.contains("FusedGroups"));
         for engine in &engines {
             let told = runtime.block_on(rows(engine, &level, &[], &views));
@@ -191,7 +191,7 @@ fn groups_are_right_be_they_few_or_many() {
     for (kinds, rows, queries) in [(1, 20_000, 15), (2, 20_000, 15), (7, 20_000, 15), (30, 12_000, 15)] {
         check(&Pattern { kinds, nulls: 0.01, ..pattern(rows, 1_000) }, queries);
     }
-    // The numbers of keys need codes of one byte, codes of two bytes, and more slots than are worth having.
+    // With 200 keys, codes have one byte; with 300, two bytes; with 3,000, there would be too many slots for groups.
     for (kinds, rows, queries) in [(200, 10_000, 12), (300, 10_000, 12), (3_000, 9_000, 6)] {
         check(&Pattern { kinds, nulls: 0.01, ..pattern(rows, 1_000) }, queries);
     }

@@ -36,12 +36,12 @@ pub struct Case {
 
 const INTEGERS: [Type; 3] = [Type::Int16, Type::Int32, Type::Int64];
 
-/// The kind of values in a case.
+/// The kind of values that the tables of a case have.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
-    /// Few distinct values: they often meet in joins and groups, and few of them raise errors.
+    /// Few distinct values. They often match in joins and groups, and seldom raise errors.
     Calm,
-    /// Extreme values: ends of ranges, infinities, NaN.
+    /// Extreme values, such as ends of ranges, infinities and NaN.
     Wild,
 }
 
@@ -66,13 +66,13 @@ struct Generator<'a> {
     rng: &'a mut StdRng,
     mood: Mood,
     case: Case,
-    /// The greatest number of rows in a table.
+    /// The greatest number of rows that a table of this case may have.
     most: usize,
     /// The columns that expressions may read.
     visible: Vec<ColumnId>,
-    /// The columns of the outer rows of a subquery. Expressions may read these, too.
+    /// The columns of the outer rows, within a subquery. Expressions may read these columns, too.
     around: Vec<ColumnId>,
-    /// Whether no further operator reads the next value, so that its last digits need not be exact.
+    /// Whether no further operator reads the next value. Then its last digits need not be exact.
     is_last: bool,
 }
 
@@ -139,7 +139,7 @@ impl Generator<'_> {
     fn scan(&mut self) -> Rel {
         let number = self.case.tables.len();
         let types: Vec<Type> = if number > 0 && self.chance(0.3) {
-            // The first table is read a second time.
+            // The first table is read a second time, as another relation.
             self.case.tables.push(self.case.tables[0].clone());
             self.case.views.push(self.case.views[0].clone());
             self.case.plan.relations[0].columns.clone()
@@ -180,7 +180,8 @@ impl Generator<'_> {
     fn apply(&mut self, left: usize, right: usize, depth: u32) -> Rel {
         let left = self.rel(left, depth);
         let wall = self.around.len();
-        // Floats are excluded, because the engine may pass either 0 or -0 to a subquery.
+        // Floats are excluded, because 0 and -0 are one value of the domain, and the engine may pass either to the
+        // subquery.
         let readable = left.columns().into_iter().filter(|id| !self.type_of(*id).is_float());
         self.around.extend(readable.collect::<Vec<_>>());
         let mut rows = self.rel(right, depth);
@@ -208,7 +209,7 @@ impl Generator<'_> {
         left.apply(kind, rows, conditions)
     }
 
-    /// Groups all rows into one group, with operators above that may follow such a group.
+    /// Groups all rows into one group, and adds operators that may stand above such a group.
     fn total(&mut self, input: Rel) -> Rel {
         let aggregates = self.aggregates();
         let mut rel = Rel::Aggregate { input: Box::new(input), keys: vec![], aggregates };
@@ -264,8 +265,8 @@ impl Generator<'_> {
         aggregates
     }
 
-    /// The first rows in an order. Rows that are equal in the order are equal in all columns; otherwise, only the
-    /// number of rows is read.
+    /// The first rows in an order. If some rows are equal in the order, they are equal in all columns; otherwise, only
+    /// the number of rows is used.
     fn top(&mut self, input: Rel) -> Rel {
         let range = Range { offset: self.number_of_rows(0.5), count: self.number_of_rows(0.9), ties: self.chance(0.3) };
         if self.chance(0.15) {
@@ -279,8 +280,8 @@ impl Generator<'_> {
         let whole = !range.ties || self.chance(0.5);
         by.extend(input.columns().into_iter().filter(|_| whole).map(Expr::column));
         let order: Vec<SortKey> = by.into_iter().map(|expr| self.sort_key(expr)).collect();
-        // If the offset fell between different rows that are equal in the order, the engine could skip any of them. So
-        // there is no offset then, and the count includes ties.
+        // If different rows are equal in the order, an offset could skip any of them. So there is no offset in this
+        // case, and the count includes ties.
         let range = Range { offset: range.offset.filter(|_| whole), ..range };
         let keys =
             if self.chance(0.4) { (0..self.rng.random_range(1..3)).map(|_| self.any_expr()).collect() } else { vec![] };
@@ -306,7 +307,7 @@ impl Generator<'_> {
         Rel::Unfold { input: Box::new(input), unfold }
     }
 
-    /// Window functions. Rows that are equal in the window's order are equal in all columns.
+    /// Adds window functions. Rows that are equal in the window's order are equal in all columns.
     fn window(&mut self, input: Rel) -> Rel {
         let partition = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
         let order: Vec<Expr> = (0..self.rng.random_range(0..3)).map(|_| self.any_expr()).collect();
@@ -369,7 +370,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Gives a call a frame of values, whose edges may be any expressions.
+    /// Gives a call of a window function a frame of values. The edges of the frame may be any expressions.
     fn of_values(&mut self, key: &SortKey, call: WindowCall) -> WindowCall {
         let ty = self.case.plan.type_of(&key.expr);
         let edge = |this: &mut Self, bound: Bound| match bound {

@@ -1,11 +1,11 @@
-//! The reference interpreter, with which the engine is compared: a naive implementation of the documented semantics of
-//! plans, one row at a time.
+//! The reference interpreter, with which the engine is compared. It implements the documented semantics of plans
+//! naively, one row at a time.
 //!
 //! PostgreSQL leaves open in which order conditions are evaluated, so the interpreter is lenient with errors. A
-//! conjunction with a false operand is false even if another operand raises an error. An error matters only if its
-//! value or its row is needed. So errors are stored as values, or as marks of rows, until something needs them. If the
-//! interpreter reports an error, the engine must raise one, too. [`Interpreter::may_raise`] tells whether any error is
-//! possible; for that, it evaluates all expressions on all rows.
+//! conjunction with a false operand is false, even if another operand raises an error. An error matters only if the
+//! value or the row that it affects is needed. So errors are stored as values, or as marks of rows, until something
+//! needs them. If the interpreter reports an error, the engine must raise one, too. [`Interpreter::may_raise`] tells
+//! whether any error is possible. To find out, it evaluates all expressions on all rows.
 
 mod doubt;
 mod lists;
@@ -37,8 +37,8 @@ pub struct Raised;
 
 pub type Outcome = Result<Value, Raised>;
 
-/// A row: the value of each column. If `doubtful` is set, it depends on an error whether the row exists. Every operator
-/// that needs the row then meets the error.
+/// A row: the value of each column. If `doubtful` is set, an error decides whether the row exists. An operator that
+/// needs the row then gets the error.
 #[derive(Clone)]
 pub struct Tuple {
     pub values: Vec<Outcome>,
@@ -51,7 +51,7 @@ pub struct Rows {
     pub tuples: Vec<Tuple>,
 }
 
-/// The result of a condition, or of several conditions together.
+/// The result of a condition, or of several conditions that must all hold.
 #[derive(PartialEq)]
 enum Verdict {
     True,
@@ -63,7 +63,7 @@ pub struct Interpreter<'a> {
     pub plan: &'a Plan,
     pub params: &'a [Value],
     pub tables: &'a [Vec<Row>],
-    /// The greatest magnitude of all floats that were summed.
+    /// The greatest magnitude among the floats that were summed.
     pub largest_float: Cell<f64>,
 }
 
@@ -138,7 +138,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// The row once for each element of its list.
+    /// Repeats a row for each element of its list.
     fn unfolded(&self, columns: &[ColumnId], tuple: &Tuple, unfold: &Unfold) -> Vec<Tuple> {
         let values: Vec<Outcome> = unfold.arguments.iter().map(|e| self.eval(e, columns, &tuple.values)).collect();
         let with = |element: Outcome, number: Outcome, doubtful: bool| {
@@ -173,7 +173,7 @@ impl Interpreter<'_> {
         (1..).zip(all).map(|(number, value)| with(Ok(value), Ok(Some(Literal::Int(number))), false)).collect()
     }
 
-    /// Computes the right side again for each row of the left side.
+    /// For each row of the left side, computes the right side anew.
     fn apply(&self, kind: JoinKind, left: Rows, right: &Rel, conditions: &[Expr]) -> Vec<Tuple> {
         let mut joined = Vec::new();
         for tuple in &left.tuples {
@@ -186,8 +186,8 @@ impl Interpreter<'_> {
         joined
     }
 
-    /// A copy of an operator in which an outer row's columns are replaced by their values. Also returns whether one of
-    /// these values is an error.
+    /// A copy of an operator in which the columns of an outer row are replaced by the row's values. Also returns
+    /// whether one of these values is an error.
     fn given(&self, rel: &Rel, columns: &[ColumnId], values: &[Outcome]) -> (Rel, bool) {
         let (mut rel, raised) = (rel.clone(), Cell::new(false));
         let with = |id: ColumnId| {
@@ -253,7 +253,7 @@ impl Interpreter<'_> {
         Rows { columns, tuples }
     }
 
-    /// A union of the groups of each set.
+    /// The groups of all grouping sets together.
     fn grouping_sets(&self, input: &Rows, grouping: &GroupingSets) -> Rows {
         let mut tuples = Vec::new();
         let width = grouping.keys.len();

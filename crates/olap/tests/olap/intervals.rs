@@ -1,4 +1,4 @@
-//! Reference functions of intervals. Months, days and microseconds are each computed as in PostgreSQL's source.
+//! Reference functions of intervals. They compute months, days and microseconds separately, as PostgreSQL does.
 
 use plan::{Field, Interval, Literal, Named, Type};
 use rand::Rng;
@@ -28,7 +28,7 @@ pub fn any(rng: &mut StdRng, extreme: bool) -> Parts {
     [part(&months, ends), part(&days, ends), part(&times, [ages, -ages - 1])]
 }
 
-/// An interval with these parts, which must be in range.
+/// An interval with these parts. The parts must be in range.
 pub fn literal(parts: Parts) -> Literal {
     checked(parts).unwrap_or_else(|_| panic!("{parts:?} is no interval"))
 }
@@ -37,7 +37,7 @@ fn checked(parts: Parts) -> Result<Literal, Raised> {
     within(parts)?.number().map(Literal::Decimal).ok_or(Raised)
 }
 
-/// An interval with these parts, even if it is too long for the engine's number.
+/// An interval with these parts. It may be too long for the engine's number of an interval.
 fn within([months, days, microseconds]: Parts) -> Result<Interval, Raised> {
     let (months, days) = (i32::try_from(months).map_err(|_| Raised)?, i32::try_from(days).map_err(|_| Raised)?);
     let microseconds = i64::try_from(microseconds).map_err(|_| Raised)?;
@@ -49,7 +49,7 @@ pub fn parts(value: &Literal) -> Parts {
     [months.into(), days.into(), microseconds.into()]
 }
 
-/// Whether [`call`] can compute the function.
+/// Whether [`call`] can compute the function for operands of these types.
 pub fn knows(function: Named, types: &[Type]) -> bool {
     use Named::*;
     let moves = matches!(function, PlusInterval | MinusInterval | PlusIntervalIn | MinusIntervalIn);
@@ -138,7 +138,7 @@ pub fn sum(values: &[Literal]) -> Result<Value, Raised> {
     if all.is_empty() { Ok(None) } else { checked([total(0), total(1), total(2)]).map(Some) }
 }
 
-/// The interval at the fraction `part` of the way from `low` to `next`.
+/// The interval between `low` and `next`, at the fraction `part` of the way.
 pub fn between(low: &Literal, next: &Literal, part: f64) -> Result<Literal, Raised> {
     let (low, next) = (parts(low), parts(next));
     let whole: Parts = std::array::from_fn(|i| next[i] - low[i]);
@@ -197,7 +197,8 @@ fn with_months([months, days, time]: Parts) -> Parts {
     [months, days, time]
 }
 
-/// The interval with the same span whose parts have the same sign, with less than 30 days and less than 24 hours.
+/// The interval with the same span whose parts all have the same sign, with fewer than 30 days and less than 24 hours
+/// of time.
 fn justified([months, days, time]: Parts) -> Parts {
     let span = (months * 30 + days) * DAYS + time;
     [span / (30 * DAYS), span / DAYS % 30, span % DAYS]
@@ -219,8 +220,8 @@ fn extracted(field: Field, [months, days, time]: Parts) -> Result<Literal, Raise
         Field::Epoch => (years * 1461 + months % 12 * 120 + days * 4) * 21_600 * SECOND + time,
         other => panic!("{other:?} of an interval"),
     };
-    // The time may bring the sum back into range, but PostgreSQL reports an error, because the sum without the time is
-    // out of range.
+    // Adding the time may bring the sum back into range. PostgreSQL reports an error even then, because the sum without
+    // the time is out of range.
     if field == Field::Epoch && i64::try_from(part - time).is_err() {
         return Err(Raised);
     }
@@ -245,7 +246,8 @@ fn part(field: Field, [months, days, time]: Parts) -> f64 {
     }
 }
 
-/// The difference of two points in time in calendar units. `shown` converts to local time.
+/// The difference of two points in time in years, months, days and time. `shown` converts a point in time to local
+/// time.
 pub fn age(a: i64, b: i64, shown: impl Fn(i64) -> i64) -> Result<Literal, Raised> {
     let infinite = |time: i64| [i64::MIN, i64::MAX].contains(&time);
     if infinite(a) || infinite(b) {

@@ -1,12 +1,11 @@
-//! A single SELECT level, which is the most frequent kind of plan: tables in inner joins, conditions, and perhaps
-//! groups.
+//! A plan of a single SELECT level, the most frequent kind: tables in inner joins, conditions, and perhaps groups.
 
 use std::borrow::Cow;
 
 use plan::{Agg, Aggregation, ColumnId, Computed, Expr, JoinKind, Plan, Rel, Relation, RelationColumn, Type};
 
-/// A number of columns that no table here exceeds. A column's id is computed from the numbers of its table and of the
-/// column.
+/// The number of column ids that each table gets. No table of these tests has more columns. The id of a column follows
+/// from the number of its table and its own number.
 const WIDTH: usize = 16;
 
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,5 @@
-//! Tests with locales whose order differs from the order of bytes, on machines that can compile such locales.
+//! Tests with locales whose order differs from the order of bytes. The locales are compiled if the machine can do that;
+//! otherwise, the tests use those that exist.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,8 +26,8 @@ pub fn known() -> Vec<&'static str> {
     NAMES.into_iter().filter(|name| Locale::named(name).is_some()).collect()
 }
 
-/// Runs a test again in a process in which all locales exist, and returns whether it did. Returns false in that process
-/// itself, or if a locale cannot be compiled.
+/// Runs a test again, in a new process in which all locales exist. Returns whether it did. In that new process, or if a
+/// locale cannot be compiled, returns false.
 pub fn tested_with_all(test: &str) -> bool {
     const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/locales");
     if std::env::var_os("LOCPATH").is_some() || NAMES.iter().any(|name| compile(name, Path::new(FOLDER)).is_none()) {
@@ -47,7 +48,7 @@ fn compile(name: &str, folder: &Path) -> Option<()> {
     let (made, compiled) = (folder.join(format!("{}-{name}", std::process::id())), folder.join(name));
     if !compiled.exists() {
         Command::new("localedef").args(["-c", "-i", source, "-f", "UTF-8"]).arg(&made).output().ok()?;
-        // If another test has already done this, renaming fails, which does not matter.
+        // If another test has compiled the locale meanwhile, renaming fails. That does no harm.
         let _ = std::fs::rename(&made, &compiled);
     }
     compiled.exists().then_some(())
@@ -62,8 +63,8 @@ fn word(rng: &mut StdRng) -> Value {
     (!rng.random_bool(0.1)).then_some(Literal::Text(word))
 }
 
-/// A plan with a window over two texts and the integer between them. `first` and `second` are the locales in which the
-/// texts are ordered.
+/// A plan with a window that is ordered by a text, an integer, and another text. `first` and `second` are the locales
+/// in which the texts are ordered.
 fn numbered(first: Option<&str>, second: Option<&str>, directions: [bool; 4]) -> Plan {
     let types = [Type::Text, Type::Int32, Type::Char];
     let own = |from: u16, count: u16| (from..from + count).map(ColumnId).collect::<Vec<_>>();

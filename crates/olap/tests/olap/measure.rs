@@ -1,5 +1,5 @@
-//! Measures the most important kinds of query, with as many rows as in a TPC-C database of five warehouses. Run it with
-//! `--ignored --nocapture`.
+//! Measures the most important kinds of query. The tables have as many rows as in a TPC-C database of five warehouses.
+//! Run it with `--ignored --nocapture`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,7 +43,7 @@ type Shape = (&'static str, Level, Vec<Arc<dyn TableView>>);
 #[test]
 #[ignore = "measures"]
 fn hot_shapes() {
-    // ol_w_id, ol_d_id, ol_quantity, ol_amount, ol_o_id
+    // The columns ol_w_id, ol_d_id, ol_quantity, ol_amount, ol_o_id.
     let line_types = [Type::Int32, Type::Int16, Type::Int16, MONEY, Type::Int32];
     let lines = view(6_020_000, &line_types, |col, row| match col {
         0 => (row / 1_204_000) as i64,
@@ -52,13 +52,13 @@ fn hot_shapes() {
         3 => (scramble(row) % 999_999) as i64,
         _ => (row / 10) as i64,
     });
-    // s_w_id, s_quantity
+    // The columns s_w_id, s_quantity.
     let stock = view(500_000, &[Type::Int32, Type::Int16], |col, row| match col {
         0 => (row / 100_000) as i64,
         _ => (scramble(row) % 100) as i64,
     });
     let warehouses = view(5, &[Type::Int32], |_, row| row as i64);
-    // o_id, o_carrier
+    // The columns o_id, o_carrier.
     let orders = view(602_000, &[Type::Int32, Type::Int16], |col, row| if col == 0 { row as i64 } else { 3 });
 
     let over = |columns: &[usize]| {
@@ -122,8 +122,8 @@ fn hot_shapes() {
     }
 }
 
-/// The CPU time of this thread in milliseconds. With one partition, the whole query runs on this thread, so on a busy
-/// machine this number is more reliable than the elapsed time.
+/// The CPU time of this thread in milliseconds. On a busy machine, it is more reliable than the elapsed time. With one
+/// partition, the whole query runs on this thread.
 fn thread_cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e6
@@ -138,7 +138,7 @@ fn projected(view: &Arc<dyn TableView>, columns: &[usize]) -> Arc<dyn TableView>
     TestView::of_chunks(types, chunks.collect())
 }
 
-/// Numbers all rows in an order, and returns the first hundred of an order.
+/// Measures two queries: one numbers all rows in an order, and one returns the first hundred rows of an order.
 #[test]
 #[ignore = "measures"]
 fn orders() {

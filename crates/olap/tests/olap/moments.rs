@@ -9,7 +9,7 @@ use crate::times::{DAY, date, lengths, part, week, weekday};
 
 const SECOND: i64 = 1_000_000;
 const CYCLE: i64 = 146_097 * 86_400;
-/// The first timestamp, and the first time after the last timestamp.
+/// The first timestamp, in microseconds since 2000; `END` is the first time after the last timestamp.
 const FIRST: i64 = -2_451_545 * DAY;
 const END: i64 = 106_751_983 * DAY;
 
@@ -43,7 +43,7 @@ pub fn call(function: Named, types: &[Type], args: &[Value]) -> Result<Option<Li
         return Ok(Some(Literal::Int(infinite)));
     }
     let midnight = if of_date { first.saturating_mul(DAY) } else { first };
-    // A timestamp that was rounded may lie just outside of the range.
+    // Rounding a timestamp may have moved it just outside of the range.
     let clamped = |time: i64| Ok(Some(Literal::Int(if time >= END { END + 1 } else { time.max(FIRST - 1) })));
     match function {
         Named::LocalTime => Ok(Some(Literal::Int(zone().shown(first)))),
@@ -81,8 +81,8 @@ fn valid(time: i64) -> Option<i64> {
     (FIRST..END).contains(&time).then_some(time)
 }
 
-/// A zone, from the numbers of its text form: the first offset, the first offset for local times, whether it repeats
-/// back and ahead, and then each change.
+/// A zone, from the numbers of its text form: the first offset, the first offset for local times, whether the changes
+/// repeat in earlier and in later cycles, and then each change.
 pub struct Zone {
     first: i64,
     first_local: i64,
@@ -125,8 +125,8 @@ impl Zone {
         time + self.offset(time.div_euclid(SECOND)) * SECOND
     }
 
-    /// The offset at a local time: one of the offsets before and after a change. If the clocks show the time twice, it
-    /// is the later offset. If the clocks skip the time, it is the earlier one. Changes are never close together.
+    /// The offset at a local time, which is the offset before or after the nearest change. If the clocks show the time
+    /// twice, it is the later offset; if they skip the time, the earlier offset. Changes are never close together.
     pub fn read_local(&self, local: i64) -> i64 {
         let second = local.div_euclid(SECOND);
         let offset = |at: i64| self.offset_from(self.first_local, at);
@@ -180,8 +180,8 @@ fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Opti
     }
     if days != 0 {
         let local = zone.shown(time);
-        // Some versions of PostgreSQL refuse days before the first one, although with a zone it may still be the
-        // evening before in UTC.
+        // With a zone, the first day may still be the evening before in UTC. Some versions of PostgreSQL refuse it
+        // nevertheless, so it counts as an error here.
         if local.div_euclid(DAY) + days < FIRST / DAY {
             return None;
         }
@@ -191,7 +191,7 @@ fn moved(time: i64, [months, days, microseconds]: [i64; 3], zone: &Zone) -> Opti
     valid(time.checked_add(microseconds)?)
 }
 
-/// The first day of a year.
+/// The number of the first day of a year, counted from 2000-01-01.
 fn first_day(year: i64) -> i64 {
     let years = (year - 2000).rem_euclid(400);
     let cycles = (year - 2000).div_euclid(400);
@@ -221,7 +221,8 @@ fn binned(time: i64, origin: i64, length: i64) -> Result<i64, Raised> {
     }
     let since = i128::from(time) - i128::from(origin);
     let bins = since.div_euclid(length.into());
-    // For a time before the origin that is the beginning of a bin, PostgreSQL's versions give different results.
+    // If the time is before the origin, and is itself the beginning of a bin, the versions of PostgreSQL give different
+    // results.
     if i64::try_from(since).is_err() || since < 0 && bins * i128::from(length) == since {
         return Err(Raised);
     }
@@ -232,7 +233,7 @@ fn binned(time: i64, origin: i64, length: i64) -> Result<i64, Raised> {
 const MONTHS: &str = "January February March April May June July August September October November December";
 const DAYS: &str = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday";
 
-/// The time, written by a pattern of `to_char`. `None` if the pattern is empty.
+/// A time as text, by a pattern of `to_char`. `None` if the pattern is empty.
 fn written(time: i64, pattern: &str) -> Option<String> {
     let (day, within) = (time.div_euclid(DAY), time.rem_euclid(DAY));
     let (year, month, of_month, of_year) = date(day);
@@ -242,7 +243,7 @@ fn written(time: i64, pattern: &str) -> Option<String> {
     let ad = |year: i64| if year > 0 { year } else { 1 - year };
     let (year_shown, iso_year) = (ad(year), ad(week(day).0));
     let half = ["AM", "PM"][usize::from(hour > 11)];
-    // Word, value, width.
+    // Each word of a pattern, with its value and its width.
     let numbers: Vec<(&str, i64, usize)> = vec![
         ("YYYY", year_shown, 4),
         ("YYY", year_shown % 1000, 3),

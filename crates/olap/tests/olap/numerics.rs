@@ -1,4 +1,5 @@
-//! Conversions of numerics. Tests of `anker_numeric` compare the arithmetic with PostgreSQL's.
+//! Reference functions that convert numerics. The arithmetic is not tested here, because `anker_numeric` has its own
+//! tests against PostgreSQL's results.
 
 use numeric::{Numeric, Total};
 use plan::{ArithOp, Literal, Named, Type};

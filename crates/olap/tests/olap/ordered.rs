@@ -1,4 +1,4 @@
-//! The interpreter's implementation of operators that depend on an order.
+//! The interpreter's operators that depend on an order.
 
 use std::cmp::Ordering;
 
@@ -10,11 +10,12 @@ use plan::{
 use crate::interpreter::{Interpreter, Raised, Rows, Tuple, order, order_in, same_row};
 use crate::table::{Row, Value};
 
-/// A row, with the values of the order's keys and of the keys that break ties before it.
+/// A row, preceded by the values of its sort keys, and by those of the keys that break ties.
 type Member = (Row, Row, Tuple);
 
 impl Interpreter<'_> {
-    /// The first rows of each group. Ties do not matter, because the generator allows them only between equal rows.
+    /// The first rows of each group. It does not matter which of two tied rows comes first, because the generator makes
+    /// only equal rows tie.
     pub fn top(&self, input: Rows, keys: &[Expr], by: &[SortKey], range: &Range) -> Rows {
         let (offset, count) = (self.number(&range.offset).unwrap_or(0), self.number(&range.count));
         let columns = input.columns;
@@ -58,7 +59,7 @@ impl Interpreter<'_> {
         Rows { columns, tuples }
     }
 
-    /// Whether offset or count is negative, which is an error.
+    /// Whether the offset or the count is negative, which is an error.
     pub fn is_negative(&self, range: &Range) -> bool {
         [&range.offset, &range.count].iter().any(|number| self.number(number).is_some_and(|number| number < 0))
     }
@@ -85,7 +86,7 @@ pub fn compare(by: &[SortKey], a: &Row, b: &Row) -> Ordering {
 }
 
 impl Interpreter<'_> {
-    /// The rows with the values of window functions, computed row by row as documented.
+    /// Adds the values of window functions to the rows. They are computed row by row, as documented.
     pub fn window(&self, input: Rows, over: &Over, calls: &[WindowCall]) -> Rows {
         let Over { partition, order: by, ties } = over;
         let Rows { mut columns, tuples } = input;
@@ -99,7 +100,7 @@ impl Interpreter<'_> {
             let place = values(&mut by.iter().map(|key| &key.expr));
             let tie = values(&mut ties.iter().map(|key| &key.expr));
             tainted |= tuple.doubtful;
-            // If a key is an error, the results of the functions must not be needed.
+            // If a key is an error, the results of the window functions are undefined, so they must not be needed.
             let (Ok(key), Ok(place), Ok(tie)) = (key, place, tie) else {
                 tainted = true;
                 partitions.push((vec![], vec![(vec![], vec![], tuple)]));
@@ -123,7 +124,7 @@ impl Interpreter<'_> {
         for (_, mut members) in partitions {
             members.sort_by(|(a, x, _), (b, y, _)| compare(by, a, b).then_with(|| compare(ties, x, y)));
             let rows: Vec<&Tuple> = members.iter().map(|(.., tuple)| tuple).collect();
-            // For each row, the number of its group of peers, from 0.
+            // For each row, the number of the group of peers to which it belongs, from 0.
             let mut peers = vec![0; rows.len()];
             for at in 1..rows.len() {
                 peers[at] = peers[at - 1] + usize::from(compare(by, &members[at - 1].0, &members[at].0).is_ne());
@@ -218,7 +219,7 @@ impl Interpreter<'_> {
                 let mut best: Option<(Literal, Value)> = None;
                 for row in frame {
                     let Some(key) = value(&image, *row)? else { continue };
-                    // If values are equal, the last one is taken.
+                    // Among equal values, the last one is taken.
                     let is_better = best.as_ref().is_none_or(|(best, _)| match agg {
                         Agg::Min(_) => order(&key, best).is_le(),
                         _ => order(&key, best).is_ge(),
@@ -240,7 +241,7 @@ impl Interpreter<'_> {
 }
 
 impl Interpreter<'_> {
-    /// The start and the end of each row's frame, for frames of values in one partition.
+    /// For a frame of values, the start and the end of each row's frame in one partition.
     fn reached(
         &self,
         call: &WindowCall,
@@ -276,7 +277,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// Whether `row` is in the frame of row `at`. `peers` has the number of each row's group of peers.
+/// Whether `row` belongs to the frame of row `at`. `peers` has, for each row, the number of its group of peers.
 fn in_frame(frame: &Frame, peers: &[usize], [starts, ends]: &[Vec<usize>; 2], at: usize, row: usize) -> bool {
     let distance = match frame.unit {
         Unit::Rows => row as i128 - at as i128,
@@ -305,7 +306,8 @@ fn in_frame(frame: &Frame, peers: &[usize], [starts, ends]: &[Vec<usize>; 2], at
     starts && ends && !left_out
 }
 
-/// The expression by which PostgreSQL compares values that may be equal although they look different.
+/// The expression whose values PostgreSQL compares: equal values of `value` may look different, but those of the result
+/// do not.
 fn image(value: &Expr, ty: Type) -> Expr {
     let (function, ty) = match ty {
         Type::Numeric => (Named::Trimmed, ty),

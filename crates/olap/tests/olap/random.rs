@@ -1,4 +1,4 @@
-//! Random plans over random tables, for which engine and interpreter must agree.
+//! Random plans over random tables. The engine's and the interpreter's results must agree.
 
 use std::cell::Cell;
 
@@ -19,7 +19,7 @@ use crate::table::{Row, TestView, Value, engine, rows_as, spilling_engine, tokio
 /// The number of cases if `ANKER_CASES` is not set.
 const CASES: u64 = 12_000;
 
-/// Prints the number of the present case if anything panics.
+/// A guard that prints the number of the present case if the test panics.
 struct Current(u64);
 
 impl Drop for Current {
@@ -30,7 +30,8 @@ impl Drop for Current {
     }
 }
 
-/// Runs many random cases. `ANKER_SEED` runs a single case or, if `ANKER_CASES` is set, begins with it.
+/// Runs many random cases. `ANKER_SEED` runs only the case with that number; if `ANKER_CASES` is set, too, it is the
+/// first of that many cases.
 #[test]
 fn random_plans_agree_with_the_interpreter() {
     if locales::tested_with_all("random::random_plans_agree_with_the_interpreter") {
@@ -51,10 +52,11 @@ fn random_plans_agree_with_the_interpreter() {
         let largest_float = Cell::new(0.0);
         let interpreter = Interpreter { plan: &plan, params: &params, tables: &tables, largest_float };
         let expected = interpreter.run();
-        // Some of the engines with several threads run the joins in a random order.
+        // Some of the engines with several threads join in a random order.
         let random = JoinOrder::Random(seed);
         let orders = [JoinOrder::Cheapest, random, JoinOrder::Cheapest, JoinOrder::Cheapest, random];
-        // The tables come in small pieces, because an operator that has rows in memory may put further ones on disk.
+        // The tables are split into small chunks. So an operator that already has rows in memory may have to put later
+        // rows on disk.
         let relations = plan.relations.iter().zip(&tables);
         let in_pieces = relations.map(|(relation, rows)| TestView::of_pieces(&relation.columns, rows, 3)).collect();
         let mut rng = StdRng::seed_from_u64(seed);
@@ -92,7 +94,7 @@ fn random_plans_agree_with_the_interpreter() {
     assert!(is_single || (summed_floats > answers / 50 && sorted_rows > answers / 50));
 }
 
-/// Checks that the engine's rows are the interpreter's, as far as the result is determined.
+/// Checks that the engine's rows equal the interpreter's, as far as the plan determines the result.
 pub fn assert_alike(told: &[Row], expected: &[Row], interpreter: &Interpreter, context: impl Fn() -> String) {
     let plan = interpreter.plan;
     let grouped = operators(plan).iter().any(|rel| {
@@ -106,8 +108,8 @@ pub fn assert_alike(told: &[Row], expected: &[Row], interpreter: &Interpreter, c
     }
 }
 
-/// Checks that the rows of a plan that sorts are in order, as far as they contain their keys. Returns the number of
-/// rows that were compared.
+/// Checks that the rows of a sorting plan are in order, as far as the sort keys are in the output. Returns the number
+/// of rows that were compared.
 fn assert_in_order(told: &[Row], plan: &Plan, context: impl Fn() -> String) -> usize {
     let Some((order, _)) = plan.order() else { return 0 };
     let shown = |key: &SortKey| plan.output.iter().position(|output| *output == key.expr);
@@ -120,7 +122,7 @@ fn assert_in_order(told: &[Row], plan: &Plan, context: impl Fn() -> String) -> u
     if by.is_empty() { 0 } else { told.len() }
 }
 
-/// The errors that the plan's functions and aggregates can raise according to the catalogue.
+/// The errors that, according to the catalogue, the plan's functions and aggregates can raise.
 fn raises(plan: &Plan) -> Vec<FailureKind> {
     let mut kinds = Vec::new();
     let operators = operators(plan);
@@ -165,7 +167,7 @@ fn operators(plan: &Plan) -> Vec<&Rel> {
     all
 }
 
-/// The rows as sorted texts. For groups, 0 and -0 have the same text, because a group may show either.
+/// The rows as texts, sorted. For groups, 0 and -0 get the same text, because a group may show either.
 fn multiset(rows: &[Row], grouped: bool) -> Vec<String> {
     let show = |value: &Value| match value {
         Some(Literal::Float(f)) if f.is_nan() => "NaN".into(),

@@ -1,4 +1,4 @@
-//! Checks of plans whose window frames are ranges of values.
+//! Tests that the validation of plans accepts or refuses window frames of values.
 
 use plan::{
     Agg, Bound, ColumnId, Exclude, Expr, Frame, Over, Plan, Reach, Rel, SortKey, Type, Unit, WindowCall, WindowFunction,

@@ -1,4 +1,4 @@
-//! Tests of whole queries: which operators are chosen, several threads, cancelling, and memory.
+//! Tests of whole queries: the choice of operators, several threads, cancellation, and limits of memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::table::{TestView, engine, grouping, plan_over, rows, tokio_runtime};
 
 const BIG: Type = Type::Int64;
 
-/// A table whose chunks are made when they are read.
+/// A table whose chunks are computed when they are read.
 struct Made<F> {
     types: Vec<Type>,
     chunks: usize,
@@ -55,7 +55,7 @@ impl<F: Fn(usize) -> Vec<ArrayRef> + Send + Sync> TableView for Made<F> {
     }
 }
 
-/// A table with one column, which numbers the rows. The counter counts the chunks read.
+/// A table with one column that numbers the rows, and a counter of the chunks that are read.
 pub fn numbers(chunks: usize) -> (Arc<dyn TableView>, Arc<AtomicUsize>) {
     let read = Arc::new(AtomicUsize::new(0));
     let make = |index: usize| -> Vec<ArrayRef> {
@@ -65,7 +65,7 @@ pub fn numbers(chunks: usize) -> (Arc<dyn TableView>, Arc<AtomicUsize>) {
     (Arc::new(Made { types: vec![BIG], chunks, read: read.clone(), make }), read)
 }
 
-/// Waits until no chunk is read any more. A reader that is within a chunk first reads to the chunk's end.
+/// Waits until no more chunks are read. A reader that is in the middle of a chunk first finishes that chunk.
 pub async fn stands_still(read: &AtomicUsize) {
     for _ in 0..200 {
         let before = read.load(Ordering::Relaxed);
@@ -104,7 +104,7 @@ fn equalities_become_hash_joins_that_the_largest_relation_streams_through() {
 
 #[test]
 fn small_relations_are_joined_among_themselves_first() {
-    // Lines, their orders, and the orders' customers. Only one customer is wanted.
+    // Order lines, their orders, and the customers of the orders. Only one customer passes the filter.
     let mut plan = plan_over(&[&[BIG], &[BIG], &[BIG]]);
     let wanted = equal(column(2, 0), crate::build::integer(BIG, 3));
     plan.filters = vec![equal(column(0, 0), column(1, 0)), equal(column(1, 0), column(2, 0)), wanted];
@@ -217,7 +217,8 @@ fn dropping_the_stream_stops_the_work() {
 
 #[test]
 fn a_join_that_explodes_can_be_dropped() {
-    // Joins that make many pairs, found by a key or in an order; and a join that tests many pairs but makes none.
+    // Two joins that make many pairs: one finds partners by a key, the other in sorted rows. And a join that tests many
+    // pairs, of which none is a result.
     for (shape, op) in [("HashJoin", CmpOp::Eq), ("RangeJoin", CmpOp::Ge), ("CrossJoin", CmpOp::Ne)] {
         let mut plan = plan_over(&[&[BIG, BIG], &[BIG, BIG]]);
         plan.grouping = grouping(vec![], vec![Agg::Sum(column(0, 0))]);
@@ -231,7 +232,7 @@ fn a_join_that_explodes_can_be_dropped() {
         };
         let shown = engine(1).explain(&plan.plan(), &[], vec![view(), view()]).unwrap();
         assert!(shown.contains(shape), "{shown}");
-        // There is only one thread, so the timer can fire only if the query yields it.
+        // There is only one thread. So the timer can fire only if the query yields the thread.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let start = std::time::Instant::now();
         runtime.block_on(async {
@@ -322,7 +323,7 @@ fn a_build_side_beyond_the_memory_limit_is_an_error() {
         let views = vec![numbers(200).0, numbers(chunks).0];
         assert_eq!(failure_of(2, 1 << 17, &plan, views), FailureKind::OutOfMemory);
     }
-    // A cross join keeps one side in memory, too, as far as the query reads its columns.
+    // A cross join also keeps one side in memory, but only the columns that the query reads.
     plan.filters.clear();
     let views = || vec![numbers(1).0, numbers(2).0];
     let little = Runtime::new(RuntimeOptions { memory_bytes: 1 << 15, disk: None, threads: 2 });
@@ -361,7 +362,7 @@ fn a_panic_below_is_an_internal_failure() {
 
 #[test]
 fn a_grouped_query_fails_before_its_first_batch_or_not_at_all() {
-    // The sum of one group among many is too large. Only one partition of the last phase meets the error.
+    // One of many groups has a sum that is too large. Only one partition of the last phase meets the error.
     let wide = Type::Decimal128 { scale: 0 };
     let mut plan = plan_over(&[&[BIG, wide]]);
     plan.grouping = grouping(vec![column(0, 0)], vec![Agg::Sum(column(0, 1))]);

@@ -40,7 +40,7 @@ fn plan(root: Rel, output: &[u16]) -> Plan {
     Plan { relations, columns: vec![BIG; 16], params: vec![], root, output }
 }
 
-/// Groups joined with the same groups, which are therefore read twice.
+/// Groups, joined with the same groups once more. So they are read twice.
 fn joined(modulus: i64) -> Plan {
     let same = vec![Expr::equal(column(1), column(5))];
     plan(counted(modulus, 0).join(JoinKind::Left, counted(modulus, 4), same), &[1, 2, 6])
@@ -54,7 +54,7 @@ fn equal_groups_are_computed_once() {
     assert_eq!(text.matches("SharedRows: again").count(), 1, "{text}");
     assert_eq!(text.matches("ViewScan").count(), 1, "{text}");
     for threads in [1, 2, 3] {
-        // Planning reads chunks for its statistics; these are counted first.
+        // Planning reads chunks for its statistics. Those reads are counted first, so that they can be subtracted.
         let before = read.load(Ordering::Relaxed);
         engine(threads).explain(&plan, &[], vec![view.clone()]).unwrap();
         let looked_at = read.load(Ordering::Relaxed) - before;
@@ -128,7 +128,7 @@ fn memory_is_counted_and_given_back() {
     assert_eq!(tokio_runtime().block_on(rows(&small, &joined(10), &[], &[view])).unwrap().len(), 10);
 }
 
-/// The same groups are read three times, by one reader after the other.
+/// The same groups are read by three readers, one after the other, so they must be kept on disk.
 #[test]
 fn what_finds_no_memory_is_read_from_disk() {
     let columns = vec![ColumnId(12), ColumnId(13)];
@@ -142,7 +142,8 @@ fn what_finds_no_memory_is_read_from_disk() {
     };
     let spilling = spilling_engine(2);
     assert_eq!(sorted(&spilling), sorted(&engine(2)));
-    // Computing the groups alone writes to disk, too. The query writes more, because it keeps the groups on disk.
+    // Even computing the groups writes to disk. The query must write more, because it also keeps the finished groups
+    // there.
     let once = spilling_engine(2);
     let alone = Plan { root: counted(20_000, 0), output: vec![column(1), column(2)], ..plan.clone() };
     assert_eq!(tokio_runtime().block_on(rows(&once, &alone, &[], &[view])).unwrap().len(), 20_000);

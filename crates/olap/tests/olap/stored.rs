@@ -1,4 +1,5 @@
-//! Tables in a real store. Their views have codes, bounds, deleted rows, and old values of changed rows.
+//! Tables in a real store. Their views contain coded chunks, bounds, deleted rows, and old values of rows that were
+//! changed later.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ fn written(value: &Value) -> Written<'_> {
     }
 }
 
-/// A row as the stream encodes it, with an additional key in front.
+/// A row in the encoding of the change stream. An additional key comes before its values.
 fn encoded(types: &[Type], key: i64, row: &[Value]) -> Vec<u8> {
     let mut out = Vec::new();
     write_value(&mut out, Type::Int64, &Written::Int(key));
@@ -35,8 +36,8 @@ fn encoded(types: &[Type], key: i64, row: &[Value]) -> Vec<u8> {
     out
 }
 
-/// A view of exactly these rows. The store has other rows between them, which were deleted. After the view is taken,
-/// the share `changed` of the rows is changed, which the view must not show.
+/// A view of exactly these rows. The store also had other rows between them, which were deleted. After the view was
+/// taken, the share `changed` of the rows is changed; the view must not show that.
 pub fn stored(rng: &mut StdRng, types: &[Type], rows: &[Row], changed: f64) -> Arc<dyn TableView> {
     let column = |(at, ty): (usize, &Type)| MirrorColumn { attnum: at as i16 + 1, ty: *ty };
     let columns: Vec<MirrorColumn> = [Type::Int64].iter().chain(types).enumerate().map(column).collect();

@@ -1,4 +1,4 @@
-//! Tables made of Arrow arrays, and functions that run a plan over them.
+//! Tables of Arrow arrays, and functions that run a plan over such tables.
 
 use std::sync::Arc;
 
@@ -73,7 +73,8 @@ pub fn chunk(types: &[Type], rows: &[Row], live: Option<Vec<bool>>) -> Chunk {
     }
 }
 
-/// An array of these values. Behind nulls, it has values that would raise errors if anything computed with them.
+/// An array of these values. The elements behind nulls are values that would raise errors if anything computed with
+/// them.
 fn array(ty: Type, values: &[&Value]) -> ArrayRef {
     let nulls = Some(NullBuffer::from_iter(values.iter().map(|v| v.is_some()))).filter(|n| n.null_count() > 0);
     let ints = |trap: i64| values.iter().map(move |v| v.as_ref().map_or(trap, int)).collect::<Vec<i64>>();
@@ -145,7 +146,7 @@ pub fn engine(threads: u32) -> Runtime {
     Runtime::new(RuntimeOptions { memory_bytes: 1 << 30, disk: None, threads })
 }
 
-/// An engine that puts as much on disk as it can.
+/// An engine that writes as much data to disk as it can.
 pub fn spilling_engine(threads: u32) -> Runtime {
     let path = std::env::temp_dir().join(format!("pgsql_tmp_anker_olap_{}.disk", std::process::id()));
     let disk = DiskOptions { path, limit_bytes: 1 << 30, share_bytes: 0, least_bytes: 0 };
@@ -188,7 +189,7 @@ pub async fn rows(
     rows_as(engine, plan, params, views, Manner::default()).await
 }
 
-/// Like [`rows`], but runs the plan in a given manner.
+/// Like [`rows`], but runs the plan in the given [`Manner`].
 pub async fn rows_as(
     engine: &Runtime,
     plan: &impl AsPlan,

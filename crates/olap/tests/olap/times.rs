@@ -1,4 +1,4 @@
-//! Reference functions of the calendar, counted day by day: the parts of a point in time.
+//! Reference functions of the calendar. They count day by day to find the parts of a point in time.
 
 use plan::{Field, Literal, Named, Type};
 
@@ -37,7 +37,8 @@ pub fn weekday(day: i64) -> i64 {
     (day + 5).rem_euclid(7) + 1
 }
 
-/// The year and number of a day's ISO week. The number is the number of Thursdays of that year up to this week's.
+/// The year and the number of the ISO week that contains a day. The week's Thursday decides about its year. The number
+/// is the number of that year's Thursdays up to this one.
 pub fn week(day: i64) -> (i64, i64) {
     let (year, _, _, of_year) = date(day - weekday(day) + 4);
     (year, (of_year + 6) / 7)
@@ -47,7 +48,8 @@ fn ceiling(a: i64, b: i64) -> i64 {
     a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0)
 }
 
-/// The number of a year's group of `years` years. Groups are counted from year 1 on, and backwards from year -1 on.
+/// The number of the period of `years` years (such as a century) that contains `year`. AD 1 begins period 1; 1 BC
+/// (`year` 0) ends period -1.
 fn group(year: i64, years: i64) -> i64 {
     if year > 0 { ceiling(year, years) } else { -ceiling(1 - year, years) }
 }
@@ -76,7 +78,7 @@ pub fn part(field: Field, day: i64, time: i64) -> i64 {
     }
 }
 
-/// A function of a date or timestamp, computed by its parts.
+/// A function of a date or timestamp, computed from the parts of its value.
 pub fn call(function: Named, from: Type, value: i64) -> Result<Option<Literal>, Raised> {
     let ends = if from == Type::Date { [i32::MIN as i64, i32::MAX as i64] } else { [i64::MIN, i64::MAX] };
     let infinity = ends.iter().position(|end| *end == value);
@@ -128,7 +130,7 @@ pub fn call(function: Named, from: Type, value: i64) -> Result<Option<Literal>, 
 /// The first day of the unit that contains this day.
 pub fn begin(field: Field, day: i64) -> i64 {
     let (year, month, of_month, of_year) = date(day);
-    // Finds the first year with the same number of the unit as this day's year, according to `part`.
+    // Goes back to the first year for which `part` returns the same number of the unit as for this day's year.
     let same_group = |field: Field| {
         let mut first = day - of_year + 1;
         while part(field, first - 1, 0) == part(field, day, 0) {
@@ -139,7 +141,7 @@ pub fn begin(field: Field, day: i64) -> i64 {
     match field {
         Field::Millennium | Field::Century | Field::Decade => same_group(field),
         Field::Year => day - of_year + 1,
-        // Goes back to the first day of a month that begins a quarter.
+        // Goes back to the first day of the month that begins the quarter.
         Field::Quarter => {
             let before: i64 = (1..=(month - 1) % 3).map(|m| lengths(year)[(month - m - 1) as usize]).sum();
             day - of_month + 1 - before

@@ -1,9 +1,9 @@
-//! Makes random conversions between values and texts, and patterns.
+//! Makes random expressions that convert between values and texts, or use patterns.
 
 use super::*;
 
 impl Generator<'_> {
-    /// A value of this type that is read from a text or, for type text, the text of a value.
+    /// A value of this type that is read from a text. If the type is text, it is the text of a value.
     pub(super) fn converted(&mut self, ty: Type, depth: u32) -> Option<Expr> {
         let function = match ty {
             Type::Text if self.chance(0.3) => return Some(self.changed(depth)),
@@ -46,7 +46,7 @@ impl Generator<'_> {
             Type::Uuid => &["00000000-0000-0000-0000-0000000000ff", "12345678-1234-1234-1234-1234567890AB", "x"],
             _ => &["2023-02-28", "1999-12-31 23:59:59.5", "2024-02-29 00:00:00", "2023-02-29", "today", "0001-01-01"],
         };
-        // For other types, the text has a zone or may be infinite, which the reference functions do not read.
+        // Texts of these types have a zone, or may be infinite, and the reference functions do not read such texts.
         let is_shown = !matches!(ty, Type::TimestampTz | Type::Timestamp | Type::Date);
         if is_shown && self.chance(0.5) {
             return self.written(ty, depth);

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Generator<'_> {
-    /// An equality between a column of each side, if there are two of the same type.
+    /// An equality between a column of the left side and one of the right side, if there are two of the same type.
     pub(super) fn equality(&mut self, left: &[ColumnId], right: &[ColumnId]) -> Option<Expr> {
         let mut pairs = Vec::new();
         for &a in left {
@@ -70,7 +70,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A list aggregate. Values that are equal in its order are equal in all respects.
+    /// A list aggregate. Values that are equal in its order cannot be told apart otherwise.
     fn listed(&mut self) -> Agg {
         let of = *[Listing::Joined, Listing::Array, Listing::Discrete, Listing::Continuous, Listing::Mode]
             .choose(self.rng)
@@ -108,7 +108,7 @@ impl Generator<'_> {
         Agg::Listed(Box::new(Listed::new(of, arguments, order, element)))
     }
 
-    /// A float that is seldom too large to be summed.
+    /// A random float, which seldom exceeds the limit for sums.
     pub(super) fn summed_float(&mut self) -> Expr {
         let float = self.expr(Type::Float64, 2);
         if self.chance(0.1) {
@@ -122,7 +122,7 @@ impl Generator<'_> {
         Expr::Case { branches: vec![(is_small, float)], otherwise }
     }
 
-    /// Integers and decimals.
+    /// A random integer or decimal.
     pub(super) fn number(&mut self) -> Expr {
         let ty = loop {
             let ty = any_type(self.rng);
@@ -133,7 +133,7 @@ impl Generator<'_> {
         self.expr(ty, 2)
     }
 
-    /// A random number of a type whose sums are exact.
+    /// A random number, of a type whose sums are exact.
     fn summand(&mut self) -> Expr {
         if self.chance(0.2) { self.expr(Type::Numeric, 2) } else { self.number() }
     }
@@ -276,7 +276,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A function of one or two numbers or times, with a result of this type.
+    /// A function of one number or time, or of two, with a result of this type.
     pub(super) fn of_one(&mut self, ty: Type, depth: u32) -> Option<Expr> {
         use Named::*;
         let scale = *[0, 2, 5].choose(self.rng).unwrap();
@@ -397,7 +397,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Functions of points in time with a result of this type.
+    /// The functions of points in time with a result of this type, and the types of their operands.
     fn moments(&mut self, ty: Type, field: Field) -> Vec<(Named, Vec<Type>)> {
         use Named::*;
         let (zone, interval) = (Type::Text, Type::Interval);
@@ -438,7 +438,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A time zone. Its clocks change at times that are near the tables' values, and at times far from them.
+    /// A random time zone. Some of its clock changes are near the times in the tables, others far from them.
     pub(super) fn zone(&mut self) -> Expr {
         let cycle = plan::CYCLE;
         let zones = [
@@ -621,7 +621,7 @@ fn is_decimal(ty: Type) -> bool {
     matches!(ty, Type::Decimal64 { .. } | Type::Decimal128 { .. })
 }
 
-/// An operand whose value does not matter: it only tells a decimal type.
+/// An operand that only tells a decimal type; its value does not matter.
 fn shown_like(ty: Type) -> Expr {
     let zero = if matches!(ty, Type::Decimal64 { .. }) { Literal::Int(0) } else { Literal::Decimal(0) };
     Expr::Literal { ty, value: Some(zero) }

@@ -3,7 +3,8 @@
 use super::*;
 
 impl Generator<'_> {
-    /// `x = 1 OR x = 2 OR …` or `x <> 1 AND x <> 2 AND …`. Sometimes there is another condition in between.
+    /// `x = 1 OR x = 2 OR …` or `x <> 1 AND x <> 2 AND …`. Sometimes another condition stands between these
+    /// comparisons.
     pub(super) fn list(&mut self, depth: u32) -> Expr {
         let ty = any_type(self.rng);
         let operand = self.expr(ty, depth);

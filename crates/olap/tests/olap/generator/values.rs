@@ -70,7 +70,7 @@ pub(super) fn value(rng: &mut StdRng, mood: Mood, ty: Type) -> Literal {
                 .choose(rng)
                 .unwrap(),
         ),
-        // A time near one at which the zones' clocks change.
+        // A time near one of the clock changes of the generated zones.
         Type::Timestamp | Type::TimestampTz if rng.random_bool(0.3) => {
             Literal::Int(rng.random_range(-60..60) * 3_600_000_000 + small)
         }

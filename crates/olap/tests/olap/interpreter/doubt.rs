@@ -1,8 +1,9 @@
-//! Tells whether errors are possible at all, and whether the engine must report an error that the interpreter met.
+//! Tells whether errors are possible at all, and whether the engine must report an error that the interpreter has
+//! found.
 
 use super::*;
 
-/// The number of bytes of a numeric with some two hundred digits.
+/// A numeric with more bytes than this has more than about two hundred digits.
 const MANY_DIGITS: usize = 100;
 
 /// Whether this is a function of numerics whose exact result may have infinitely many digits.
@@ -12,8 +13,8 @@ fn is_root_or_power(expr: &Expr) -> bool {
 }
 
 impl Interpreter<'_> {
-    /// Whether the optimizer may remove a row before an error in it is met. Examples are an equality with a column that
-    /// may be an error, an outer join that becomes an inner one, and a condition on the key of groups.
+    /// Whether the optimizer may remove a row before an error in it is found. Examples are an equality with a column
+    /// that may be an error, an outer join that becomes an inner join, and a condition on the key of groups.
     pub fn errors_may_vanish(&self) -> bool {
         let (mut raising, mut is_outer) = (Vec::new(), false);
         self.plan.root.visit(&mut |rel| match rel {
@@ -54,7 +55,8 @@ impl Interpreter<'_> {
         found
     }
 
-    /// Whether an engine that evaluates any expression on any combination of rows, in any order, could meet an error.
+    /// Whether an error is possible for an engine that may evaluate any expression on any combination of rows, in any
+    /// order.
     pub fn may_raise(&self) -> bool {
         if self.computes_anew() {
             return true;
@@ -68,8 +70,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Whether an error is possible in a plan in which rows are computed again for each outer row. It is undefined when
-    /// they are computed, and for which outer rows.
+    /// Whether the plan can raise errors, and computes rows anew for each outer row. It is undefined when such rows are
+    /// computed, and for which outer rows.
     fn computes_anew(&self) -> bool {
         let (mut anew, mut raises) = (false, self.plan.output.iter().any(Expr::can_raise));
         self.plan.root.visit(&mut |rel| {
@@ -113,7 +115,7 @@ impl Interpreter<'_> {
                 return true;
             }
         }
-        // A sum may be built up in any order, and from partial sums of any rows.
+        // A sum may be computed in any order, and from partial sums of any rows.
         let aggregates: Vec<&Agg> = match rel {
             Rel::Aggregate { aggregates, .. } => aggregates.iter().map(|aggregation| &aggregation.agg).collect(),
             Rel::GroupingSets { grouping, .. } => grouping.aggregates.iter().map(|a| &a.agg).collect(),
@@ -147,12 +149,12 @@ impl Interpreter<'_> {
     }
 
     fn raises_on(&self, expr: &Expr, columns: &[ColumnId], tuples: &[Vec<Outcome>]) -> bool {
-        // An average needs more digits than its result, and it is undefined which of both exceeds the limit.
+        // Computing an average takes more digits than its result has. It is undefined which of the two exceeds the
+        // limit.
         let is_average = |e: &Expr| matches!(e, Expr::Call { function: Named::Average, .. });
         let mut raises = false;
         expr.visit(&mut |e| {
-            // The engine does not compute logarithms and powers with hundreds of digits; the query then runs on the
-            // heap.
+            // The engine does not compute logarithms and powers with hundreds of digits; such a query runs on the heap.
             let is_endless = is_root_or_power(e);
             let is_too_long =
                 |outcome: &Outcome| matches!(outcome, Ok(Some(Literal::Bytes(bytes))) if bytes.len() > MANY_DIGITS);
@@ -162,8 +164,8 @@ impl Interpreter<'_> {
         raises
     }
 
-    /// All rows that an operator could get if no condition removed any, and a row of nulls. For groups, only the row of
-    /// nulls.
+    /// All rows that an operator could get if no condition removed rows, and a row of nulls. For groups, windows and a
+    /// few other operators, there is only the row of nulls.
     fn everything(&self, rel: &Rel) -> (Vec<ColumnId>, Vec<Vec<Outcome>>) {
         let columns = rel.columns();
         let nulls: Vec<Outcome> = vec![Ok(None); columns.len()];
@@ -198,7 +200,7 @@ impl Interpreter<'_> {
                 };
                 inputs.iter().flat_map(part).collect()
             }
-            // The values that a window function computes from other rows are unknown here.
+            // The values that these operators compute from several rows are unknown here.
             Rel::Row | Rel::Aggregate { .. } | Rel::Window { .. } | Rel::GroupingSets { .. } => vec![],
             Rel::Unfold { .. } => vec![],
         };

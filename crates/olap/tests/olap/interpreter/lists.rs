@@ -7,11 +7,11 @@ use crate::intervals;
 use crate::ordered::compare;
 use crate::table::{Row, Value};
 
-/// A list aggregate; `columns` has the values of each argument, row by row.
+/// The result of a list aggregate. Each row of `columns` has the values of one argument.
 pub fn listed(listed: &Listed, distinct: bool, ty: Type, columns: &[Row]) -> Result<Value, Raised> {
     let own = listed.of.arguments();
     let order = listed.sort_keys();
-    // For each row: the value, the second argument, and the keys of the order.
+    // For each row: the value, the second argument, and the values of the sort keys.
     let mut rows: Vec<(Value, Value, Row)> = (0..columns[0].len())
         .map(|row| {
             let second = if own == 2 { columns[1][row].clone() } else { None };
@@ -98,5 +98,5 @@ fn array(rows: &[(Value, Value, Row)], ty: Type) -> Vec<u8> {
     out
 }
 
-/// The oid of the arrays' element type.
+/// The oid of the elements' type in the tests' arrays.
 pub const ELEMENT: u32 = 4711;

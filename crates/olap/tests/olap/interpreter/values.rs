@@ -143,7 +143,7 @@ pub(super) fn power(digits: u8) -> Option<i128> {
     10i128.checked_pow(digits as u32)
 }
 
-/// The integer that represents an integer, a decimal, or a similar value.
+/// The integer by which a literal represents an integer, a decimal, or another value that is a number inside.
 pub fn decimal(value: &Literal) -> Option<i128> {
     match value {
         Literal::Int(i) => Some(*i as i128),
