@@ -401,7 +401,7 @@ fn connect_at_once(path: &str) -> io::Result<UnixStream> {
     for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: makes a descriptor, which only the stream owns from here on; the address is complete.
+    // SAFETY: the new descriptor is owned by the stream alone from here on; the address is complete.
     unsafe {
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let socket = libc::socket(libc::AF_UNIX, kind, 0);

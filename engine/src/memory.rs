@@ -15,7 +15,8 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 /// thread of the allocator returns them even while nobody allocates. Not every C library supports such a thread, so
 /// this is set only for glibc.
 #[cfg(target_env = "gnu")]
-// SAFETY: the allocator reads the address of a text with a zero at its end from this symbol, and nobody else has it.
+// SAFETY: the allocator reads from this symbol the address of a text that ends with a zero. No other code defines the
+// symbol.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static CONFIGURATION: &[u8; 85] =
     b"background_thread:true,max_background_threads:1,dirty_decay_ms:5000,muzzy_decay_ms:0\0";

@@ -119,7 +119,7 @@ pub fn all_read(socket: &impl AsRawFd) -> bool {
 
 fn happened(socket: &impl AsRawFd, events: libc::c_short, limit: Duration) -> libc::c_short {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
-    // SAFETY: one valid entry.
+    // SAFETY: `poll` is one valid entry, as the number 1 says.
     if unsafe { libc::poll(&raw mut poll, 1, limit.as_millis() as libc::c_int) } == 1 { poll.revents } else { 0 }
 }
 
@@ -131,7 +131,7 @@ impl Urgency {
     /// The process's nice value, raised by `steps`; 0 steps change nothing. The calling thread's nice value must not
     /// have been changed yet, because it is the value that is raised.
     pub fn behind(steps: u32) -> Urgency {
-        // SAFETY: has no preconditions, and does not fail for oneself.
+        // SAFETY: the call has no preconditions, and does not fail for the calling process.
         let own = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
         Urgency((steps > 0).then(|| own + steps as libc::c_int))
     }
@@ -140,7 +140,8 @@ impl Urgency {
     /// inherits the value of its creator, but the value is absolute, so calling this again changes nothing.
     pub fn take(self) {
         if let Some(nice) = self.0 {
-            // SAFETY: has no preconditions. On Linux it is the thread's own value, and a failure changes nothing.
+            // SAFETY: the call has no preconditions. On Linux, it sets the value of the calling thread alone, and a
+            // failure changes nothing.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
         }
     }

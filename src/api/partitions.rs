@@ -77,7 +77,7 @@ fn added<'a>(
 
 #[pg_guard]
 unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
-    // SAFETY: the caller's statement, which has run.
+    // SAFETY: the statement has run, and nobody changes its tree now.
     let statement = unsafe { Node::new(statement) };
     let mut names = Vec::new();
     if let Some(create) = statement.cast::<pg_sys::CreateStmt>() {

@@ -120,7 +120,7 @@ impl Pulse {
     pub fn check(&self) {
         // With no events requested, poll reports only that the other end is closed.
         let mut end = libc::pollfd { fd: self.0.as_raw_fd(), events: 0, revents: 0 };
-        // SAFETY: one descriptor, which is open; the call does not wait.
+        // SAFETY: `end` is the only entry, and its descriptor is open; the call does not wait.
         if unsafe { libc::poll(&mut end, 1, 0) } > 0 {
             give_up("the engine closed its control channel");
         }
@@ -154,7 +154,7 @@ fn packet_pair() -> io::Result<(UnixDatagram, OwnedFd)> {
 /// Runs in the child before exec. Nothing of the server may remain in the engine, and the engine must not outlive its
 /// worker.
 fn become_engine(parent: u32, inherited: [RawFd; 2]) -> io::Result<()> {
-    // SAFETY: system calls with plain arguments and buffers of ours.
+    // SAFETY: the system calls get plain arguments and local buffers.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
             return Err(io::Error::last_os_error());

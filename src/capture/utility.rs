@@ -51,7 +51,7 @@ fn concerns_databases(statement: Node<'_>) -> bool {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn make_way(statement: *mut pg_sys::Node) {
-    // SAFETY: the caller's statement, which nobody changes before it runs.
+    // SAFETY: nobody changes the statement's tree before the statement runs.
     if let Some(database) = database_in_the_way(unsafe { Node::new(statement) }) {
         suspend(database);
     }

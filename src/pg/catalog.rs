@@ -10,7 +10,7 @@ use super::compat;
 macro_rules! by_name {
     ($($name:ident => $function:ident),* $(,)?) => {
         $(pub fn $name(name: &CStr) -> Option<pg_sys::Oid> {
-            // SAFETY: a C string; absence is an invalid oid.
+            // SAFETY: the name is a C string; for an object that does not exist, the function returns an invalid oid.
             known(unsafe { pg_sys::$function(name.as_ptr(), true) })
         })*
     };
@@ -23,7 +23,7 @@ by_name! {
 }
 
 pub fn relation(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
-    // SAFETY: a C string; absence is an invalid oid.
+    // SAFETY: the name is a C string; for an object that does not exist, the function returns an invalid oid.
     known(unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) })
 }
 
@@ -31,7 +31,8 @@ pub fn relation(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
 pub fn function(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
     let (cache, column) = (pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32, pg_sys::Anum_pg_proc_oid as i16);
     let (name, schema, none) = (name.as_ptr().into(), schema.into(), pg_sys::Datum::null());
-    // SAFETY: the cache's keys are a name, a vector of types and a schema; absence is an invalid oid.
+    // SAFETY: the cache's keys are a name, a vector of types and a schema. For a function that does not exist, the
+    // result is an invalid oid.
     known(unsafe {
         let arguments = pg_sys::buildoidvector(std::ptr::null(), 0).into();
         pg_sys::GetSysCacheOid(cache, column, name, arguments, schema, none)
@@ -40,7 +41,7 @@ pub fn function(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
 
 /// Whether an object belongs to the extension. `class` is the oid of the catalog that lists the object.
 pub fn belongs_to(extension: pg_sys::Oid, class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
-    // SAFETY: absence is an invalid oid.
+    // SAFETY: for an object of no extension, the function returns an invalid oid.
     known(unsafe { pg_sys::getExtensionOfObject(class, object) }) == Some(extension)
 }
 
@@ -51,7 +52,7 @@ fn known(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
 macro_rules! names {
     ($($name:ident => $function:ident),* $(,)?) => {
         $(pub fn $name(oid: pg_sys::Oid) -> String {
-            // SAFETY: a C string, or null where nothing has this oid.
+            // SAFETY: the function returns a C string, or null if no object has this oid.
             unsafe { text(pg_sys::$function(oid)) }.unwrap_or_else(|| oid.to_u32().to_string())
         })*
     };
@@ -68,13 +69,13 @@ names! {
 
 /// The name of a type with its length or its number of digits.
 pub fn type_with_modifier(oid: pg_sys::Oid, modifier: i32) -> String {
-    // SAFETY: a C string comes back.
+    // SAFETY: the function returns a C string.
     unsafe { text(pg_sys::format_type_with_typemod(oid, modifier)) }.unwrap_or_default()
 }
 
 /// The name of a column, quoted for SQL where needed.
 pub fn column_name(relid: pg_sys::Oid, attnum: i16) -> String {
-    // SAFETY: a C string comes back, or null where there is no such column.
+    // SAFETY: the function returns a C string, or null if there is no such column.
     unsafe {
         let name = pg_sys::get_attname(relid, attnum, true);
         if name.is_null() { attnum.to_string() } else { quoted_text(CStr::from_ptr(name)) }
@@ -87,7 +88,7 @@ pub fn quoted_name(name: &str) -> String {
 }
 
 fn quoted_text(name: &CStr) -> String {
-    // SAFETY: a C string comes back.
+    // SAFETY: the function returns a C string.
     unsafe { text(pg_sys::quote_identifier(name.as_ptr())) }.unwrap_or_default()
 }
 
@@ -119,7 +120,8 @@ pub fn is_written_in_sql(function: pg_sys::Oid) -> bool {
 /// `call` is a valid function call.
 pub unsafe fn collations_of_rows(call: *mut pg_sys::Node) -> Option<Vec<pg_sys::Oid>> {
     let mut descriptor = std::ptr::null_mut();
-    // SAFETY: by the caller's promise; a descriptor comes with a class that has one.
+    // SAFETY: the call is valid by the caller's promise. The descriptor is read only for a class of result that has a
+    // descriptor.
     unsafe {
         match pg_sys::get_expr_result_type(call, std::ptr::null_mut(), &mut descriptor) {
             pg_sys::TypeFuncClass::TYPEFUNC_SCALAR => Some(vec![pg_sys::exprCollation(call)]),
@@ -137,7 +139,7 @@ pub unsafe fn collations_of_rows(call: *mut pg_sys::Node) -> Option<Vec<pg_sys::
 
 /// Whether an operator is the equality operator of a B-tree operator family.
 pub fn is_equality(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up; 0 for an operator that does not belong to the family.
+    // SAFETY: a catalog look-up, which returns 0 for an operator that does not belong to the family.
     unsafe { pg_sys::get_op_opfamily_strategy(operator, family) == pg_sys::BTEqualStrategyNumber as i32 }
 }
 
@@ -165,7 +167,7 @@ pub unsafe fn text(pointer: *const c_char) -> Option<String> {
 /// Raises the error that the current user does not own the relation.
 pub fn refuse_to_who_is_not_owner(relid: pg_sys::Oid) {
     use pg_sys::{AclResult::ACLCHECK_NOT_OWNER, ObjectType::OBJECT_TABLE};
-    // SAFETY: a C string, or null where the relation is gone.
+    // SAFETY: the name is a C string, or null if the relation is gone.
     unsafe { pg_sys::aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, pg_sys::get_rel_name(relid)) }
 }
 
@@ -179,43 +181,43 @@ unsafe trait Cached {
     const CACHE: pg_sys::SysCacheIdentifier::Type;
 }
 
-// SAFETY: pg_proc by oid.
+// SAFETY: this cache holds rows of pg_proc, and its only key is the oid.
 unsafe impl Cached for pg_sys::FormData_pg_proc {
     type Keys = [pg_sys::Datum; 1];
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::PROCOID;
 }
 
-// SAFETY: pg_class by oid.
+// SAFETY: this cache holds rows of pg_class, and its only key is the oid.
 unsafe impl Cached for pg_sys::FormData_pg_class {
     type Keys = [pg_sys::Datum; 1];
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::RELOID;
 }
 
-// SAFETY: pg_attribute by relation and number.
+// SAFETY: this cache holds rows of pg_attribute, and its keys are the relation and the column's number.
 unsafe impl Cached for pg_sys::FormData_pg_attribute {
     type Keys = [pg_sys::Datum; 2];
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::ATTNUM;
 }
 
-// SAFETY: pg_namespace by oid.
+// SAFETY: this cache holds rows of pg_namespace, and its only key is the oid.
 unsafe impl Cached for pg_sys::FormData_pg_namespace {
     type Keys = [pg_sys::Datum; 1];
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::NAMESPACEOID;
 }
 
-// SAFETY: pg_database by oid.
+// SAFETY: this cache holds rows of pg_database, and its only key is the oid.
 unsafe impl Cached for pg_sys::FormData_pg_database {
     type Keys = [pg_sys::Datum; 1];
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::DATABASEOID;
 }
 
-// SAFETY: pg_authid by oid.
+// SAFETY: this cache holds rows of pg_authid, and its only key is the oid.
 unsafe impl Cached for pg_sys::FormData_pg_authid {
     type Keys = [pg_sys::Datum; 1];
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::AUTHOID;
 }
 
-// SAFETY: pg_index by the index.
+// SAFETY: this cache holds rows of pg_index, and its only key is the oid of the index.
 unsafe impl Cached for pg_sys::FormData_pg_index {
     type Keys = [pg_sys::Datum; 1];
     const CACHE: pg_sys::SysCacheIdentifier::Type = pg_sys::SysCacheIdentifier::INDEXRELID;

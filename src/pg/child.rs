@@ -24,7 +24,7 @@ impl<'a> Place<'a> {
     pub fn start(self, number: usize, flags: Flags) -> Child {
         let plan: *mut pg_sys::Plan = self.plans().nth(number).expect("a plan of this number").as_ptr();
         let estate = self.scan().ps.state;
-        // SAFETY: a plan of this query, whose locks are held and permissions checked.
+        // SAFETY: the plan is a part of this query, whose locks are held and whose permissions were checked.
         unsafe {
             in_context(self.estate().es_query_cxt, || {
                 let state = pg_sys::ExecInitNode(plan, estate, flags.bits());
@@ -49,7 +49,7 @@ impl<'a> Place<'a> {
     /// From now on, removes from the child's rows the columns that only the child's own nodes need.
     pub fn without_junk(self, child: &mut Child) {
         let estate = self.scan().ps.state;
-        // SAFETY: a started node of this query, which has its plan.
+        // SAFETY: the child is a started node of this query, and a started node has a plan.
         unsafe {
             let targets = Ref::new((*child.state).plan).targetlist();
             if !targets.iter().any(|entry| entry.resjunk) {
@@ -113,7 +113,7 @@ impl Child {
         &self,
     ) -> impl Iterator<Item = (*mut pg_sys::PlanState, pg_sys::NodeTag, *mut pg_sys::PlanState)> {
         let look = |state: *mut pg_sys::PlanState| {
-            // SAFETY: null, or a started node.
+            // SAFETY: the pointer is null, or leads to a started node.
             (!state.is_null()).then(|| unsafe { (state, (*state).type_, (*state).lefttree) })
         };
         std::iter::successors(look(self.state), move |&(_, _, below)| look(below))
@@ -127,7 +127,7 @@ impl Child {
     /// frames.
     #[inline]
     pub unsafe fn next<'a>(&self, _place: Place<'a>) -> Slot<'a> {
-        // SAFETY: a started node; the filter is for its rows.
+        // SAFETY: the child is a started node, and the filter was made for its rows.
         unsafe {
             if !(*self.state).chgParam.is_null() {
                 pg_sys::ExecReScan(self.state);
@@ -141,7 +141,7 @@ impl Child {
     }
 
     pub fn rescan(&self) {
-        // SAFETY: a started node.
+        // SAFETY: the node was started.
         unsafe { pg_sys::ExecReScan(self.state) };
     }
 
@@ -149,8 +149,8 @@ impl Child {
     /// statement.
     pub fn shut_down(&self) {
         if let Some(statement) = self.statement() {
-            // SAFETY: a started statement. It entered parallel mode for itself, in the same run of the statement around
-            // it.
+            // SAFETY: the statement was started. If it is in parallel mode, it has entered this mode itself, in the
+            // same run of the outer statement.
             unsafe {
                 pg_sys::ExecShutdownNode(self.state);
                 if std::mem::take(&mut (*(*statement).estate).es_use_parallel_mode) {
@@ -161,7 +161,7 @@ impl Child {
     }
 
     pub fn end(self) {
-        // SAFETY: a started node or statement, ended once.
+        // SAFETY: the node or statement was started, and is ended once, because `end` consumes the value.
         unsafe {
             match self.statement() {
                 None => pg_sys::ExecEndNode(self.state),

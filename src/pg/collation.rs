@@ -36,7 +36,7 @@ pub fn libc_locale(collation: pg_sys::Oid) -> Option<LibcLocale> {
         }
     };
     let [provider, order, letters] = columns;
-    // SAFETY: columns of the cached catalog: a character, and two texts.
+    // SAFETY: the columns belong to the catalog of this cache: the provider is a character, the two others are texts.
     unsafe {
         let [provider, order, letters] = catalog::columns(cache, row, [provider, order, letters])?;
         if provider?.value() as u8 != pg_sys::COLLPROVIDER_LIBC {

@@ -56,7 +56,7 @@ pub(super) unsafe fn database_of_block(reader: *mut pg_sys::XLogReaderState) -> 
 /// Creates a temporary replication slot in this database. The server drops it when this process ends.
 pub fn create_temporary_slot(name: &CStr) {
     use pg_sys::ReplicationSlotPersistency::RS_TEMPORARY;
-    // SAFETY: a C string, which is copied; an error has its message.
+    // SAFETY: the name is a C string, which the server copies.
     unsafe {
         #[cfg(feature = "pg15")]
         pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false);
@@ -190,7 +190,7 @@ pub(super) fn no_owner() -> pg_sys::ResourceOwner {
 
 /// The index of this process in the server's list of processes.
 pub fn own_process_number() -> i32 {
-    // SAFETY: plain variables of a process that is in that list.
+    // SAFETY: these are plain variables of this process, which is in the server's list.
     unsafe {
         #[cfg(feature = "pg15")]
         return (*pg_sys::MyProc).pgprocno;
@@ -384,7 +384,7 @@ pub unsafe fn are_permitted(entries: *mut pg_sys::List, permissions: *mut pg_sys
     struct Unwatched(pg_sys::ExecutorCheckPerms_hook_type);
     impl Drop for Unwatched {
         fn drop(&mut self) {
-            // SAFETY: on the main thread, like everything here.
+            // SAFETY: hooks are read and written on the main thread alone.
             unsafe { pg_sys::ExecutorCheckPerms_hook = self.0 };
         }
     }
@@ -442,7 +442,7 @@ pub fn set_permissions(statement: &mut pg_sys::PlannedStmt, permissions: *mut pg
 pub unsafe fn is_always_read(statement: &mut pg_sys::PlannedStmt, number: usize) {
     #[cfg(not(feature = "pg18"))]
     let _ = (statement, number);
-    // SAFETY: a set of the statement, by the caller's promise.
+    // SAFETY: the caller owns the statement, and the set is a part of it.
     #[cfg(feature = "pg18")]
     unsafe {
         statement.unprunableRelids = pg_sys::bms_add_member(statement.unprunableRelids, number as i32);
@@ -473,7 +473,8 @@ pub unsafe fn run_statement(statement: *mut pg_sys::QueryDesc) {
 /// The statement was started and may be run. No caller up to the executor owns anything that must be dropped, because
 /// an error of a hook jumps over them.
 pub(super) unsafe fn run_hooks_alone(statement: &mut pg_sys::QueryDesc) {
-    // SAFETY: by the caller's promise; the receiver is a constant one that takes nothing.
+    // SAFETY: the statement was started, by the caller's promise. The new receiver is a constant of the server that
+    // discards rows.
     unsafe {
         statement.dest = pg_sys::CreateDestReceiver(pg_sys::CommandDest::DestNone);
         symbols::ExecutorRun(
@@ -499,7 +500,7 @@ pub(super) enum ZoneName {
 /// Looks up a name. Abbreviations have precedence, as in `AT TIME ZONE`.
 pub(super) fn zone_named(name: &CStr) -> ZoneName {
     let (mut east, mut zone) = (0, std::ptr::null_mut());
-    // SAFETY: C strings, and variables of ours that are filled.
+    // SAFETY: the name is a C string, and the functions fill local variables.
     unsafe {
         #[cfg(feature = "pg15")]
         {

@@ -99,8 +99,8 @@ impl Message<'_> {
     /// Runs `work` with the catalog as of the message. Messages outside transactions come with a historic snapshot.
     /// Reading the catalog also needs a transaction, which is opened here.
     pub fn with_catalog(&self, work: impl FnOnce(Historic<'_>)) {
-        // SAFETY: within decoding's callback, where its snapshot is set; the current context is put back behind the
-        // end of the transaction.
+        // SAFETY: decoding's callback is running, so the historic snapshot is set. The current memory context is
+        // restored after the end of the transaction.
         unsafe {
             in_context(pg_sys::CurrentMemoryContext, || {
                 transaction::begin();
@@ -165,7 +165,7 @@ impl<F: Follow> Decoder<F> {
             )
         };
         let follower = Box::into_raw(Box::new(follower));
-        // SAFETY: a fresh context, which nobody else knows.
+        // SAFETY: the context is new, and nobody else uses it.
         unsafe {
             (*context).callbacks = callbacks::<F>();
             (*context).streaming = false;
@@ -197,7 +197,7 @@ impl<F: Follow> Decoder<F> {
 
     /// The first WAL position that the server keeps for this slot.
     pub fn retained_from(&self) -> u64 {
-        // SAFETY: the slot is ours, and only we change this field.
+        // SAFETY: this process owns the slot, and no other process changes this field.
         unsafe { (*(*self.context).slot).data.restart_lsn }
     }
 
@@ -237,7 +237,8 @@ impl<F: Follow> Decoder<F> {
     fn read_record(&mut self) -> Next {
         let longest = self.follower().longest_record();
         let mut error: *mut c_char = ptr::null_mut();
-        // SAFETY: the context is live. The reader's own buffers must outlive the batch.
+        // SAFETY: the context is live. Reading runs in the context's own memory, because the reader's buffers must
+        // outlive the batch.
         unsafe {
             let reader = (*self.context).reader;
             loop {
@@ -291,7 +292,7 @@ impl<F: Follow> Decoder<F> {
     /// the mirror lives only in memory.
     pub fn confirm(&mut self) {
         let position = self.position();
-        // SAFETY: the slot is acquired by this process. Recomputes the slots' minima itself where they moved.
+        // SAFETY: this process owns the slot. The function also updates the minima over all slots.
         unsafe { pg_sys::LogicalConfirmReceivedLocation(position) };
     }
 }
@@ -313,7 +314,8 @@ fn callbacks<F: Follow>() -> pg_sys::OutputPluginCallbacks {
 ///
 /// `context` belongs to a [`Decoder`] that is decoding, and nobody else borrows its follower.
 unsafe fn follower<'a, F>(context: *mut pg_sys::LogicalDecodingContext) -> &'a mut F {
-    // SAFETY: the caller's promise; `create` sets the pointer, and nothing is lent while it decodes.
+    // SAFETY: by the caller's promise. `create` has set the pointer, and no other reference to the follower exists
+    // while the decoder decodes.
     unsafe { &mut *(*context).output_plugin_private.cast::<F>() }
 }
 
@@ -439,7 +441,7 @@ unsafe extern "C-unwind" fn read_page<F: Follow>(
 ) -> c_int {
     const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
     let (flushed, timeline) = flushed();
-    // SAFETY: called by the reader, which is the decoder's, with a buffer of a page.
+    // SAFETY: the decoder's own reader calls this, with a buffer for one page.
     unsafe {
         let longest = follower::<F>((*reader).private_data.cast()).longest_record();
         if page + wanted as u64 > flushed || !is_readable(page, record, longest) {

@@ -34,7 +34,7 @@ impl<'a> Descriptor<'a> {
 
     /// All attributes, including dropped ones.
     pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {
-        // SAFETY: valid by the promise of `new`, with that many attributes.
+        // SAFETY: the descriptor is valid by the promise of `new`, and has `natts` attributes.
         unsafe {
             let descriptor = &*self.pointer;
             std::slice::from_raw_parts(compat::first_attribute(descriptor), descriptor.natts as usize)

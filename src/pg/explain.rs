@@ -91,7 +91,7 @@ impl Explain<'_> {
         // SAFETY: C strings, or no label.
         unsafe { pg_sys::ExplainOpenGroup(kind, label, labeled, self.state) };
         inner();
-        // SAFETY: as above, and as it was opened.
+        // SAFETY: as above; the group was opened with the same arguments.
         unsafe { pg_sys::ExplainCloseGroup(kind, label, labeled, self.state) };
     }
 
@@ -110,7 +110,7 @@ impl Explain<'_> {
     /// Changes the indentation of the text format.
     fn indent(&self, by: i32) {
         if self.is_text() {
-            // SAFETY: by the promise of `new`; nobody else looks at it meanwhile.
+            // SAFETY: by the promise of `new`; nobody else uses the state meanwhile.
             unsafe { (*self.state).indent += by };
         }
     }

@@ -26,7 +26,7 @@ impl Shape {
 
 /// A node with all fields zero.
 pub fn blank<T: Tagged>() -> T {
-    // SAFETY: zeroes are valid for every node type, which begin with their tag.
+    // SAFETY: all zeroes are a valid value of every node type, and every node begins with its tag.
     unsafe {
         let mut node: T = mem::zeroed();
         (&raw mut node).cast::<pg_sys::NodeTag>().write(T::TAG);
@@ -36,7 +36,7 @@ pub fn blank<T: Tagged>() -> T {
 
 /// Moves a node into PostgreSQL's memory, and returns its address.
 pub fn placed<T: Tagged>(node: T) -> *mut T {
-    // SAFETY: new memory of this size, aligned for everything.
+    // SAFETY: the memory is new, has this size, and is aligned for every type.
     unsafe {
         let place = pg_sys::palloc(size_of::<T>()).cast::<T>();
         place.write(node);
@@ -48,7 +48,7 @@ pub fn placed<T: Tagged>(node: T) -> *mut T {
 pub fn list<T>(nodes: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::List {
     let mut list = std::ptr::null_mut();
     for node in nodes {
-        // SAFETY: null or the new list.
+        // SAFETY: `list` is null, or the new list.
         list = unsafe { pg_sys::lappend(list, node.cast()) };
     }
     list
@@ -58,7 +58,7 @@ pub fn list<T>(nodes: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::List {
 pub fn oids(oids: impl IntoIterator<Item = pg_sys::Oid>) -> *mut pg_sys::List {
     let mut list = std::ptr::null_mut();
     for oid in oids {
-        // SAFETY: null or the new list.
+        // SAFETY: `list` is null, or the new list.
         list = unsafe { pg_sys::lappend_oid(list, oid) };
     }
     list
@@ -66,7 +66,7 @@ pub fn oids(oids: impl IntoIterator<Item = pg_sys::Oid>) -> *mut pg_sys::List {
 
 /// A new set with one member.
 pub fn singleton(member: i32) -> *mut pg_sys::Bitmapset {
-    // SAFETY: makes a set.
+    // SAFETY: the function makes a new set.
     unsafe { pg_sys::bms_make_singleton(member) }
 }
 
@@ -74,7 +74,7 @@ pub fn singleton(member: i32) -> *mut pg_sys::Bitmapset {
 pub fn integers(integers: impl IntoIterator<Item = i32>) -> *mut pg_sys::List {
     let mut list = std::ptr::null_mut();
     for integer in integers {
-        // SAFETY: null or the new list.
+        // SAFETY: `list` is null, or the new list.
         list = unsafe { pg_sys::lappend_int(list, integer) };
     }
     list
@@ -97,7 +97,7 @@ pub unsafe fn append<T>(list: &mut *mut pg_sys::List, node: *mut T) {
 
 /// A new C string.
 pub fn text(s: &str) -> *mut c_char {
-    // SAFETY: copies len bytes and adds the terminator.
+    // SAFETY: the function copies `len` bytes and appends a zero.
     unsafe { pg_sys::pnstrdup(s.as_ptr().cast(), s.len()) }
 }
 
@@ -108,13 +108,13 @@ pub fn string(s: &str) -> *mut pg_sys::Node {
 
 /// A reference to the column `number` of an item of FROM on the same query level.
 pub fn column(item: i32, number: i16, shape: Shape) -> pg_sys::Var {
-    // SAFETY: makes a node.
+    // SAFETY: the function makes a new node.
     unsafe { *pg_sys::makeVar(item, number, shape.ty, shape.modifier, shape.collation, 0) }
 }
 
 /// An entry of a select list.
 pub fn target<T>(expr: *mut T, number: i16) -> *mut pg_sys::TargetEntry {
-    // SAFETY: makes a node around the expression, at which it does not look.
+    // SAFETY: the function makes a node around the expression, and does not read the expression.
     unsafe { pg_sys::makeTargetEntry(expr.cast(), number, std::ptr::null_mut(), false) }
 }
 
@@ -139,14 +139,14 @@ pub fn call<T>(
 
 /// A null constant.
 pub fn null(ty: pg_sys::Oid) -> *mut pg_sys::Const {
-    // SAFETY: a catalog look-up; makes a node.
+    // SAFETY: the function looks up the type, and makes a new node.
     unsafe { pg_sys::makeNullConst(ty, -1, pg_sys::InvalidOid) }
 }
 
 /// A constant text.
 pub fn text_constant(value: &str) -> *mut pg_sys::Const {
     let (ty, collation) = (pg_sys::TEXTOID, pg_sys::DEFAULT_COLLATION_OID);
-    // SAFETY: a new text, and a node around it.
+    // SAFETY: the functions make a new text, and a node around it.
     unsafe {
         let value = pg_sys::cstring_to_text_with_len(value.as_ptr().cast(), value.len() as i32);
         pg_sys::makeConst(ty, -1, collation, -1, value.into(), false, false)
@@ -155,7 +155,7 @@ pub fn text_constant(value: &str) -> *mut pg_sys::Const {
 
 /// The conjunction of all conditions; the constant true if there are none.
 pub fn all_of<T>(conditions: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::Node {
-    // SAFETY: makes a node around a new list, at whose elements it does not look.
+    // SAFETY: the function makes a node around a new list, and does not read the list's elements.
     unsafe { pg_sys::make_ands_explicit(list(conditions)).cast() }
 }
 

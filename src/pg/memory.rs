@@ -52,7 +52,7 @@ pub fn when_statement_ends(f: impl FnOnce() + 'static) {
             }
         }
     }
-    // SAFETY: one of the two is there while a statement runs, and nobody else has the value.
+    // SAFETY: one of the two memory contexts exists while a statement runs, and nobody else refers to the value.
     unsafe {
         let portal = pg_sys::PortalContext;
         let around = if portal.is_null() { pg_sys::CurrentMemoryContext } else { portal };
@@ -103,7 +103,7 @@ impl Scratch {
 
     /// Runs `f` with this context as the current one.
     pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: alive as long as the process, or as it is used.
+        // SAFETY: the context lives as long as the process, or at least as long as this value is used.
         unsafe { in_context(self.0, f) }
     }
 

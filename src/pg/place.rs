@@ -97,7 +97,7 @@ impl<'a> Place<'a> {
 
     /// The range table of the query: the relations and other sources of rows that it reads.
     fn range_table(self) -> List<'a, pg_sys::RangeTblEntry> {
-        // SAFETY: stays as it is while the query runs.
+        // SAFETY: the range table does not change while the query runs.
         unsafe { List::new(self.estate().es_range_table) }
     }
 
@@ -180,7 +180,8 @@ impl<'a> Place<'a> {
     pub fn value(self, expression: &Expression) -> Result<Option<pg_sys::Datum>, String> {
         let context = self.scan().ps.ps_ExprContext;
         let mut is_null = false;
-        // SAFETY: made by `prepare`, of this node as it says, and evaluated with the context of the node.
+        // SAFETY: `prepare` has made the expression. It belongs to this node, as the assertion checks, and is evaluated
+        // in this node's context.
         let datum = unsafe {
             assert!((*expression.0).parent == self.state.cast(), "an expression of this node");
             let function = (*expression.0).evalfunc.ok_or("parameter without a function")?;

@@ -78,7 +78,7 @@ pub unsafe extern "C-unwind" fn part(
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the query is the caller's own, and the rest as above.
+    // SAFETY: the caller owns the query. Its other promises are those of `for_heap`.
     unsafe {
         (*query).queryId = 0;
         for_heap(query, source, options, params)
@@ -120,7 +120,7 @@ fn others_plan() -> bool {
 }
 
 fn other_reader(table: &OpenRelation) -> Option<String> {
-    // SAFETY: a new query of a relation that is locked; the plan is a finished one.
+    // SAFETY: the query is new, and its relation is locked; the plan is finished.
     unsafe {
         let query = rows_of(table);
         let none = std::ptr::null_mut();
@@ -160,7 +160,7 @@ fn rows_of(table: &OpenRelation) -> *mut pg_sys::Query {
         eref: make::alias(&table.name(), names),
         ..make::blank()
     });
-    // SAFETY: makes a constant.
+    // SAFETY: the function makes a new constant.
     let constant = unsafe { symbols::makeBoolConst(true, false) };
     make::placed(pg_sys::Query {
         commandType: pg_sys::CmdType::CMD_SELECT,

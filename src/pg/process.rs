@@ -160,14 +160,14 @@ pub fn at_exit<F: FnOnce() + 'static>(work: F) {
         let work = unsafe { Box::from_raw(work.cast_mut_ptr::<F>()) };
         work();
     }
-    // SAFETY: a plain registration.
+    // SAFETY: the function only registers a callback.
     unsafe { pg_sys::on_shmem_exit(Some(run::<F>), Box::into_raw(Box::new(work)).into()) };
 }
 
 /// Connects to a database as the bootstrap superuser. With an invalid oid it connects to none, and only shared catalogs
 /// can be read.
 pub fn connect(database: pg_sys::Oid) {
-    // SAFETY: once, in a fresh worker; names and values are strings of C.
+    // SAFETY: this runs once, in a new worker; names and values are C strings.
     unsafe {
         // Timeouts in the configuration, or set for the database, are meant for clients. They must not end a worker.
         for timeout in TIMEOUTS.iter().map(|name| name.as_ptr()) {

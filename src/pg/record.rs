@@ -86,7 +86,7 @@ impl Record<'_> {
         /// The length of the header that the WAL holds instead of the fixed part: two words of flags, and the offset of
         /// the values.
         const LOGGED_HEAD: usize = 5;
-        // SAFETY: the record is of an insert, and so names the block that it wrote to.
+        // SAFETY: the record is about an insert, so it names the block into which the row was inserted.
         if unsafe { compat::database_of_block(self.reader) } != database {
             return None;
         }
@@ -116,7 +116,7 @@ impl Record<'_> {
     fn data(&self) -> &[u8] {
         match self.record.main_data_len as usize {
             0 => &[],
-            // SAFETY: the record has so many bytes of its own.
+            // SAFETY: the record has `length` bytes of main data.
             length => unsafe { std::slice::from_raw_parts(self.record.main_data.cast(), length) },
         }
     }

@@ -52,7 +52,7 @@ pub fn try_lock(relid: pg_sys::Oid, lock: Lock) -> bool {
 
 /// Releases a lock before the transaction ends.
 pub fn unlock(relid: pg_sys::Oid, lock: Lock) {
-    // SAFETY: a lock that is not held is a warning.
+    // SAFETY: the server only warns about a lock that is not held.
     unsafe { pg_sys::UnlockRelationOid(relid, lock.mode()) };
 }
 
@@ -138,7 +138,7 @@ impl OpenRelation {
     /// Opens a relation with its definition at a position of the WAL. No lock is needed, because present changes do not
     /// affect that definition.
     pub fn historic(relid: pg_sys::Oid, _catalog: Historic<'_>) -> Option<OpenRelation> {
-        // SAFETY: by the promise of the catalog.
+        // SAFETY: the value `_catalog` proves that the historic snapshot is set.
         OpenRelation::unless_null(unsafe { pg_sys::RelationIdGetRelation(relid) })
     }
 
@@ -226,7 +226,7 @@ impl OpenRelation {
     /// The number of rows that the planner expects in the relation.
     fn expected_rows(&self) -> f64 {
         let (mut pages, mut rows, mut all_visible) = (0, 0.0, 0.0);
-        // SAFETY: the relation is open; without a place for them, widths of columns are not computed.
+        // SAFETY: the relation is open. Without a pointer for the columns' widths, the function does not compute these.
         unsafe {
             let widths = std::ptr::null_mut();
             pg_sys::estimate_rel_size(self.0, widths, &mut pages, &mut rows, &mut all_visible);
@@ -405,7 +405,7 @@ fn parents(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
 /// The oid of the relation that a statement names, if it exists. Needs a transaction.
 pub fn named(name: Ref<'_, pg_sys::RangeVar>) -> Option<pg_sys::Oid> {
     let (lock, missing_ok) = (Lock::None.mode(), pg_sys::RVROption::RVR_MISSING_OK);
-    // SAFETY: a name in a statement.
+    // SAFETY: the name is a part of a statement's tree.
     let found =
         unsafe { pg_sys::RangeVarGetRelidExtended(name.as_ptr(), lock, missing_ok, None, std::ptr::null_mut()) };
     (found != pg_sys::InvalidOid).then_some(found)

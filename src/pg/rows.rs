@@ -30,7 +30,8 @@ impl<'a> Rows<'a> {
 
     /// The next row, valid until the following one is requested.
     pub fn next(&mut self) -> Option<Tuple<'_>> {
-        // SAFETY: the scan is ours; tables with another access method than the heap are an error of the server's.
+        // SAFETY: this value owns the scan. For a table with another access method than heap, the server raises an
+        // error.
         unsafe {
             let tuple = pg_sys::heap_getnext(self.scan, pg_sys::ScanDirection::ForwardScanDirection);
             (!tuple.is_null()).then(|| Tuple::new(tuple, self.relation.descriptor()))
@@ -93,7 +94,7 @@ pub fn visit_latest(relation: &OpenRelation, first: Option<pg_sys::Oid>, mut vis
 /// trigger fires.
 pub fn delete(relation: &OpenRelation, row: Tuple<'_>) {
     let mut failure = pg_sys::TM_FailureData::default();
-    // SAFETY: a valid tuple, of this relation as it says; its place is copied.
+    // SAFETY: the tuple is valid, and belongs to this relation, as the assertion checks. Its position is copied.
     unsafe {
         assert!((*row.as_ptr()).t_tableOid == relation.oid(), "a row of the relation");
         let (mut place, command) = ((*row.as_ptr()).t_self, pg_sys::GetCurrentCommandId(true));

@@ -144,7 +144,7 @@ unsafe extern "C-unwind" fn execute<N: ScanNode>(state: *mut pg_sys::CustomScanS
 /// Returns the next row to ExecScan.
 #[pg_guard]
 unsafe extern "C-unwind" fn access<N: ScanNode>(scan: *mut pg_sys::ScanState) -> *mut pg_sys::TupleTableSlot {
-    // SAFETY: the begun node of `execute`, which begins with its scan.
+    // SAFETY: `execute` passes its begun node, and a node begins with its scan state.
     let (node, place) = unsafe { parts::<N>(scan.cast()) };
     node.next(place).pointer()
 }
@@ -218,7 +218,7 @@ impl Child {
     /// The last node of the chain, if it is of the kind `N`.
     pub fn last<N: ScanNode>(&self) -> Option<Below<N>> {
         let (last, ..) = self.chain().last()?;
-        // SAFETY: a started node.
+        // SAFETY: the node was started.
         unsafe { is_of::<N>(last) }.then_some(Below(last.cast(), PhantomData))
     }
 }
@@ -231,7 +231,7 @@ impl<N: ScanNode> Below<N> {
     ///
     /// Nobody else borrows the node's value: the node is not running now.
     pub unsafe fn parts(&mut self) -> (&mut N, Place<'_>) {
-        // SAFETY: started by a `Child`, and by the caller's promise.
+        // SAFETY: a `Child` has started the node, and nobody else borrows its value, by the caller's promise.
         unsafe { parts(self.0) }
     }
 }

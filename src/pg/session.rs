@@ -40,13 +40,13 @@ calls! {
 
 /// Whether the current user may create databases. Needs a transaction.
 pub fn may_create_databases() -> bool {
-    // SAFETY: a plain call.
+    // SAFETY: the function only reads a variable.
     is_superuser() || catalog::creates_databases(unsafe { pg_sys::GetUserId() })
 }
 
 /// Whether the session's transaction, or a subtransaction of it, has this number.
 pub fn is_my_transaction(xid: pg_sys::TransactionId) -> bool {
-    // SAFETY: any number may be asked for.
+    // SAFETY: the function accepts any number.
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId(xid) }
 }
 
@@ -153,7 +153,7 @@ pub fn library_directory() -> PathBuf {
 /// Random bytes that cannot be guessed; `None` if the system cannot make any.
 pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0u8; N];
-    // SAFETY: fills N bytes of ours.
+    // SAFETY: the function fills the N bytes of the array.
     unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), N) }.then_some(bytes)
 }
 
@@ -166,7 +166,7 @@ pub struct Actor {
 
 pub fn actor() -> Actor {
     let mut actor = Actor { user: pg_sys::InvalidOid, context: 0 };
-    // SAFETY: fills variables of ours.
+    // SAFETY: the function fills the fields of `actor`.
     unsafe { pg_sys::GetUserIdAndSecContext(&mut actor.user, &mut actor.context) };
     actor
 }
@@ -174,10 +174,10 @@ pub fn actor() -> Actor {
 /// Runs `work` as another user. After an error, the end of the transaction restores the previous user.
 pub fn acting_as<T>(actor: Actor, work: impl FnOnce() -> T) -> T {
     let before = self::actor();
-    // SAFETY: the change is taken back below.
+    // SAFETY: the previous user and flags are restored below.
     unsafe { pg_sys::SetUserIdAndSecContext(actor.user, actor.context) };
     let result = work();
-    // SAFETY: as it was.
+    // SAFETY: these are the user and the flags from before.
     unsafe { pg_sys::SetUserIdAndSecContext(before.user, before.context) };
     result
 }
@@ -191,7 +191,7 @@ pub fn as_user<T>(user: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
 /// Runs `work` under other settings. After an error, the end of the transaction restores the previous settings.
 pub fn with_settings<T>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> T) -> T {
     use pg_sys::{GucAction::GUC_ACTION_SAVE, GucContext::PGC_USERSET, GucSource::PGC_S_SESSION};
-    // SAFETY: C strings; the settings go back with their nesting level.
+    // SAFETY: names and values are C strings. The end of the nesting level restores the settings.
     let level = unsafe {
         let level = pg_sys::NewGUCNestLevel();
         for (name, value) in settings {

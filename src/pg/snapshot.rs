@@ -92,7 +92,7 @@ impl Committing {
 
 /// Whether a transaction has committed. The server's commit log must still cover its id.
 pub fn has_committed(xid: u32) -> bool {
-    // SAFETY: looks into the commit log.
+    // SAFETY: the function only reads the commit log.
     xid >= u32::from(pg_sys::FirstNormalTransactionId)
         && unsafe { pg_sys::TransactionIdDidCommit(pg_sys::TransactionId::from(xid)) }
 }

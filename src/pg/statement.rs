@@ -102,7 +102,7 @@ impl Place<'_> {
     pub unsafe fn start_query(self, query: Node<'_>, how: Unplanned, flags: Flags, may_be_parallel: bool) -> Child {
         let estate = self.estate();
         let (none, params, environment) = (ptr::null_mut(), estate.es_param_list_info, estate.es_queryEnv);
-        // SAFETY: by the caller's promise; everything made here lives in the memory of the surrounding query.
+        // SAFETY: by the caller's promise. Everything that is made here lives in the memory of the surrounding query.
         unsafe {
             symbols::PushActiveSnapshot(estate.es_snapshot);
             let statement = in_context(estate.es_query_cxt, || {

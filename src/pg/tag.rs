@@ -24,10 +24,10 @@ pub unsafe trait Tagged: Headed {
 macro_rules! tagged {
     ($($node:ident => $tag:ident),* $(,)?) => {
         $(
-            // SAFETY: one of PostgreSQL's node types.
+            // SAFETY: every node type of PostgreSQL begins with a tag.
             unsafe impl Headed for pg_sys::$node {}
 
-            // SAFETY: each has its own tag, and consists of numbers and pointers.
+            // SAFETY: each node type has its own tag, and consists of numbers and pointers.
             unsafe impl Tagged for pg_sys::$node {
                 const TAG: pg_sys::NodeTag = pg_sys::NodeTag::$tag;
             }

@@ -30,7 +30,7 @@ impl WaitSet {
     pub fn wait(&self, time: Duration) {
         let milliseconds = time.as_micros().div_ceil(1000).min(i32::MAX as u128);
         let mut event = pg_sys::WaitEvent::default();
-        // SAFETY: the set is ours; room for one event is given.
+        // SAFETY: this value owns the set; there is room for one event.
         unsafe {
             pg_sys::WaitEventSetWait(self.set, milliseconds as _, &mut event, 1, pg_sys::PG_WAIT_EXTENSION);
             pg_sys::ResetLatch(pg_sys::MyLatch);

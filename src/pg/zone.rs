@@ -145,7 +145,7 @@ impl ServerZone {
         let at = at + FROM_UNIX;
         let (mut before, mut after): (c_long, c_long) = (0, 0);
         let (mut before_dst, mut after_dst, mut change) = (0, 0, 0);
-        // SAFETY: a zone that the server keeps; fills variables of ours.
+        // SAFETY: the server keeps the zone, and the function fills local variables.
         let found = unsafe {
             pg_sys::pg_next_dst_boundary(
                 &at,
@@ -171,7 +171,8 @@ impl ServerZone {
     /// The offset of local time from UTC, and the second within the minute.
     fn shown(self, at: i64) -> Result<(i32, i64), String> {
         let at = at + FROM_UNIX;
-        // SAFETY: a zone that the server keeps; the result is null or its own, read before anything else happens.
+        // SAFETY: the server keeps the zone. The result is null, or a variable of the server that is read before the
+        // next call changes it.
         let local = unsafe { pg_sys::pg_localtime(&at, self.0).as_ref() };
         local.map(|local| (local.tm_gmtoff as i32, i64::from(local.tm_sec))).ok_or_else(irregular)
     }

@@ -112,7 +112,7 @@ unsafe extern "C-unwind" fn copy_if_asked(
     options: i32,
     params: pg_sys::ParamListInfo,
 ) -> Asked {
-    // SAFETY: the caller's query.
+    // SAFETY: the query is valid by the caller's promise.
     unsafe {
         let flagged = flag::take(query);
         let route = ROUTE.get();
@@ -188,7 +188,7 @@ unsafe extern "C-unwind" fn without_heap(
     params: pg_sys::ParamListInfo,
 ) -> First {
     let wanted = |refusal| First { statement: std::ptr::null_mut(), refusal };
-    // SAFETY: the rewritten query, which the statement keeps, and its copy.
+    // SAFETY: the query is rewritten, and its tree stays in place; `asked.copy` is a copy of it.
     unsafe {
         let reads = Reads::of(query);
         if !reads.are_there() || !reads.are_permitted() {
@@ -263,7 +263,7 @@ unsafe fn by_cost_of_both(
     options: i32,
     for_client: bool,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the caller owns the heap's finished plan, and the side is of the same query.
+    // SAFETY: the caller owns the heap's finished plan, and `side` was made from the same query.
     unsafe {
         let compared = nodes::Compared { engine: cost::of_engine(heap, &side, for_client), heap: cost::of_heap(heap) };
         match compared.engine < compared.heap {
@@ -289,7 +289,7 @@ unsafe fn analytic(
 ) -> Result<nodes::EngineSide, Reason> {
     let placeholder =
         PLACEHOLDER.oid().ok_or_else(|| Why::Engine.of("extension pg_anker is not installed in this database"))?;
-    // SAFETY: the tree of the query stays in place; the upper query is a new one.
+    // SAFETY: the tree of the query stays in place; the upper query is new.
     unsafe {
         merge_into_sorted(query);
         let split = split(Ref::new(unwrapped(query)), placeholder)?;
@@ -308,7 +308,7 @@ unsafe fn planned(
     source: *const c_char,
     params: pg_sys::ParamListInfo,
 ) -> Result<*mut pg_sys::PlannedStmt, Reason> {
-    // SAFETY: a new query, whose relations the original one has locked.
+    // SAFETY: the query is new, and its relations were locked for the original query.
     unsafe {
         let copy = pg_sys::copyObjectImpl(sent.query().cast()).cast();
         let query = sent.query();

@@ -218,8 +218,8 @@ impl Chooser {
         if self.active.is_none() {
             self.choose(place);
             if let Some(heap) = &self.heap {
-                // SAFETY: the heap's side was started within the run of this query; the caller promises what else is
-                // needed.
+                // SAFETY: the heap's side was started within the run of this query. The caller promises the other
+                // conditions.
                 unsafe { heap.run_hooks(place) };
             }
         }

@@ -40,7 +40,7 @@ impl<E: Entry> Map<E> {
     /// Requests the shared memory. To be called when PostgreSQL asks extensions for their needs.
     pub fn request(&self, places: usize) {
         self.places.store(places, Ordering::Relaxed);
-        // SAFETY: from the server's hook for this; the sizes are those of `attach`.
+        // SAFETY: the server's hook for such requests calls this, and `create` uses the same sizes.
         unsafe {
             pg_sys::RequestAddinShmemSpace(pg_sys::hash_estimate_size(places as _, size_of::<E>()));
             pg_sys::RequestNamedLWLockTranche(self.name.as_ptr(), 1);
@@ -53,7 +53,8 @@ impl<E: Entry> Map<E> {
         let mut control =
             pg_sys::HASHCTL { keysize: size_of::<E::Key>(), entrysize: size_of::<E>(), ..Default::default() };
         let flags = pg_sys::HASH_ELEM | pg_sys::HASH_BLOBS | pg_sys::HASH_FIXED_SIZE;
-        // SAFETY: from the server's hook for this, with memory and lock that were asked for in time.
+        // SAFETY: the server's hook for creating shared memory calls this. The memory and the lock were requested
+        // before.
         unsafe {
             let table = pg_sys::ShmemInitHash(self.name.as_ptr(), places, places, &mut control, flags as i32);
             self.table.store(table, Ordering::Relaxed);
@@ -109,7 +110,7 @@ impl<E: Entry> Map<E> {
         if table.is_null() {
             return 0;
         }
-        // SAFETY: reads one number.
+        // SAFETY: the function reads one number of the table.
         let used = unsafe { pg_sys::hash_get_num_entries(table) };
         self.places.load(Ordering::Relaxed).saturating_sub(used as usize)
     }
@@ -124,7 +125,7 @@ impl<E: Entry> Map<E> {
         if lock.is_null() {
             return None;
         }
-        // SAFETY: a lock of ours in shared memory; nothing under it raises an error.
+        // SAFETY: the lock is our own, in shared memory. No code that runs under it raises an error.
         unsafe { pg_sys::LWLockAcquire(lock, mode) };
         Some(Guard { map: self, lock })
     }
@@ -149,8 +150,8 @@ impl<E: Entry> Guard<'_, E> {
     fn entry(&mut self, key: E::Key, new: Option<E>) -> Option<&mut E> {
         let action = if new.is_some() { pg_sys::HASHACTION::HASH_ENTER_NULL } else { pg_sys::HASHACTION::HASH_FIND };
         let (entry, found) = self.search(key, action);
-        // SAFETY: null, or an entry to which nobody else in this process has a reference under the lock. A new one
-        // has only its key, and is filled in before it is looked at.
+        // SAFETY: the pointer is null, or leads to an entry to which nobody else in this process has a reference while
+        // the lock is held. A new entry has only its key, and is filled before it is read.
         unsafe {
             if let Some(new) = new.filter(|_| !found && !entry.is_null()) {
                 entry.write(new);
@@ -161,7 +162,7 @@ impl<E: Entry> Guard<'_, E> {
 
     fn scan(&self, mut visit: impl FnMut(&mut E)) {
         let mut status = pg_sys::HASH_SEQ_STATUS::default();
-        // SAFETY: under the lock; the scan goes to its end, which closes it.
+        // SAFETY: the lock is held. The scan runs to its end, which closes it.
         unsafe {
             pg_sys::hash_seq_init(&mut status, self.map.table());
             while let Some(entry) = pg_sys::hash_seq_search(&mut status).cast::<E>().as_mut() {

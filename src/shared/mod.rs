@@ -50,7 +50,7 @@ pub fn init() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn request() {
-    // SAFETY: called by the server when it asks extensions for their needs, as it called the hooks before us.
+    // SAFETY: the server calls this when extensions must request shared memory, and the previous hook expects the same.
     unsafe {
         if let Some(previous) = PREVIOUS_REQUEST {
             previous();
@@ -64,8 +64,8 @@ unsafe extern "C-unwind" fn request() {
 /// Initializes the memory when the server starts. Called again after a crash, when the memory is new.
 #[pg_guard]
 unsafe extern "C-unwind" fn startup() {
-    // SAFETY: called by the postmaster when shared memory is there; the structure is as large as we say, and filled in
-    // before anybody else runs.
+    // SAFETY: the postmaster calls this once shared memory exists. The structure has the requested size, and is filled
+    // before any other process runs.
     unsafe {
         if let Some(previous) = PREVIOUS_STARTUP {
             previous();
@@ -91,7 +91,8 @@ pub fn is_there() -> bool {
 /// The server's state. To be called only if [`is_there`] is true.
 fn globals() -> &'static Globals {
     assert!(is_there(), "{NOT_LOADED}");
-    // SAFETY: not null: set at the start of the server, before any process that could call this.
+    // SAFETY: the pointer is not null, because it is set at the start of the server, before any process exists that
+    // could call this.
     unsafe { &*GLOBALS.load(Ordering::Relaxed) }
 }
 

@@ -99,7 +99,7 @@ impl Worker {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: our own child, which has not been waited for.
+        // SAFETY: the pid belongs to our own child, which has not been waited for.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
@@ -220,7 +220,7 @@ impl Drop for Worker {
 
 fn socketpair() -> (UnixDatagram, OwnedFd) {
     let mut fds = [0; 2];
-    // SAFETY: room for two descriptors; the result is checked.
+    // SAFETY: the array has room for two descriptors; the result is checked.
     let result =
         unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr()) };
     assert_eq!(result, 0);

@@ -137,7 +137,7 @@ impl Column {
             Form::Two => message.put_fixed((word as u16).to_be_bytes()),
             Form::Four => message.put_fixed((word as u32).to_be_bytes()),
             Form::Eight => message.put_fixed((word as u64).to_be_bytes()),
-            // SAFETY: by the caller's promise the type is one of those that the form is for.
+            // SAFETY: by the caller's promise, the value's type is one for which this form was chosen.
             _ => return unsafe { self.put_other(value, message, offsets) },
         }
         false
@@ -149,7 +149,7 @@ impl Column {
     unsafe fn put_other(&mut self, value: pg_sys::Datum, message: &mut Message, offsets: &mut Offsets) -> bool {
         let word = value.value();
         match self.form {
-            // SAFETY: a varlena.
+            // SAFETY: values of this form are varlenas.
             Form::Varlena => unsafe {
                 let (bytes, is_new) = content(value);
                 message.put_value(bytes);
@@ -161,7 +161,7 @@ impl Column {
                 message.put_value(until_zero(bytes));
                 return is_new;
             },
-            // SAFETY: bytes up to the first zero.
+            // SAFETY: a name is a sequence of bytes that ends with a zero.
             Form::Name => unsafe { message.put_value(CStr::from_ptr(value.cast_mut_ptr()).to_bytes()) },
             Form::Date if is_iso() => {
                 message.put_written(wire::moment::ROOM, |out| wire::moment::date(word as i32, out));
@@ -180,14 +180,14 @@ impl Column {
                     None => return unsafe { self.call(value, message) },
                 }
             }
-            // SAFETY: sixteen bytes each.
+            // SAFETY: a uuid consists of sixteen bytes.
             Form::Uuid => unsafe {
                 let bytes = &*value.cast_mut_ptr::<[u8; 16]>();
                 message.put_written(wire::uuid::ROOM, |out| wire::uuid::text(bytes, out));
             },
             // SAFETY: as above.
             Form::Sixteen => unsafe { message.put_fixed(*value.cast_mut_ptr::<[u8; 16]>()) },
-            // SAFETY: a varlena, whose content is of a numeric.
+            // SAFETY: values of these forms are numerics, which are varlenas.
             Form::Numeric | Form::Digits => unsafe {
                 let (bytes, is_new) = content(value);
                 let Some(number) = wire::numeric::Stored::new(bytes) else {
@@ -209,7 +209,8 @@ impl Column {
     ///
     /// As for [`Column::put`].
     unsafe fn call(&mut self, value: pg_sys::Datum, message: &mut Message) -> bool {
-        // SAFETY: the type's own function, whose result lives until the current context is emptied.
+        // SAFETY: this is the output function of the value's type. Its result lives until the current memory context is
+        // emptied.
         unsafe {
             if matches!(self.form, Form::Binary | Form::Digits) {
                 let bytes = symbols::SendFunctionCall(&mut self.function, value);

@@ -44,13 +44,14 @@ impl Message {
         if used + more >= self.known {
             self.grow(more);
         }
-        // SAFETY: that much room is there, and was written to.
+        // SAFETY: the buffer has room for `more` further bytes, which were written before.
         unsafe { std::slice::from_raw_parts_mut(self.string.data.cast::<u8>().add(used), more) }
     }
 
     #[cold]
     fn grow(&mut self, more: usize) {
-        // SAFETY: a string of PostgreSQL's; behind its bytes there is room that may hold anything.
+        // SAFETY: PostgreSQL has made the string. The room after the string's bytes is not initialized, so it is filled
+        // with zeroes.
         unsafe {
             symbols::enlargeStringInfo(&mut self.string, more.try_into().unwrap_or(c_int::MAX));
             let (used, all) = (self.string.len as usize, self.string.maxlen as usize);
@@ -105,7 +106,8 @@ impl Message {
     ///
     /// `text` is a C string in the server's encoding.
     pub unsafe fn put_text(&mut self, text: *const c_char) {
-        // SAFETY: by the caller's promise. The string may grow, with room that holds anything.
+        // SAFETY: by the caller's promise. If the function enlarges the string, the new room is not initialized, so
+        // `known` is reset below.
         unsafe {
             let length = libc::strlen(text) as c_int;
             symbols::pq_sendcountedtext(
@@ -124,7 +126,7 @@ impl Message {
     #[inline]
     pub fn send(&mut self) {
         let length = self.string.len as usize;
-        // SAFETY: a backend has methods to talk to its client; the loss of a client is noticed elsewhere.
+        // SAFETY: a backend always has these methods. If the client is lost, the server notices it elsewhere.
         unsafe {
             let client = &*symbols::PqCommMethods;
             // Long messages are not kept in PostgreSQL's buffer, because it never shrinks again.

@@ -55,7 +55,7 @@ impl Run {
     ///
     /// The query has been run, and no delivery of this run is used any more.
     pub(super) unsafe fn end(self) {
-        // SAFETY: by the caller's promise; all that the receiver has lies in its context.
+        // SAFETY: by the caller's promise. All memory of the receiver belongs to its memory context.
         unsafe {
             (*self.query).dest = self.theirs;
             symbols::MemoryContextDelete((*self.ours).context);
@@ -83,7 +83,7 @@ impl Delivery {
         R: Iterator<Item = (usize, bool)>,
     {
         let sent = rows.len() as u64;
-        // SAFETY: the receiver is alive as long as the run that the node has it for.
+        // SAFETY: the receiver lives as long as the run for which the node got this delivery.
         let receiver = unsafe { &mut *self.receiver };
         for row in rows {
             // SAFETY: by the caller's promise.
@@ -116,7 +116,7 @@ unsafe fn goes_to_client(query: *const pg_sys::QueryDesc) -> bool {
 
 /// Whether the client asks only for the text and binary formats. PostgreSQL raises an error for any other format.
 unsafe fn has_known_formats(portal: pg_sys::Portal) -> bool {
-    // SAFETY: a portal that is being run; it has a format for each of its columns, or none.
+    // SAFETY: the portal is running; it has one format for each of its columns, or no formats.
     unsafe {
         let (formats, rows) = ((*portal).formats, (*portal).tupDesc);
         formats.is_null()
@@ -147,7 +147,7 @@ struct Receiver {
 
 impl Receiver {
     unsafe fn new(query: *mut pg_sys::QueryDesc) -> *mut Receiver {
-        // SAFETY: a started query, of the portal that is being run; zeroes are nulls.
+        // SAFETY: the query was started, and belongs to the running portal. Zeroed memory holds null pointers.
         unsafe {
             let context = new_context((*(*query).estate).es_query_cxt, c"anker rows");
             let receiver = symbols::MemoryContextAllocZero(context, size_of::<Receiver>()).cast::<Receiver>();
@@ -170,7 +170,7 @@ impl Receiver {
 
     /// Allocates the columns, and chooses the form of each. PostgreSQL's receiver also does this with the first row.
     unsafe fn prepare(&mut self, descriptor: pg_sys::TupleDesc) {
-        // SAFETY: of the rows to come.
+        // SAFETY: the descriptor describes the rows that follow.
         unsafe {
             self.count = (*descriptor).natts as usize;
             self.columns =
@@ -183,7 +183,8 @@ impl Receiver {
 
     /// Chooses the forms of the columns, for the client's present encoding.
     unsafe fn choose_forms(&mut self) {
-        // SAFETY: there is room for as many columns, and with as many formats, as the descriptor has.
+        // SAFETY: there is room for as many columns as the descriptor has, and as many formats unless `formats` is
+        // null.
         unsafe {
             self.encoding = symbols::pg_get_client_encoding();
             let same_encoding = self.encoding == symbols::GetDatabaseEncoding();
@@ -253,7 +254,7 @@ unsafe extern "C-unwind" fn shut_down(receiver: *mut pg_sys::DestReceiver) {
 /// Sends a row to the client.
 #[pg_guard]
 unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver: *mut pg_sys::DestReceiver) -> bool {
-    // SAFETY: called by the executor with ours and a row; an error jumps over this frame, which owns nothing.
+    // SAFETY: the executor calls this with our receiver and a row. An error jumps over this frame, which owns nothing.
     unsafe {
         let receiver = &mut *receiver.cast::<Receiver>();
         let descriptor = (*slot).tts_tupleDescriptor;

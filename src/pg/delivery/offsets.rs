@@ -29,7 +29,7 @@ impl Offsets {
     #[inline]
     pub fn at(&mut self, micros: i64) -> Option<i32> {
         let seconds = micros.div_euclid(1_000_000) + TO_2000;
-        // SAFETY: set while there is a session.
+        // SAFETY: the server sets this variable before it runs any statement.
         let zone = unsafe { pg_sys::session_timezone };
         if std::ptr::eq(zone, self.zone) && self.from <= seconds && seconds < self.to {
             return Some(self.east);
@@ -40,7 +40,7 @@ impl Offsets {
     #[cold]
     fn look_up(&mut self, seconds: i64) -> Option<i32> {
         let (mut before, mut after, mut is_dst, mut boundary) = (0, 0, [0; 2], 0);
-        // SAFETY: the session's zone, and places to write to.
+        // SAFETY: the zone is the session's, and the function fills local variables.
         unsafe {
             let zone = pg_sys::session_timezone;
             let local = symbols::pg_localtime(&seconds, zone);

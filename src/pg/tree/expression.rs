@@ -19,7 +19,7 @@ impl<'a> Node<'a> {
 
     /// A copy of the expression, which shares nothing with it.
     pub fn copied(self) -> Node<'a> {
-        // SAFETY: a valid node; what comes is a new tree in the planner's memory, which nobody else knows.
+        // SAFETY: the node is valid. The result is a new tree in the planner's memory, to which nobody else refers.
         unsafe { Ref::new(pg_sys::copyObjectImpl(self.as_ptr()).cast()) }
     }
 
@@ -27,7 +27,7 @@ impl<'a> Node<'a> {
     /// `instead`.
     pub fn copied_for(self, item: i32, instead: i32) -> Node<'a> {
         let copy = self.copied();
-        // SAFETY: a copy that nobody else knows.
+        // SAFETY: nobody else refers to the copy.
         unsafe { pg_sys::ChangeVarNodes(copy.as_ptr(), item, instead, 0) };
         copy
     }
@@ -44,20 +44,20 @@ impl<'a> Node<'a> {
 
     /// The number of items of its own level's FROM that the expression reads.
     pub fn count_of_items(self) -> i32 {
-        // SAFETY: a new set.
+        // SAFETY: the set is new.
         unsafe { pg_sys::bms_num_members(self.items()) }
     }
 
     /// Whether the expression reads `item`, and no other item of its own level's FROM.
     pub fn reads_only(self, item: i32) -> bool {
-        // SAFETY: two new sets.
+        // SAFETY: both sets are new.
         unsafe { pg_sys::bms_equal(self.items(), pg_sys::bms_make_singleton(item)) }
     }
 
     /// The columns in the expression, and its window functions and aggregates, whose arguments are not searched.
     pub fn columns_and_calls(self) -> impl ExactSizeIterator<Item = Node<'a>> {
         let flags = pg_sys::PVC_INCLUDE_AGGREGATES | pg_sys::PVC_INCLUDE_WINDOWFUNCS | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
-        // SAFETY: an expression; the list is new.
+        // SAFETY: the expression is valid, and the list is new.
         unsafe { List::<pg_sys::Node>::new(pg_sys::pull_var_clause(self.as_ptr(), flags as i32)) }.iter()
     }
 
@@ -69,28 +69,29 @@ impl<'a> Node<'a> {
     /// A simplified copy, as the planner makes it: constants are folded, negations pushed down, and SQL functions
     /// inlined. The expression must contain no columns of joins.
     pub fn simplified(self) -> Node<'a> {
-        // SAFETY: a valid expression, or a list of such; what comes is a new tree in the planner's memory, which
-        // nobody changes.
+        // SAFETY: the argument is a valid expression, or a list of expressions. The result is a new tree in the
+        // planner's memory, which nobody changes.
         unsafe { Ref::new(pg_sys::eval_const_expressions(ptr::null_mut(), self.as_ptr())) }
     }
 
     /// A copy of an expression of `query`, in which each column of a join is replaced by the column of its input. The
     /// parser compares expressions in this form when it looks for ungrouped columns.
     pub fn flattened(self, query: Ref<'a, pg_sys::Query>) -> Node<'a> {
-        // SAFETY: an expression, or a list of such; what comes is a new tree in the planner's memory.
+        // SAFETY: the argument is an expression, or a list of expressions. The result is a new tree in the planner's
+        // memory.
         unsafe { Ref::new(compat::flatten_join_columns(query.as_ptr(), self.as_ptr())) }
     }
 
     /// The condition, with conditions that all branches of an OR share moved in front of the OR: `(a AND b) OR (a AND
     /// c)` becomes `a AND (b OR c)`.
     pub fn canonical(self) -> Node<'a> {
-        // SAFETY: a simplified condition; what comes is a valid one, too.
+        // SAFETY: the condition is simplified, and the result is a valid condition, too.
         unsafe { Ref::new(pg_sys::canonicalize_qual(self.as_ptr(), false).cast()) }
     }
 
     /// The conditions that AND combines; none for the constant true.
     pub fn conjuncts(self) -> impl ExactSizeIterator<Item = Node<'a>> + Clone {
-        // SAFETY: an expression; the list is new, or the one that is in it.
+        // SAFETY: the expression is valid. The list is new, or is a part of the expression.
         unsafe { List::<pg_sys::Node>::new(pg_sys::make_ands_implicit(self.as_ptr())) }.iter()
     }
 
@@ -101,7 +102,7 @@ impl<'a> Node<'a> {
 
     /// Whether the expression reads columns of the query `levels_up` levels above.
     pub fn has_columns_of(self, levels_up: usize) -> bool {
-        // SAFETY: a valid expression, query, or list of such.
+        // SAFETY: the node is a valid expression or query, or a list of them.
         unsafe { pg_sys::contain_vars_of_level(self.as_ptr(), levels_up as i32) }
     }
 
@@ -128,7 +129,7 @@ impl<'a> Ref<'a, pg_sys::Query> {
     /// The sets of keys by which a query groups, as lists of the numbers that GROUP BY gives to the keys. `None` if
     /// there are more than `limit` sets.
     pub fn expanded_grouping_sets(self, limit: i32) -> Option<Vec<Vec<u32>>> {
-        // SAFETY: a valid query; null or a new list of lists of integers.
+        // SAFETY: the query is valid. The result is null, or a new list of lists of integers.
         unsafe {
             let sets = walk::expanded_grouping_sets(self.as_ptr(), limit);
             // PostgreSQL represents a set without keys by a null list.
@@ -154,7 +155,7 @@ impl<'a> Ref<'a, pg_sys::RangeTblEntry> {
 impl<'a> Ref<'a, pg_sys::DefElem> {
     /// The value of an option.
     pub fn value(self) -> Option<&'a CStr> {
-        // SAFETY: an option of the tree, which is not changed; its value is a part of it, or new.
+        // SAFETY: the option is a part of the tree, which does not change. Its value is a part of the option, or new.
         unsafe {
             let value = pg_sys::defGetString(self.as_ptr());
             (!value.is_null()).then(|| CStr::from_ptr(value))

@@ -25,13 +25,13 @@ impl<'a> Memory<'a> {
     ///
     /// The node's pointers are null, or point to parts of the tree or to other new nodes.
     pub unsafe fn placed<T: Tagged>(self, node: T) -> Ref<'a, T> {
-        // SAFETY: by the caller's promise, and that of `Ref::new`; nobody else knows the node.
+        // SAFETY: by the caller's promise, and by the promise of `Ref::new`. Nobody else refers to the node.
         unsafe { Ref::new(make::placed(node)) }
     }
 
     /// The column `number` of an item of the same level's FROM.
     pub fn column(self, item: i32, number: i16, shape: Shape) -> Ref<'a, pg_sys::Var> {
-        // SAFETY: without pointers.
+        // SAFETY: the new node contains no pointers.
         unsafe { self.placed(make::column(item, number, shape)) }
     }
 
@@ -44,7 +44,7 @@ impl<'a> Memory<'a> {
         arguments: impl IntoIterator<Item = Node<'a>>,
     ) -> Node<'a> {
         let arguments = arguments.into_iter().map(Node::as_ptr::<pg_sys::Node>);
-        // SAFETY: a list of parts of the tree.
+        // SAFETY: the arguments are parts of the tree.
         unsafe { self.placed(make::call(function.into(), ty, collation, arguments)) }.node()
     }
 

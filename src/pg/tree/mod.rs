@@ -261,6 +261,6 @@ impl<'a, T: Element> IntoIterator for List<'a, T> {
 pub fn all_of<'a>(conditions: impl IntoIterator<Item = Node<'a>>) -> Option<Node<'a>> {
     let mut conditions = conditions.into_iter().map(Node::as_ptr::<pg_sys::Node>).peekable();
     conditions.peek()?;
-    // SAFETY: a new node around conditions of the tree, or the only one.
+    // SAFETY: the result is a new node around conditions of the tree, or the only condition.
     Some(unsafe { Ref::new(make::all_of(conditions)) })
 }

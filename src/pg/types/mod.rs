@@ -162,7 +162,7 @@ pub fn without_domain(sql_type: pg_sys::Oid, modifier: i32) -> (pg_sys::Oid, i32
         return (sql_type, modifier);
     }
     let mut modifier = -1;
-    // SAFETY: a catalog lookup of a type that something is of.
+    // SAFETY: a catalog look-up. The type exists, because a value or expression has this type.
     let base = unsafe { pg_sys::getBaseTypeAndTypmod(sql_type, &mut modifier) };
     (base, modifier)
 }
@@ -190,7 +190,7 @@ impl Form {
 
     pub fn of_type(sql_type: pg_sys::Oid) -> Option<Form> {
         let (mut length, mut by_value) = (0, false);
-        // SAFETY: a catalog lookup of a type that something is of.
+        // SAFETY: a catalog look-up. The type exists, because a value or expression has this type.
         unsafe { pg_sys::get_typlenbyval(sql_type, &mut length, &mut by_value) };
         Form::of(length, by_value)
     }
@@ -199,7 +199,8 @@ impl Form {
 /// The element type of an array type; `None` if the type is no array, or if the engine cannot make arrays of it.
 pub fn element_of(array: pg_sys::Oid) -> Option<Element> {
     let (mut length, mut by_value, mut align) = (0, false, 0);
-    // SAFETY: catalog lookups of a type that something is of, and of its elements'.
+    // SAFETY: catalog look-ups of a type that exists, because an expression has this type, and of the type of its
+    // elements.
     let oid = unsafe {
         let element = pg_sys::get_element_type(array);
         if element == pg_sys::InvalidOid {
@@ -223,7 +224,7 @@ pub fn element_of(array: pg_sys::Oid) -> Option<Element> {
 
 /// The array type for these elements; `None` if the elements are arrays themselves, or have no array type.
 pub fn array_of(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: catalog lookups; absence is an invalid oid.
+    // SAFETY: catalog look-ups, which return an invalid oid if there is no such type.
     unsafe {
         let of_arrays = pg_sys::get_element_type(element) != pg_sys::InvalidOid;
         let array = pg_sys::get_array_type(element);
@@ -233,7 +234,7 @@ pub fn array_of(element: pg_sys::Oid) -> Option<pg_sys::Oid> {
 
 /// The element type of a constant array that is not null, and the elements as constants.
 pub fn elements(array: Ref<'_, pg_sys::Const>) -> (pg_sys::Oid, Vec<Ref<'_, pg_sys::Const>>) {
-    // SAFETY: a constant's value is of its type; deconstruct_array fills all three.
+    // SAFETY: the constant's value has the constant's type. deconstruct_array fills all three variables.
     unsafe {
         let array = pg_sys::pg_detoast_datum(array.constvalue.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
         let (ty, none) = ((*array).elemtype, pg_sys::InvalidOid);

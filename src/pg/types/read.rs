@@ -124,7 +124,7 @@ pub unsafe fn unknown(datum: pg_sys::Datum) -> Result<String, String> {
 ///
 /// `datum` is a numeric.
 pub unsafe fn numeric(datum: pg_sys::Datum) -> Result<(i128, u8), String> {
-    // SAFETY: a numeric by the caller's promise; the output function returns a C string.
+    // SAFETY: the datum is a numeric, by the caller's promise. The output function returns a C string.
     let text = unsafe {
         let out = pg_sys::OidOutputFunctionCall(pg_sys::Oid::from(pg_sys::F_NUMERIC_OUT), datum);
         CStr::from_ptr(out).to_string_lossy().into_owned()
@@ -152,7 +152,8 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
 /// The content of a varlena, without its length; `None` for an unchanged value in the TOAST table.
 unsafe fn content<'a>(datum: pg_sys::Datum, on_disk: OnDisk, most_bytes: usize) -> Result<Option<&'a [u8]>, TooWide> {
     let mut pointer = datum.cast_mut_ptr::<pg_sys::varlena>();
-    // SAFETY: a non-null datum of a variable-length type points to a varlena; detoasting returns another.
+    // SAFETY: the datum is not null, and its type has variable length, so it points to a varlena. Detoasting returns
+    // another varlena.
     unsafe {
         if varlena::varatt_is_1b_e(pointer) {
             let tag = varlena::vartag_external(pointer) as pg_sys::vartag_external::Type;

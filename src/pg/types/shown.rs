@@ -15,7 +15,7 @@ const UUID_HALF: usize = 18;
 ///
 /// `datum` has the type that the function takes.
 unsafe fn output(function: u32, datum: pg_sys::Datum) -> String {
-    // SAFETY: by the caller's promise; a C string comes back.
+    // SAFETY: by the caller's promise; the function returns a C string.
     unsafe { catalog::text(pg_sys::OidOutputFunctionCall(function.into(), datum)) }.unwrap_or_default()
 }
 
@@ -102,7 +102,7 @@ fn numeric_text(bytes: &[u8]) -> String {
 
 /// PostgreSQL's text of a literal that is not a number, a text or a truth value.
 pub fn shown(ty: Type, literal: &Literal) -> String {
-    // SAFETY: an output function of the type that the callers below have a value of.
+    // SAFETY: the calls below pass the output function of the datum's type.
     let of_datum = |function: u32, datum: pg_sys::Datum| unsafe { output(function, datum) };
     let of_time = |number: i64| time_text(ty, number).unwrap_or_default();
     match (ty, literal) {

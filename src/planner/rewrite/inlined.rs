@@ -106,8 +106,8 @@ unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inli
     if inlining.calls == MAX_CALLS || !is_in_sql {
         return;
     }
-    // SAFETY: an entry of a query that is being planned, with its arguments in place, as the planner has them.
-    // Dependencies of the body are noted in `glob`.
+    // SAFETY: the entry belongs to a query that is being planned, and its arguments are simplified, as PostgreSQL's
+    // planner does first. The function records the body's dependencies in `glob`.
     let (body, collations) = unsafe {
         entry.functions = pg_sys::eval_const_expressions(inlining.root, entry.functions.cast()).cast();
         let body = Ref::or_null(pg_sys::inline_set_returning_function(inlining.root, entry));

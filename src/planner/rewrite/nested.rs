@@ -44,7 +44,7 @@ pub fn nested(query: Ref<'_, pg_sys::Query>) -> Option<Nested<'_>> {
         inFromCl: true,
         ..make::blank()
     };
-    // SAFETY: a new subquery, of parts of the query.
+    // SAFETY: the subquery is new, and consists of parts of the query.
     let item = unsafe { query.memory().placed(item) };
     let outer = pg_sys::Query {
         commandType: query.commandType,
@@ -61,7 +61,7 @@ pub fn nested(query: Ref<'_, pg_sys::Query>) -> Option<Nested<'_>> {
         limitOption: query.limitOption,
         ..make::blank()
     };
-    // SAFETY: over that item, with order and limit of the query.
+    // SAFETY: the outer query is new. It reads the item, and has the order and limit of the original query.
     Some(Nested { query: unsafe { query.memory().placed(outer) }, item })
 }
 
@@ -85,7 +85,7 @@ fn order_of(query: Ref<'_, pg_sys::Query>) -> List<'_, pg_sys::SortGroupClause> 
     if !is_beginning || !is_sorted || !windows.all(|other| has_order_of(first, other)) {
         return sorted;
     }
-    // SAFETY: a new list of clauses of the query.
+    // SAFETY: the list is new, and contains clauses of the query.
     unsafe { List::new(make::list(all.into_iter().map(Ref::as_ptr::<pg_sys::Node>))) }
 }
 

@@ -120,7 +120,7 @@ fn both(one: Option<Node<'_>>, other: Option<Node<'_>>) -> *mut pg_sys::Node {
 ///
 /// The caller owns the query.
 unsafe fn merged(query: *mut pg_sys::Query, index: i32) -> Option<*mut pg_sys::Query> {
-    // SAFETY: the caller owns the query; entries and lists are those of a valid query.
+    // SAFETY: the caller owns the query, whose entries and lists are valid.
     unsafe {
         let entry = pg_sys::list_nth((*query).rtable, index - 1).cast::<pg_sys::RangeTblEntry>();
         let read = Ref::new(query);

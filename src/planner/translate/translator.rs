@@ -577,10 +577,10 @@ pub fn constant_literal(constant: Ref<'_, pg_sys::Const>) -> Attempt<Typed> {
     if constant.constisnull {
         return Ok(exact(Expr::Literal { ty, value: None }, ty));
     }
-    // SAFETY: a constant's value is of its type, which `type_of` was asked for.
+    // SAFETY: the constant's value has the type for which `type_of` was called.
     let literal = |ty| unsafe { types::literal(constant.constvalue, ty) }.map_err(|what| Why::Value.of(what));
     if let Type::Decimal128 { .. } = ty {
-        // SAFETY: a numeric.
+        // SAFETY: the constant is a numeric.
         let Ok((value, scale)) = (unsafe { types::numeric(constant.constvalue) }) else {
             let args = vec![Expr::Literal { ty: Type::Opaque, value: Some(literal(Type::Opaque)?) }];
             return Ok(exact(Expr::Call { function: Named::FromStored, ty: Type::Numeric, args }, Type::Numeric));

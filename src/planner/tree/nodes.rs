@@ -81,12 +81,12 @@ impl EngineSide {
     }
 
     fn plan(&self) -> Ref<'_, pg_sys::Plan> {
-        // SAFETY: the side's own plan, which is changed by its owner alone.
+        // SAFETY: the plan belongs to this side, and only the side's owner changes it.
         unsafe { Ref::new(self.plan) }
     }
 
     fn scan(&self) -> Ref<'_, pg_sys::Plan> {
-        // SAFETY: the side's own scan.
+        // SAFETY: the scan belongs to this side.
         unsafe { Ref::new(&raw mut (*self.leaf).scan.plan) }
     }
 }
@@ -175,7 +175,8 @@ unsafe fn leaf(
     private: Vec<*mut pg_sys::Node>,
 ) -> *mut pg_sys::CustomScan {
     let params = make::list(params.into_iter().map(Node::as_ptr::<pg_sys::Node>));
-    // SAFETY: a well-formed plan that is ours: its only variables are those of the placeholder, entry 1.
+    // SAFETY: the plan is well-formed, and the caller may change it. Its only variables are columns of the placeholder,
+    // which is entry 1.
     unsafe {
         pg_sys::fix_opfuncids(params.cast());
         for list in [function_scan.targetlist, function_scan.qual] {
@@ -263,7 +264,7 @@ unsafe fn engine_first(
     targets: List<'_, pg_sys::TargetEntry>,
     rows: Ref<'_, pg_sys::Plan>,
 ) -> pg_sys::CustomScan {
-    // SAFETY: the caller's statement, which it owns, as it does the side.
+    // SAFETY: the caller owns the statement and the side.
     unsafe {
         add_relations(statement, side);
         (*statement).transientPlan |= side.is_momentary;
@@ -281,7 +282,7 @@ pub fn other_columns() -> Reason {
 /// Adds the relations that the engine's side reads but the heap's plan does not, such as pruned partitions. Then a
 /// cached plan locks them before each run, and changes to them invalidate the plan.
 unsafe fn add_relations(heap: *mut pg_sys::PlannedStmt, side: &EngineSide) {
-    // SAFETY: the caller's plan, which it owns.
+    // SAFETY: the caller owns the plan.
     unsafe {
         let heap = &mut *heap;
         let mut relids = side.relids.clone();
@@ -380,7 +381,7 @@ unsafe fn chooser(
         let sval = if entry.resname.is_null() { make::text("?column?") } else { entry.resname };
         make::placed(pg_sys::String { sval, ..make::blank() })
     });
-    // SAFETY: the caller's statement, which it owns.
+    // SAFETY: the caller owns the statement.
     let index = unsafe {
         make::append(&mut (*statement).rtable, name_entry("anker", make::list(names)));
         pg_sys::list_length((*statement).rtable)
@@ -408,7 +409,7 @@ unsafe fn finish(
     mut node: pg_sys::CustomScan,
     options: i32,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the caller's plan, which it owns; the node is new.
+    // SAFETY: the caller owns the plan, and the node is new.
     unsafe {
         let place = insert::source(heap);
         if place != &raw mut (*heap).planTree {
@@ -439,7 +440,7 @@ fn with_constants(columns: List<'_, pg_sys::TargetEntry>, rows: Ref<'_, pg_sys::
 /// SCROLL, it must if the heap's plan can run backwards.
 fn must_scroll(heap: Ref<'_, pg_sys::PlannedStmt>, options: i32) -> bool {
     let has = |option: u32| options & option as i32 != 0;
-    // SAFETY: the heap's finished plan.
+    // SAFETY: the heap's plan is finished.
     let may_scroll = || unsafe { pg_sys::ExecSupportsBackwardScan(heap.planTree().as_ptr()) };
     let declared = has(pg_sys::CURSOR_OPT_FAST_PLAN) && !has(pg_sys::CURSOR_OPT_NO_SCROLL);
     has(pg_sys::CURSOR_OPT_SCROLL) || declared && may_scroll()
@@ -464,7 +465,7 @@ fn material(below: Ref<'_, pg_sys::Plan>) -> *mut pg_sys::Plan {
 /// Adds a range table entry that names the scan's columns, and makes the scan refer to that entry.
 unsafe fn name_columns(leaf: *mut pg_sys::CustomScan, heap: *mut pg_sys::PlannedStmt, columns: &[ScanColumn]) {
     let names = make::strings(columns.iter().map(|column| &column.name));
-    // SAFETY: the caller's plans, which it owns; new nodes.
+    // SAFETY: the caller owns both plans, and the nodes are new.
     unsafe {
         make::append(&mut (*heap).rtable, name_entry("engine", names));
         let index = pg_sys::list_length((*heap).rtable);

@@ -96,7 +96,7 @@ impl Reads {
     /// `query` is a rewritten query.
     pub unsafe fn of(query: *mut pg_sys::Query) -> Reads {
         let mut reads = Reads { query, entries: std::ptr::null_mut(), permissions: std::ptr::null_mut() };
-        // SAFETY: a rewritten query; the walker gets the context that it expects.
+        // SAFETY: the query is rewritten, and the walker gets the context that it expects.
         unsafe { walk::walk(query.cast(), collect, (&raw mut reads).cast()) };
         reads
     }
@@ -104,7 +104,7 @@ impl Reads {
     /// Whether the engine can serve all mirrored relations now, as far as this process knows. If not, the heap's plan
     /// will be needed at once, and for a cached statement perhaps many times.
     pub fn are_there(&self) -> bool {
-        // SAFETY: entries of ours.
+        // SAFETY: `add` has made the entries.
         let entries = unsafe { List::<pg_sys::RangeTblEntry>::new(self.entries) };
         let database = session::database();
         let is_there = |table: shared::Table| table.state == TableState::Live;
@@ -116,7 +116,7 @@ impl Reads {
     /// Whether the user may read all relations. If not, the heap's plan is made at once, because PostgreSQL's planner
     /// may remove a relation that a condition makes superfluous. The query then needs no permission for that relation.
     pub fn are_permitted(&self) -> bool {
-        // SAFETY: complete entries with their permissions.
+        // SAFETY: the entries are complete, and `add` has set their permissions.
         unsafe { compat::are_permitted(self.entries, self.permissions) }
     }
 
@@ -130,7 +130,7 @@ impl Reads {
             (own.rtekind, own.relid, own.relkind) = (entry.rtekind, entry.relid, entry.relkind);
             (own.rellockmode, own.inh, own.inFromCl) = (entry.rellockmode, entry.inh, entry.inFromCl);
             (own.alias, own.eref) = (entry.alias, entry.eref);
-            // SAFETY: an entry of the query, and a new one; a list of our own.
+            // SAFETY: `entry` belongs to the query, `own` is new, and the list belongs to this value.
             unsafe {
                 compat::with_permissions_of(&query, entry.as_ptr(), &mut own, &mut self.permissions);
                 make::append(&mut self.entries, make::placed(own));

@@ -108,7 +108,7 @@ impl<'a> Translator<'a> {
             ),
             ..make::blank()
         };
-        // SAFETY: its arguments and filter are the function's.
+        // SAFETY: the arguments and the filter are parts of the window function's node.
         let aggref = unsafe { self.memory.placed(aggref) };
         if func.winfnoid.to_u32() == pg_sys::F_SUM_FLOAT4 {
             check_row_order(aggref)?;

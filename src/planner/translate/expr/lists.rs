@@ -166,7 +166,7 @@ impl<'a> Translator<'a> {
             targetList: make::list([column]),
             ..make::blank()
         };
-        // SAFETY: but for the array, all of it is new.
+        // SAFETY: the array is a part of the tree, and all other nodes are new.
         let query = unsafe { self.memory.placed(query) };
         Ok(self.link(node, left, shape, query.node()))
     }
@@ -202,7 +202,7 @@ impl<'a> Translator<'a> {
             subselect: list.as_ptr(),
             ..make::blank()
         };
-        // SAFETY: `left` and `list` are parts of the tree, the rest is new.
+        // SAFETY: `left` and `list` are parts of the tree, and all other nodes are new.
         unsafe { self.memory.placed(link) }
     }
 }

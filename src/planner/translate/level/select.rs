@@ -349,7 +349,7 @@ impl<'a, 't> Reader<'a, 't> {
             return Err(Why::Function.of("function that looks at how a value is stored"));
         }
         let context = std::ptr::from_mut(self).cast();
-        // SAFETY: an expression, or a list of them; the context is ours.
+        // SAFETY: the node is an expression, or a list of expressions; the context is this reader.
         let rewritten = unsafe { Node::or_null(walk::mutate(node.as_ptr(), rewrite, context)) };
         match self.failed.take() {
             Some(reason) => Err(reason),
@@ -422,7 +422,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
         let around = std::mem::replace(&mut self.in_aggregate, true);
         let context = std::ptr::from_mut(self).cast();
-        // SAFETY: an expression of the query; the context is ours.
+        // SAFETY: the node is an expression of the query; the context is this reader.
         let rewritten = unsafe { Node::new(walk::mutate_children(node.as_ptr(), rewrite, context)) };
         self.in_aggregate = around;
         Ok(rewritten)
@@ -471,7 +471,7 @@ impl<'a, 't> Reader<'a, 't> {
         let Some(link) = node.cast::<pg_sys::SubLink>() else { return Ok(None) };
         let test = self.above(link.testexpr())?;
         let testexpr = test.map_or(std::ptr::null_mut(), |test| test.simplified().as_ptr());
-        // SAFETY: the rest is the link's.
+        // SAFETY: the new node's other fields are copied from `link`.
         Ok(Some(unsafe { self.translator.memory.placed(pg_sys::SubLink { testexpr, ..*link }) }))
     }
 

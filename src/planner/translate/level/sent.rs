@@ -101,7 +101,7 @@ impl<'a> Translator<'a> {
             eref: make::alias("subquery", names),
             ..make::blank()
         };
-        // SAFETY: the query is a part of the tree, its names are new.
+        // SAFETY: the query is a part of the tree, and the list of names is new.
         let entry = unsafe { self.memory.placed(entry) };
         let rel = self.send(NO_ITEM, entry, reason)?;
         let Rel::Scan { relation, .. } = rel else { return Err(Why::Expression.of("rows of an unknown sender")) };
