@@ -56,8 +56,8 @@ integer!(i64, BigintOutOfRange);
 /// (Lemire, Kaser, Kurz: Faster remainder by direct computation).
 pub struct Divisor {
     divisor: i64,
-    /// 2^64 / |divisor|, rounded up. The lower 64 bits of `inverse * value` are the fraction of the quotient `value /
-    /// |divisor|`.
+    /// 2^64 / |divisor|, rounded up. The lower 64 bits of `inverse * value` are the fraction of the quotient of `value`
+    /// and |divisor|.
     inverse: u64,
 }
 
