@@ -21,7 +21,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct Course {
     backoff: Backoff,
-    /// The time at which the present worker, or the last one, was started.
+    /// The time at which the last worker was started, whether it still runs or not.
     started: Instant,
     not_before: Instant,
 }

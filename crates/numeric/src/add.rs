@@ -1,4 +1,4 @@
-//! Sums and differences. Their display scale is the larger one of both operands.
+//! Sums and differences. Their display scale is the larger of the operands' display scales.
 
 use crate::power;
 use crate::value::{Error, Numeric, Repr};

@@ -47,7 +47,7 @@ impl Numeric {
                 };
                 limited(power::signed(*mantissa < 0, quotient)?)
             }
-            // The value has too many digits for an `i128`. If the last ones are zeros, removing them may help.
+            // The value has too many digits for an `i128`. If its last digits are zeros, it may fit without them.
             Repr::Long(_) => match self.trimmed() {
                 trimmed @ Numeric(Repr::Small { .. }) => trimmed.to_decimal_exact(scale as u8),
                 _ => None,

@@ -40,7 +40,7 @@ impl Numeric {
         }
     }
 
-    /// The remainder. It has the sign of the dividend, and the larger one of both display scales.
+    /// The remainder. It has the sign of the dividend, and the larger of the operands' display scales.
     pub fn rem(&self, other: &Numeric) -> Result<Numeric, Error> {
         if let Some((a, b, scale)) = self.aligned_with(other)
             && let Some(remainder) = a.checked_rem(b)

@@ -204,7 +204,7 @@ impl Rest {
         }
     }
 
-    /// Resolves the carries of all digits except the last one, which holds the sign.
+    /// Resolves the carries of all digits except the most significant digit, whose sign is the sign of the sum.
     fn carry(&mut self) {
         let base = BASE as i64;
         let mut carry = 0;

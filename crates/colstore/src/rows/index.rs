@@ -58,7 +58,7 @@ impl KeyIndex {
         hash(&self.hasher, key)
     }
 
-    /// The slot of a row with this key. If several rows are equal, it is the slot after the first one in the chain.
+    /// The slot of a row with this key. If several rows are equal, it is the slot of the second row in their chain.
     #[inline]
     pub fn find(&self, hash: u64, equal: impl Fn(u32) -> bool) -> Option<u32> {
         let head = *self.shards[self.shard(hash)].find(hash, |&slot| equal(slot))?;

@@ -281,7 +281,7 @@ impl Store {
                 let worked = table.tidy(now_ms);
                 table.note_in(&mut self.agenda);
                 if worked {
-                    // Return after each step, because a message may have arrived meanwhile.
+                    // Only one step is done, because a message may have arrived in the meantime.
                     return true;
                 }
             }

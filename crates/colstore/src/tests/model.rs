@@ -212,8 +212,8 @@ fn random_columns(layout: &TableLayout, rnd: &mut StdRng) -> Vec<usize> {
 }
 
 /// Runs the model with many seeds. `ANKER_MODEL_SEED` replays one seed. `ANKER_MODEL_RUNS` sets the number of seeds for
-/// the engine's usual mechanism; each other mechanism gets a tenth of them. Under Miri there are fewer, because it is a
-/// thousand times as slow.
+/// the engine's usual mechanism; every other mechanism gets a tenth of that number. Under Miri, there are fewer seeds,
+/// because Miri is a thousand times as slow.
 #[test]
 fn every_served_snapshot_equals_the_heap() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

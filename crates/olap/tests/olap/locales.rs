@@ -48,7 +48,7 @@ fn compile(name: &str, folder: &Path) -> Option<()> {
     let (made, compiled) = (folder.join(format!("{}-{name}", std::process::id())), folder.join(name));
     if !compiled.exists() {
         Command::new("localedef").args(["-c", "-i", source, "-f", "UTF-8"]).arg(&made).output().ok()?;
-        // If another test has compiled the locale meanwhile, renaming fails. That does no harm.
+        // If another test has compiled the locale in the meantime, renaming fails. That does no harm.
         let _ = std::fs::rename(&made, &compiled);
     }
     compiled.exists().then_some(())

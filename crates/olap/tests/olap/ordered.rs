@@ -219,7 +219,7 @@ impl Interpreter<'_> {
                 let mut best: Option<(Literal, Value)> = None;
                 for row in frame {
                     let Some(key) = value(&image, *row)? else { continue };
-                    // Among equal values, the last one is taken.
+                    // Among equal values, the value of the last row is taken.
                     let is_better = best.as_ref().is_none_or(|(best, _)| match agg {
                         Agg::Min(_) => order(&key, best).is_le(),
                         _ => order(&key, best).is_ge(),
@@ -306,8 +306,8 @@ fn in_frame(frame: &Frame, peers: &[usize], [starts, ends]: &[Vec<usize>; 2], at
     starts && ends && !left_out
 }
 
-/// The expression whose values PostgreSQL compares: equal values of `value` may look different, but those of the result
-/// do not.
+/// The expression by which PostgreSQL compares values. Equal values of `value` may look different (1.0 and 1.00); equal
+/// values of the returned expression look the same.
 fn image(value: &Expr, ty: Type) -> Expr {
     let (function, ty) = match ty {
         Type::Numeric => (Named::Trimmed, ty),

@@ -58,9 +58,9 @@ pub struct Element {
 }
 
 impl Listing {
-    /// The number of arguments. The first one is the value. The second one is the delimiter for [`Listing::Joined`],
-    /// and the share for percentiles, which is the same in all rows. For [`Listing::Array`], it says whether the row's
-    /// value is listed.
+    /// The number of arguments. The first argument is the value. The second argument depends on the kind: the delimiter
+    /// for [`Listing::Joined`]; the share for percentiles, which is the same in all rows; and for [`Listing::Array`],
+    /// whether the row's value is listed.
     pub fn arguments(self) -> usize {
         match self {
             Listing::Joined | Listing::Array | Listing::Discrete | Listing::Continuous => 2,

@@ -115,7 +115,7 @@ pub enum JoinKind {
     Semi,
     /// Rows of the left side that have no partner.
     Anti,
-    /// Rows of the left side, each once, with one more column: whether it has a partner, true or false.
+    /// Each row of the left side once, with an additional column: true if the row has a partner, otherwise false.
     Mark(ColumnId),
 }
 

@@ -11,8 +11,9 @@ use crate::algebra::expr::Expr;
 use crate::algebra::rel::{JoinKind, Rel};
 use crate::base::ops::ColumnId;
 
-/// Whether a second computation may give another result that matters: a subquery reads an outer value that may differ,
-/// or has outer rows that may differ, or a condition that may be moved down to outer rows reads such a value.
+/// Whether it may matter that rows are computed twice. It matters if a subquery reads an outer value that may differ,
+/// or has outer rows that may differ. It also matters if a condition reads such a value, and may be moved down to outer
+/// rows.
 pub fn may_differ(root: &Rel) -> bool {
     let mut differing = Differing { columns: HashSet::new(), beside: HashSet::new(), found: false };
     differing.rows(root);

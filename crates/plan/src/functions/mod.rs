@@ -83,7 +83,7 @@ pub enum Function {
     Named(Named),
 }
 
-/// Variance or standard deviation. Those of a sample are null if there are fewer than two values.
+/// Variance or standard deviation. For a sample (`Samp`), the result is null if there are fewer than two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Spread {
     VarPop,

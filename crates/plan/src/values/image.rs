@@ -13,7 +13,8 @@ const SECOND: i64 = 1_000_000;
 const ZONES: i64 = 1 << 18;
 const ZONE_OFFSET: i64 = ZONES / 2;
 
-/// The type of such a value. The order of the numbers is the order of the values.
+/// A type whose values are numbers in the engine, and bytes in PostgreSQL. The order of the numbers is the order of the
+/// values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// A uuid: big-endian, with the sign flipped.

@@ -155,7 +155,7 @@ fn unions_are_called_as_their_first_part() {
     assert_eq!(words.expression(&cmp(CmpOp::Eq, column(1), column(2))), "(t.a = column2)");
 }
 
-/// Each column is twice the one before, so the text of the last one would be extremely long.
+/// Each column is twice the column before it, so the text of the last column would be extremely long.
 #[test]
 fn what_is_too_long_is_cut_off() {
     let mut rel = Rel::Scan { relation: 0, columns: vec![ColumnId(0)] };

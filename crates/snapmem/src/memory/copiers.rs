@@ -45,7 +45,7 @@ impl Copiers {
         SHARED.get_or_init(|| Arc::new(Copiers::new(cores().min(MOST)))).clone()
     }
 
-    /// Copies all frames. They are moved out of the list and back again, so that the helpers can share them meanwhile.
+    /// Copies all frames. During the job, the frames are moved out of the list, so that the helpers can share them.
     pub fn copy(&self, frames: &mut Vec<FrameRef>, pool: &Pool) -> Result<Vec<FrameRef>, OutOfMemory> {
         pool.cushioned()?;
         let mut copies = Vec::new();

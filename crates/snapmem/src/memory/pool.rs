@@ -55,7 +55,8 @@ struct Shared {
 
 /// A way to make readers free memory when the limit is reached.
 pub trait Relief: Debug + Send + Sync {
-    /// Makes readers free memory, and waits for a limited time until `is_enough` returns true. Returns whether it did.
+    /// Makes readers free memory, and waits for a limited time until `is_enough` returns true. Returns whether there is
+    /// enough memory now.
     fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool;
 }
 

@@ -58,7 +58,7 @@ impl Distinct {
 
 impl Distinct {
     /// Returns a function from a row's code to its place, that is, its index in `values`. Rows that are null or do not
-    /// exist may have any code, so the place is limited to the last one.
+    /// exist may have any code, so a place beyond `values` becomes the last place, that of the null.
     #[inline(always)]
     fn place(&self) -> impl Fn(u16) -> u16 + use<> {
         let (first, null) = (self.codes.first as u16, self.values.len() as u16 - 1);

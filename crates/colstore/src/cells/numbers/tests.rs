@@ -318,7 +318,8 @@ fn a_chunk_is_coded_anew_a_few_times_only() {
     let mut codings = std::collections::HashSet::new();
     let mut changes = 0;
     for i in 0..10_000_i128 {
-        // Values alternate in sign, each a little farther from 0 than the last one; every hundredth is far away.
+        // Values alternate in sign, and each is a little farther from 0 than the value before. Every hundredth value is
+        // far away.
         let value = if i % 100 == 99 { 1 << (i % 61) } else { (i * i) * if i % 2 == 0 { 1 } else { -1 } };
         numbers.put((i % 8192) as u32, image_of(value, 8)).unwrap();
         let form = numbers.chunks[0].form;

@@ -79,7 +79,7 @@ impl Heap {
         let bytes = record_bytes(text.len());
         if !self.extend_open_block(text) {
             let block = Block { frame: pool.frame(size.max(bytes.next_multiple_of(GRAIN)))?, used: 0 };
-            // If a snapshot holds this list of blocks, the list is copied, and the snapshot keeps the old one.
+            // If a snapshot holds the present list of blocks, the list is copied. The snapshot keeps the old list.
             Arc::make_mut(&mut self.blocks).push(block);
             let extended = self.extend_open_block(text);
             debug_assert!(extended, "a new block is unshared and long enough");

@@ -258,8 +258,8 @@ impl TextColumn {
         (bytes, lengths)
     }
 
-    /// Lays chunks to rest, packs or unpacks them, while the writer is idle. Rewrites at most one chunk, and returns
-    /// whether it did.
+    /// Lays a chunk to rest, packs it, or unpacks it. The writer calls this when it is idle. Returns whether a chunk
+    /// was tried; one call rewrites at most one chunk.
     pub fn tidy_rest(&mut self, now_ms: u64, valid: Option<&Bitmap>) -> bool {
         if !self.rest.allowed || self.rest.is_tidy() {
             return false;

@@ -22,7 +22,7 @@ pub const LONGEST: usize = (u16::MAX / 2) as usize;
 #[derive(Debug)]
 pub struct Sequence {
     pub packing: Option<Packing>,
-    /// Whether packing makes the texts much shorter, or would make them so if they are plain.
+    /// Whether packing saves enough bytes, whether or not the texts are packed.
     is_packable: bool,
     /// The start of each group of rows.
     starts: Box<[u32]>,

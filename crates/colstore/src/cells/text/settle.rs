@@ -87,7 +87,8 @@ impl TextColumn {
         self.install(chunk, numbered, &references)
     }
 
-    /// Gives a chunk with places a dictionary, if few of its texts differ. Returns whether it did.
+    /// Gives a chunk with places a dictionary, if few of its texts differ. Returns whether the chunk has a dictionary
+    /// now.
     pub(super) fn write_as_codes(&mut self, chunk: usize) -> Result<bool, OutOfMemory> {
         let mut codes = HashTable::<u16>::new();
         let mut texts: Vec<&[u8]> = Vec::new();

@@ -170,8 +170,8 @@ fn texts_take_the_bytes_that_they_need() {
     assert!(bytes_a_text((0..rows).map(|i| format!("one of seven texts: {}", i % 7))) < 1.1);
     // Among the first rows of a chunk, nearly all texts differ; in the full chunk, each text occurs several times.
     assert!(bytes_a_text((0..rows).map(|i| format!("Clerk#{:09}", i % 1000))) < 6.0);
-    // All texts differ, but use few characters: texts of one length, of two lengths, and then texts with many
-    // characters.
+    // In each of these columns, all texts differ. The first two have few characters, in texts of one length and of two
+    // lengths; the third has many characters.
     assert!(bytes_a_text((0..rows).map(|i| format!("{i:027}"))) < 14.1);
     assert!(bytes_a_text((0..rows).map(|i| format!("{i:027}{}", "x".repeat(i % 2)))) < 14.5 + 1.6);
     let mixed =

@@ -41,7 +41,7 @@ pub enum Named {
     Substring,
     Left,
     Right,
-    /// The position of the second text in the first one, from 1; 0 if it does not occur.
+    /// The position, from 1, at which the second text occurs in the first text; 0 if it does not occur.
     Position,
     Concat,
     Replace,
@@ -88,7 +88,7 @@ pub enum Named {
     Sqrt,
     Exp,
     Ln,
-    /// The logarithm to the base of the first operand, or to base ten.
+    /// The logarithm of the last operand, to the base of the first operand if there are two, otherwise to base ten.
     Log,
     Power,
     Cbrt,

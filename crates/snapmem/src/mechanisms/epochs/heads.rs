@@ -35,9 +35,9 @@ pub struct Head {
 }
 
 impl Head {
-    /// The newest version and its birth. If the writer has just published another version, the returned birth may be
-    /// that of the newer version, which is later. In both cases, a snapshot may use the returned version if its epoch
-    /// is not before the returned birth.
+    /// The newest version and its birth. If the writer is just publishing another version, the returned birth may be
+    /// the birth of that other version, which is later. In both cases, a snapshot may use the returned version if its
+    /// epoch is not before the returned birth.
     #[inline]
     pub fn newest(&self) -> (*mut Version, u64) {
         let version = self.version.load(Ordering::Acquire);
