@@ -49,7 +49,7 @@ reasons! {
     Recursion "recursion",
     /// The result depends on the order in which the rows are read.
     RowOrder "row_order",
-    /// It is not known how many digits a numeric shows.
+    /// The engine does not know how many digits a numeric shows.
     NumericDigits "numeric_digits",
     Interval "interval",
     TimeZone "time_zone",

@@ -15,8 +15,8 @@ pub enum Route {
     /// The engine gets every query that it can answer exactly.
     #[name = c"prefer"]
     Prefer,
-    /// The engine gets every query, and a query that it cannot answer is an error. If all its tables are mirrored, the
-    /// error comes when it is planned, otherwise when it runs.
+    /// The engine gets every query, and a query that it cannot answer is an error. If all tables of the query are
+    /// mirrored, the error is raised when the query is planned, otherwise when the query runs.
     #[name = c"force"]
     Force,
     /// The engine gets no query.

@@ -66,7 +66,7 @@ impl Load<'_> {
         let (reply, ended) = oneshot::channel();
         self.writer.load(LoadStep::End { relid, generation, rows, reply });
         let end = peer.verdict(ended)?;
-        // The writer processes steps in order. So if it refused any rows, that refusal has arrived by now.
+        // The writer processes steps in order. So if the writer has refused any rows, that refusal has arrived by now.
         match refusal.try_recv().map_or(end, Err) {
             Ok(()) => {
                 self.over = true;

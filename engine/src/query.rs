@@ -53,7 +53,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 const PIECES_AHEAD: usize = 1;
 /// The longest row: a longer one, with Arrow's metadata, would not fit into one frame.
 const LONGEST_ROW: usize = frame::MAX_PAYLOAD - (16 << 20);
-/// The deepest nesting of expressions. Deeper ones are refused, because they are processed recursively.
+/// The deepest nesting of expressions. Deeper expressions are refused, because expressions are processed recursively.
 const DEEPEST_EXPRESSION: usize = 256;
 /// A wait that is practically infinite, but does not overflow a clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);

@@ -120,7 +120,7 @@ mod tests {
             assert_eq!(frame::read(&mut client, &mut payload).unwrap(), Some(Kind::Refused));
         });
         assert_eq!((connections.busy.available_permits(), connections.idle.available_permits()), (1, 1));
-        // A client that sends something keeps its connection; one that hangs up or stays silent does not.
+        // A client that sends a request keeps its connection. A client that hangs up or stays silent does not.
         let place = connections.admit(&mut other).unwrap();
         frame::write(&mut other_client, Kind::Request, &Request::Status).unwrap();
         let place = connections.rest(&mut other, place).expect("a place for the next request");

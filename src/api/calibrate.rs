@@ -17,7 +17,7 @@ use crate::pg::session;
 use crate::pg::transaction;
 use crate::settings;
 
-/// The number of tables that are queried, the smallest and the largest among them.
+/// The number of tables that are queried: the smallest, the largest, and a table in between.
 const TABLES: usize = 3;
 /// The least number of rows of the largest table. With fewer rows, the measurements are mostly noise.
 const FEWEST_ROWS: i64 = 10_000;

@@ -49,7 +49,8 @@ struct Transaction {
     list_truncated: bool,
     /// The tables whose changes are not sent to the engine in this transaction, each with the reason.
     void: HashMap<u32, Void>,
-    /// The last identity of a relation in this transaction that was found to be the one that the mirror uses.
+    /// The last identity of a relation that was found in this transaction to consist of the columns by which the mirror
+    /// identifies rows.
     identity: Option<RowIdentity>,
 }
 

@@ -317,8 +317,8 @@ pub unsafe fn append_range_table(query: &mut pg_sys::Query, other: &pg_sys::Quer
     }
 }
 
-/// Removes the permission checks of an entry that was copied from `original` into `query`. It keeps the user with whose
-/// rights a view reads the entry.
+/// Removes the permission checks of an entry that was copied from `original` into `query`. The entry keeps the user
+/// with whose rights a view reads it.
 ///
 /// # Safety
 ///

@@ -429,8 +429,8 @@ fn flushed() -> (u64, pg_sys::TimeLineID) {
     (flushed, timeline)
 }
 
-/// Reads a page of WAL if it is flushed, and never waits for more. So gates, positions and messages can go on to the
-/// engine while a record is only half flushed. Pages behind the longest allowed record are not read.
+/// Reads a page of WAL if the page is flushed, and never waits for more WAL. So while a record is only half flushed,
+/// gates, positions and messages can still go to the engine. Pages behind the longest allowed record are not read.
 #[pg_guard]
 unsafe extern "C-unwind" fn read_page<F: Follow>(
     reader: *mut pg_sys::XLogReaderState,

@@ -74,7 +74,8 @@ impl Scratch {
         unsafe { Scratch::below(pg_sys::TopMemoryContext, name) }
     }
 
-    /// A context that lives as long as the current one, or until it is deleted. It must not be used after that.
+    /// A context that lives as long as the current context, or until this context is deleted. It must not be used after
+    /// that.
     pub(super) fn within_current(name: &'static CStr) -> Scratch {
         // SAFETY: there is always a current context.
         unsafe { Scratch::below(pg_sys::CurrentMemoryContext, name) }

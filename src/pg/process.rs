@@ -95,7 +95,7 @@ pub fn terminate(pid: i32) {
 }
 
 /// Sets the latch of the process with this index in the server's list; an unused entry is skipped. If another process
-/// has taken the entry meanwhile, it wakes up for nothing, which is harmless.
+/// has taken the entry meanwhile, that process wakes up for nothing, which is harmless.
 pub fn wake(number: i32) {
     // SAFETY: the list lives as long as the server, and its latches are meant to be set from anywhere.
     unsafe {
@@ -151,8 +151,8 @@ pub fn begin() {
     }
 }
 
-/// Runs `work` when the process exits, unless it is killed. Work that was registered later runs earlier. While it runs,
-/// the process is still in the server's list.
+/// Runs `work` when the process exits, unless the process is killed. Work that was registered later runs earlier. While
+/// `work` runs, the process is still in the server's list.
 pub fn at_exit<F: FnOnce() + 'static>(work: F) {
     #[pg_guard]
     unsafe extern "C-unwind" fn run<F: FnOnce()>(_code: std::ffi::c_int, work: pg_sys::Datum) {

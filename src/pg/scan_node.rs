@@ -25,7 +25,7 @@ pub trait ScanNode: Sized + 'static {
     fn methods() -> &'static Methods<Self>;
 
     fn begin(place: Place<'_>, flags: Flags) -> Self;
-    /// The next row. It is called for each row, so it avoids guards that it does not need.
+    /// The next row. This method is called for each row, so it avoids guards that it does not need.
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a>;
     /// Called before rows are requested, but only for a statement's topmost node. `all` says that the run starts with
     /// the first row and wants all rows.
@@ -149,7 +149,8 @@ unsafe extern "C-unwind" fn access<N: ScanNode>(scan: *mut pg_sys::ScanState) ->
     node.next(place).pointer()
 }
 
-/// Checks a row again after a concurrent update. It is never needed, because queries that do so run on the heap.
+/// Would check a row again after a concurrent update. There is nothing to check, because queries that check rows again
+/// run on the heap.
 #[pg_guard]
 unsafe extern "C-unwind" fn recheck(_scan: *mut pg_sys::ScanState, _slot: *mut pg_sys::TupleTableSlot) -> bool {
     true

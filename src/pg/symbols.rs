@@ -1,6 +1,6 @@
 //! Functions of the server that pgrx's bindings lack, declare with other types, or wrap in a guard that is not wanted.
 //! Callbacks, for example, must be the server's own functions. Code that runs for every query or row avoids the guards.
-//! It owns nothing that must be dropped, so an error may jump over it.
+//! That code owns nothing that must be dropped, so an error may jump over it.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 

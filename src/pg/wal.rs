@@ -20,7 +20,7 @@ pub fn is_logical() -> bool {
     variable!(wal_level) >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
 }
 
-/// The position L for a snapshot that was taken before the call. L is flushed when this returns. It is at or behind the
+/// The position L for a snapshot that was taken before the call. L is flushed when this returns. L is at or behind the
 /// commit record of every transaction that the snapshot sees.
 ///
 /// A transaction inserts its commit record before it leaves the proc array, so the present insert position is behind

@@ -8,9 +8,9 @@ use pgrx::prelude::*;
 
 use super::symbols::{self, Mutator, Walker};
 
-/// Whether a walker returns true for a node or for a node below it. Each walk begins here. If Rust called a walker
-/// directly, an error in it would jump over all frames up to PostgreSQL's own, even over a frame that wants to catch
-/// it.
+/// Whether a walker returns true for a node or for a node below it. Rust code begins each walk with this function. If
+/// Rust called a walker directly, an error in it would jump over all frames up to PostgreSQL's own, even over a frame
+/// that wants to catch the error.
 ///
 /// # Safety
 ///

@@ -177,8 +177,8 @@ impl EngineNode {
             return Err(Trouble::Reason(Why::TimeZone.of(text)));
         }
         let must_be_all = self.flags.rewind() || self.spec.plan.may_fail_late();
-        // The engine keeps sorted rows, in memory that all queries share, until they are fetched. So they are fetched
-        // early.
+        // Until sorted rows are fetched, the engine keeps them in memory that all queries share. So sorted rows are
+        // fetched early.
         let reads_ahead = reads_ahead || self.spec.plan.order().is_some();
         let result = self.result.as_mut().ok_or_else(|| "engine was not asked".to_string())?;
         if must_be_all || reads_ahead { result.fetch(place, must_be_all) } else { result.begin() }

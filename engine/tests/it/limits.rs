@@ -186,8 +186,8 @@ fn queries_that_run_or_wait_are_given_up_before_the_table() {
         worker.gate();
     }
     assert!(worker.client().status().tables[0].live);
-    // The running query has the oldest snapshot. The waiting ones run after it was given up, unless they are given up,
-    // too.
+    // The running query has the oldest snapshot. The waiting queries run after the running query was given up, unless
+    // they are given up, too.
     let ends: Vec<_> = std::iter::once(&mut running).chain(&mut queued).map(end).collect();
     assert!(ends.contains(&Err(FailureKind::SnapshotGivenUp)), "{ends:?}");
     assert!(ends.iter().all(|end| matches!(end, Ok(1) | Err(FailureKind::SnapshotGivenUp))), "{ends:?}");

@@ -1,4 +1,4 @@
-//! Methods that follow a field of a node to another part of the tree. Each has the name of its field.
+//! Methods that follow a field of a node to another part of the tree. Each method has the name of its field.
 
 use std::ffi::{CStr, c_char};
 

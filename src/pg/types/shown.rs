@@ -41,8 +41,8 @@ fn float_text(ty: Type, value: f64) -> String {
     unsafe { output(function, datum.unwrap_or(pg_sys::Datum::null())) }
 }
 
-/// PostgreSQL's text of a value that the mirror holds as a number; `None` if it is not known, or if the values have no
-/// order. The two ends of the 64-bit range also stand for all values beyond them.
+/// PostgreSQL's text of a value that the mirror holds as a number. `None` if the text is not known, or if the values
+/// have no order. The two ends of the 64-bit range also stand for all values beyond them.
 pub fn number_text(ty: Type, number: i128) -> Option<String> {
     let short = number.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     match ty {

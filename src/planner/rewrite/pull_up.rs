@@ -1,5 +1,5 @@
-//! Merges plain subqueries in FROM, such as simple views, into the query around them. PostgreSQL's planner does the
-//! same with its own copy of the query.
+//! Merges plain subqueries in FROM, such as simple views, into the query around them. PostgreSQL's planner later does
+//! the same in its own copy of the query.
 
 use pgrx::prelude::*;
 

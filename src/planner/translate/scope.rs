@@ -134,7 +134,7 @@ impl<'a> Translator<'a> {
         let open = OpenRelation::locked(entry.relid);
         let (columns, excluded) = layout::columns(&open);
         let relids = self.family(entry)?;
-        // If a partitioned table has a unique key, the key contains the partition key. So it is unique among all
+        // A unique key of a partitioned table contains the partition key, so it is unique among the rows of all
         // partitions.
         let key = if open.is_partitioned() { open.identity_attributes() } else { Vec::new() };
         let mut apart = !key.is_empty() || relids.len() == 1;
@@ -175,8 +175,8 @@ impl<'a> Translator<'a> {
         if let Some((_, known)) = self.families.iter().find(|(whole, _)| *whole == entry.relid) {
             return Ok(known.clone());
         }
-        // The heap's plan has locked only the tables that it reads. Another process may be altering one that it does
-        // not read.
+        // The heap's plan has locked only the tables that it reads. Another process may be altering a partition or
+        // child that the heap's plan does not read.
         let found = relation::family_at_hand(entry.relid).map_err(|locked| {
             let (part, whole) = (relation_name(locked), relation_name(entry.relid));
             Why::Definition.of(match locked == entry.relid {

@@ -43,7 +43,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The order of arrival for an ungrouped level with window functions or DISTINCT ON, because their results may
-    /// depend on it. It is empty for any other level, and if no order is known and none matters.
+    /// depend on it. For any other level, and for a level that does not read sorted rows, it is empty.
     pub fn kept_order(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<Vec<SortKey>> {
         if !query.hasWindowFuncs && !query.hasDistinctOn || is_grouped(&query) {
             return Ok(Vec::new());
@@ -71,8 +71,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The query that is the only item of FROM. `levels` are the levels around `query`, the innermost last. They become
-    /// the levels around that item.
+    /// The query that is the only item of FROM. `levels` are the levels around `query`, the innermost last. On return,
+    /// `levels` are the levels around the returned query.
     fn read_subquery(
         &self,
         query: Ref<'a, pg_sys::Query>,

@@ -37,7 +37,8 @@ pub enum Arranged {
     Not,
     /// The engine returns all rows, sorted.
     Sorted,
-    /// The engine skips the rows of OFFSET, and returns no more rows than LIMIT asks for. PostgreSQL still sorts them.
+    /// The engine skips the rows of OFFSET, and returns no more rows than LIMIT asks for. PostgreSQL still sorts the
+    /// returned rows.
     Limited,
 }
 

@@ -307,8 +307,8 @@ fn is_known(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
     known && entry.tablesample.is_null()
 }
 
-/// Whether an item's rows are certainly the same each time that they are computed under one snapshot. They must not
-/// depend on the order of rows, and must not be chosen from equal values that look different.
+/// Whether an item's rows are certainly the same each time that they are computed under one snapshot. Such rows neither
+/// depend on the order of other rows, nor are they chosen from equal values that look different.
 fn gives_same_rows(entry: Ref<'_, pg_sys::RangeTblEntry>, with: Option<Ref<'_, pg_sys::Query>>) -> bool {
     entry.subquery().is_none_or(is_settled) && with.is_none_or(|query| are_settled(query.cteList()))
 }

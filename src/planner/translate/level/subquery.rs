@@ -110,8 +110,8 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr: name(typed.expr, typed.ty)?, ty: typed.ty, scale })
     }
 
-    /// Applies a condition that is a subquery (EXISTS, IN, ANY, ALL) to the rows. If it is any other condition, the
-    /// inner error returns the rows unchanged.
+    /// Applies a condition that is a subquery (EXISTS, IN, ANY, ALL) to the rows. For any other condition, the inner
+    /// error returns the rows unchanged.
     pub fn subquery_condition(&mut self, node: Node<'a>, rel: Rel) -> Attempt<Result<Rel, Rel>> {
         let (link, negated) = match node.cast::<pg_sys::BoolExpr>() {
             Some(not) if not.boolop == pg_sys::BoolExprType::NOT_EXPR => (not.args().iter().find_map(Node::cast), true),

@@ -1,5 +1,5 @@
-//! Window functions of subqueries. Those of the query itself are translated here if the query is rewritten so that it
-//! becomes a subquery ([`crate::planner::rewrite::nested`]).
+//! Window functions of subqueries. Window functions of the top-level query are translated here, too, if the query is
+//! rewritten so that it becomes a subquery ([`crate::planner::rewrite::nested`]).
 
 use pgrx::prelude::*;
 use plan::{Bound, Exclude, Expr, Frame, Literal, Over, Rel, SortKey, Type, Unit, WindowCall};
