@@ -64,7 +64,7 @@ impl Bounds {
     /// the first is greater than the second.
     pub fn of(&self, chunk: usize) -> (i128, i128) {
         let segments = self.segments();
-        // Relaxed loads suffice: the snapshot was handed to its holder after its values and their bounds had been
+        // Relaxed loads suffice, because the snapshot was handed to its holder after its values and their bounds were
         // written.
         let [low, high] = &segments[chunk / SEGMENT][chunk % SEGMENT];
         let low = match low.load(Ordering::Relaxed) {

@@ -2,8 +2,8 @@
 
 /// The number of rows in a full chunk. All chunks of a table except the last are full.
 pub const CHUNK_ROWS: usize = 8192;
-/// The number of rows for which a table's first chunk has room at first. In a database with thousands of tables, most
-/// are small.
+/// The number of rows that a table's first chunk has room for at first. It is small, because in a database with
+/// thousands of tables, most tables are small.
 pub const SMALLEST_CHUNK: usize = 64;
 
 /// The chunk of a slot, and the row within the chunk.

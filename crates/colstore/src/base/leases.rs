@@ -44,8 +44,8 @@ impl Default for Terms {
 }
 
 impl Lease {
-    /// Sets the function that makes the query leave. If the lease is already revoked, the function is called at once,
-    /// otherwise on the writer's thread when the lease is revoked. Therefore it must not block.
+    /// Sets the function that makes the query end. If the lease is already revoked, the function is called at once.
+    /// Otherwise it is called when the lease is revoked, on the writer's thread. So the function must not block.
     pub fn when_revoked(&self, leave: impl FnOnce() + Send + 'static) {
         let mut terms = self.0.lock();
         match &mut *terms {
@@ -130,7 +130,8 @@ impl Lent {
 }
 
 impl Leases {
-    /// An empty set of leases. Only the calling thread may revoke them; it is the writer's thread.
+    /// An empty set of leases. Only the thread that calls this function may revoke them, so it must be the writer's
+    /// thread.
     pub fn new() -> Leases {
         Leases {
             lent: Mutex::default(),

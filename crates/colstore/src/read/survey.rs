@@ -23,7 +23,8 @@ use crate::read::view;
 /// The number of rows in the sample from which the number of distinct values is estimated. By default, ANALYZE's sample
 /// has the same size.
 const SAMPLED: usize = 30_000;
-/// The number of bits of a bitmap that counts distinct values: each value of a chunk sets one bit, chosen by its hash.
+/// The number of bits in the bitmap that counts the distinct values of a chunk. Each value sets the bit that its hash
+/// chooses.
 const MARKS: usize = 1 << 17;
 
 /// A table's columns as they were when the survey was requested.
@@ -70,7 +71,8 @@ impl Survey {
                 |at: usize| live[at] & !valid[at] & !unholdable.as_ref().map_or(0, |unholdable| unholdable[at]);
             nulls = (0..live.len().min(valid.len())).map(|at| is_null(at).count_ones()).sum();
         }
-        // A value that the layout cannot represent is not compared, so bounds without it would be wrong.
+        // Bounds do not include values that the layout cannot represent. If there is such a value, the true bounds are
+        // unknown.
         let bounds = match &cells.cells {
             _ if !has_known_order(cells.ty) || cells.has_unholdable() => None,
             CellsSnapshot::Bits(bits) => Some(self.truths(bits, cells, chunk)?),

@@ -334,8 +334,8 @@ pub fn children_end_with_their_parent() {
     kill(parent as u32, libc::SIGKILL);
     assert_eq!(pids.split_whitespace().count(), 2);
     for pid in pids.split_whitespace() {
-        // The child is gone, or waits to be reaped by the process that adopted it. If it lived, this test would never
-        // end.
+        // The child is gone, or is dead and waits to be reaped by the process that adopted it. If it lived, this test
+        // would never end.
         let lives = || {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             status.contains("State:") && !status.contains("State:\tZ") && !status.contains("State:\tX")

@@ -171,7 +171,8 @@ impl Writer<'_> {
     }
 }
 
-/// The reader's thread: holds some snapshots, and runs whose snapshots it has dropped, and checks them now and then.
+/// The thread of a reader. It holds some snapshots, and some runs whose snapshots it has dropped. It checks both now
+/// and then.
 fn read(snapshots: Receiver<Seen>, seed: u64) {
     let mut rnd = StdRng::seed_from_u64(seed);
     let mut held: Vec<Seen> = Vec::new();

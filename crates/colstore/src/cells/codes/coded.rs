@@ -85,7 +85,8 @@ impl Coded {
         Some(Coded { cells: CodedCells::Values(values), valid })
     }
 
-    /// Reads the values of the first rows, and for each whether it is not null. Allocates nothing.
+    /// Reads the values of the first rows into `values`, and whether each value is not null into `valid`. Allocates
+    /// nothing.
     pub fn read(&self, values: &mut [i128], valid: &mut [bool]) {
         match &self.cells {
             CodedCells::Bits(bits) => each(values, |row| i128::from(bit(bits, row))),

@@ -235,15 +235,15 @@ impl TextColumn {
                 return self.put_place(chunk, row, text);
             };
             if let Some(code) = dictionary.code(text, &of.heap, &self.hasher) {
-                // The edges may not include the empty text yet, because its entry in the dictionary may have stood for
-                // nulls only.
+                // The dictionary has the empty text, but it may have stood for nulls only. Then the edges do not
+                // include it yet.
                 if text.is_empty() {
                     of.edges.include(text);
                 }
                 return self.write(chunk, row, code.into());
             }
-            // The check must come before the new text is added. It would be removed otherwise, because no slot refers
-            // to it yet.
+            // The check must come before the new text is added. Otherwise it would remove the text, because no slot
+            // refers to the text yet.
             if self.needs_a_look(chunk) {
                 self.settle(chunk)?;
                 continue;
