@@ -1,4 +1,4 @@
-//! The extension's SQL surface as tests and benchmarks use it.
+//! Functions by which tests and benchmarks use the extension's SQL interface.
 
 use std::time::Duration;
 
@@ -59,7 +59,8 @@ pub fn engine_pid(client: &mut Client) -> Result<u32> {
     pid.ok_or_else(|| "no engine is running".into())
 }
 
-/// How a query would be answered: `engine`, or `heap, because …`. `None` for a plan without an `Anker` node.
+/// The side that would answer a query, as EXPLAIN shows it: `engine`, or `heap, because …`. `None` if the plan has no
+/// `Anker` node.
 pub fn explained(client: &mut Client, sql: &str) -> Result<Option<String>> {
     answered(client, &format!("EXPLAIN (COSTS off) {sql}"))
 }
@@ -93,7 +94,7 @@ pub fn counter(client: &mut Client, column: &str) -> Result<i64> {
     Ok(client.query_opt(&sql, &[])?.map_or(0, |row| row.get(0)))
 }
 
-/// The number of times that the engine could not be reached, was lost, or failed.
+/// The number of queries for which the engine could not be reached, was lost, or failed.
 pub fn failures(client: &mut Client) -> Result<i64> {
     let sql = "SELECT coalesce((fallback_reasons ->> 'engine')::bigint, 0) FROM anker.engine WHERE database = current_database()";
     Ok(client.query_opt(sql, &[])?.map_or(0, |row| row.get(0)))

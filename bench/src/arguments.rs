@@ -23,7 +23,7 @@ pub struct Arguments<I> {
 pub struct Output {
     pub json: Option<PathBuf>,
     pub html: Option<PathBuf>,
-    /// The directory for the plots that a document may show, each in a file of its own.
+    /// The directory to which plots for documents are written, each as a file of its own.
     pub svg_dir: Option<PathBuf>,
 }
 
@@ -31,7 +31,7 @@ pub struct Output {
 pub const OUTPUT: &str = "OUTPUT: [--json FILE] [--html FILE] [--svg-dir DIRECTORY]";
 
 impl Output {
-    /// Tests whether the files can be written, so that an error is reported before anything is measured.
+    /// Tests whether the files can be written. So an error is reported before anything is measured.
     pub fn check(&self) -> Result<()> {
         for path in self.json.iter().chain(&self.html) {
             if let Some(directory) = path.parent() {
@@ -83,7 +83,7 @@ impl<I: Iterator<Item = String>> Arguments<I> {
         value.split(',').map(|one| self.positive(one)).collect()
     }
 
-    /// One of the sets of queries.
+    /// The name of a set of queries.
     pub fn set(&mut self) -> Parsed<&'static Set> {
         let name = self.value()?;
         Set::named(&name).ok_or(format!("{}: there is no {name}", self.option))
@@ -94,7 +94,7 @@ impl<I: Iterator<Item = String>> Arguments<I> {
         number.ok_or(format!("{}: {value} is not a number above 0", self.option))
     }
 
-    /// Reads an option that the commands of all reports have; returns `false` if the option is another one.
+    /// Reads an option that all commands with reports have. Returns `false` if the present option is none of these.
     pub fn output(&mut self, output: &mut Output) -> Parsed<bool> {
         match self.option.as_str() {
             "--json" => output.json = Some(self.value()?.into()),

@@ -31,8 +31,8 @@ impl Default for Options {
             ("shared_buffers", "512MB"),
             ("max_wal_size", "8GB"),
             ("autovacuum_naptime", "10s"),
-            // Without fsync, benchmarks do not measure the disk. It would only be needed for a crash of the machine,
-            // which is not tested here.
+            // fsync would make benchmarks measure the disk. It is needed only if the machine crashes, which no test
+            // does.
             ("fsync", "off"),
             ("log_line_prefix", "%m [%p] %q%u@%d "),
             ("restart_after_crash", "on"),
@@ -115,7 +115,8 @@ impl Cluster {
         self.stop(Stop::Immediate)
     }
 
-    /// Appends to `postgresql.conf`. The last line of a name wins, and earlier settings of other names stay.
+    /// Appends settings to `postgresql.conf`. They replace earlier settings with the same names, because the last line
+    /// wins.
     fn configure(&self, settings: &[(String, String)]) -> Result<()> {
         let mut conf =
             format!("port = {PORT}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n", self.directory.display());
@@ -190,7 +191,7 @@ impl Cluster {
         format!("kill -QUIT {pid} && sleep 1 && rm -r {home}")
     }
 
-    /// The connection string for a person: `psql "<this>"`.
+    /// A connection string for people to copy: `psql "<string>"`.
     pub fn conninfo(&self, database: &str) -> String {
         format!("host={} port={PORT} user=postgres dbname={database}", self.directory.display())
     }
@@ -220,8 +221,7 @@ impl Cluster {
             client.batch_execute(&format!("ALTER SYSTEM SET {name} = '{}'", value.replace('\'', "''")))?;
         }
         client.batch_execute("SELECT pg_reload_conf()")?;
-        // After this time, the postmaster has signalled all processes, so that new and old sessions have the new
-        // values.
+        // Waits until the postmaster has signalled all processes, so that old and new sessions have the new values.
         std::thread::sleep(Duration::from_millis(200));
         Ok(())
     }
@@ -246,8 +246,8 @@ impl Cluster {
         fs::read(self.log_path()).map_or_else(|_| String::new(), |b| String::from_utf8_lossy(&b).into_owned())
     }
 
-    /// Lines of the log that say that a server process crashed or the server restarted. There must be none, whatever
-    /// happens to the engine. The stack that PostgreSQL prints after a failed assertion is included.
+    /// Lines of the log which say that a server process crashed, or that the server restarted. There must be none,
+    /// whatever happens to the engine. After a failed assertion, the stack that PostgreSQL prints is included.
     pub fn crashes(&self) -> Vec<String> {
         let signs = ["PANIC", "TRAP:", "was terminated by signal", "terminating any other active server processes"];
         let is_frame = |line: &str| line.ends_with(']') && line.contains("(") && line.contains("+0x");

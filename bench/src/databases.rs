@@ -1,5 +1,5 @@
-//! Databases in a running server, created for a benchmark and dropped after it. The server may be an existing one,
-//! given by a connection string. Then it is not restarted, and its settings are not changed.
+//! Databases in a running server. They are created for a benchmark and dropped after it. The server may be an existing
+//! one, given by a connection string. An existing server is not restarted, and its settings are not changed.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -31,7 +31,7 @@ impl fmt::Display for Made {
 }
 
 pub struct Databases {
-    /// The configuration of a superuser, in a database that always exists.
+    /// The connection of a superuser to a database that always exists.
     admin: Config,
     /// Objects that were created here and still exist.
     made: RefCell<Vec<Made>>,
@@ -96,8 +96,9 @@ impl Databases {
         self.make(&mut client, name, &format!("{owner} TEMPLATE {from}{strategy}"))
     }
 
-    /// Creates a database. Its name is noted before, so that it is dropped even if an interrupt comes in between. If it
-    /// cannot be created, the note is removed, because the database may belong to someone else.
+    /// Creates a database. Notes the name first, so that the database is dropped even if an interrupt ends this process
+    /// meanwhile. If the database cannot be created, the note is removed, because a database with this name may belong
+    /// to someone else.
     fn make(&self, client: &mut Client, name: &str, how: &str) -> Result<Config> {
         self.adopt(name);
         client
@@ -113,12 +114,14 @@ impl Databases {
         }
     }
 
-    /// Notes a database that this process, or another one for it, is about to create, so that it will be dropped.
+    /// Notes the name of a database, so that the database will be dropped. This process, or another process that it has
+    /// started, is about to create the database.
     pub fn adopt(&self, name: &str) {
         self.note(Made::Database(name.to_owned()));
     }
 
-    /// Notes a role in the same way. It is dropped after the databases that were created later, which it may own.
+    /// Like `adopt`, but for a role. The role is dropped after all databases that were created later, because it may
+    /// own them.
     pub fn adopt_role(&self, name: &str) {
         self.note(Made::Role(name.to_owned()));
     }
@@ -130,7 +133,7 @@ impl Databases {
         self.made.borrow_mut().push(made);
     }
 
-    /// Drops a database that was created here. This may be tried several times, because the capture worker needs a
+    /// Drops a database that was created here. Makes several attempts if necessary, because the capture worker needs a
     /// moment to disconnect.
     pub fn discard(&self, name: &str) -> Result<()> {
         let database = Made::Database(name.to_owned());
@@ -147,7 +150,7 @@ impl Databases {
         left().retain(|(_, left)| !self.stays || left != gone);
     }
 
-    /// Whether the processes of the server can be observed from here.
+    /// Whether the server runs on this machine, so that its processes can be observed.
     pub fn is_on_this_machine(&self) -> bool {
         let hosts = self.admin.get_hosts();
         // A connection string may have an address without a host name.

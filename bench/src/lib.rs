@@ -55,7 +55,7 @@ pub fn describe(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Stri
             let mut told = error.to_string();
             for cause in std::iter::successors(error.source(), |cause| cause.source()) {
                 let cause = cause.to_string();
-                // The text of some errors contains that of their cause already.
+                // The text of some errors already contains the text of their cause.
                 if !told.contains(&cause) {
                     told += &format!(": {cause}");
                 }

@@ -67,7 +67,7 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
 
 /// CPU time of a process with only one thread, in nanoseconds if the kernel counts them.
 pub fn cpu_time_of_thread(pid: u32) -> Option<Duration> {
-    // on the processor: nanoseconds | waiting: nanoseconds | turns
+    // The file's fields: nanoseconds on a processor, nanoseconds of waiting for one, number of time slices.
     let counted = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
     let nanoseconds = counted.and_then(|counted| counted.split_ascii_whitespace().next()?.parse().ok());
     nanoseconds.map(Duration::from_nanos).or_else(|| cpu_time(pid))
@@ -86,11 +86,11 @@ pub fn cpu_time_of_tree(root: u32) -> Duration {
     Duration::from_millis(ticks * MS_PER_TICK)
 }
 
-/// Time for which this virtual machine had work, but got no processor from its host, added up over all processors. It
-/// is 0 on other machines.
+/// The time for which this virtual machine had work, but its host gave it no processor, added up over all processors.
+/// On other machines it is 0.
 pub fn stolen() -> Duration {
     let counted = fs::read_to_string("/proc/stat").unwrap_or_default();
-    // cpu: user, nice, system, idle, iowait, irq, softirq, steal
+    // The line's fields: "cpu", user, nice, system, idle, iowait, irq, softirq, steal.
     let ticks = counted.split_ascii_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok());
     Duration::from_millis(ticks.unwrap_or(0) * MS_PER_TICK)
 }

@@ -106,13 +106,12 @@ impl Compared {
     }
 }
 
-/// Begins a comparison: both sides get the same snapshot. It is an error if the engine does not answer, because the
-/// heap would be compared with itself.
+/// Statements that begin a comparison, so that both sides use the same snapshot. If the engine does not answer, the
+/// query raises an error, because otherwise the heap would be compared with itself.
 pub const COMPARING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL anker.fallback = off; \
                              SET LOCAL anker.max_wait = '60s'";
 
-/// Runs both forms of a query in one REPEATABLE READ transaction. It is an error if the engine does not answer: the
-/// heap is not compared with itself.
+/// Runs both forms of a query in one REPEATABLE READ transaction. Returns an error if the engine does not answer.
 pub fn compare(client: &mut Client, query: &Query) -> Result<Compared> {
     client.batch_execute(COMPARING)?;
     let both = anker::text_rows(client, &query.heap())

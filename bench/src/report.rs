@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// The file with the figures that were measured so far. So the figures of a long run are not lost if it breaks off.
+/// The file in which a run keeps the figures measured so far, so that they are not lost if the run breaks off.
 static UNFINISHED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Makes this process keep figures beside the report that it is to write. Figures that an earlier process left there
-/// are deleted.
+/// Makes this process keep its figures in a file beside its future report. Deletes figures that an earlier process left
+/// there.
 pub fn keep_unfinished_beside(report: &Path) {
     let path = UNFINISHED.get_or_init(|| report.with_extension("unfinished.json"));
     let _ = std::fs::remove_file(path);

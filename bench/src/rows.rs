@@ -71,7 +71,7 @@ impl Rows {
         all[self.random.random_range(0..all.len())]
     }
 
-    /// One text in ten contains "original".
+    /// TPC-C's column "data": one text in ten contains "original".
     pub fn data(&mut self) -> String {
         let text = self.text(26, 42);
         if self.between(1, 10) == 1 { format!("{text}ORIGINAL") } else { text }

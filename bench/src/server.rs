@@ -20,8 +20,8 @@ const SERVER_USER: &str = "postgres";
 /// The name of a file that marks a directory which must not be removed after the process that created it has ended.
 const KEEP: &str = "keep";
 
-/// A directory of its own under `/var/tmp` (sockets need a short path) with the copy of PostgreSQL. Clusters are made
-/// beside the copy. The directory is removed on drop.
+/// The private copy of PostgreSQL. It lies in a new directory under `/var/tmp`, because sockets need a short path.
+/// Clusters are created beside the copy. Dropping this value removes the directory.
 pub struct Server {
     home: PathBuf,
     bin: PathBuf,
@@ -77,8 +77,8 @@ impl Server {
         for directory in [&bin, &lib, &share] {
             let copy = server.relocated(directory);
             fs::create_dir_all(&copy)?;
-            // The contents are copied, not the directory: if libraries and binaries share one directory, both copies
-            // agree.
+            // Copies the directory's contents, not the directory itself. If libraries and binaries share one directory,
+            // it is copied twice, and the second copy must overwrite the first, not land inside it.
             run(Command::new("cp").arg("-RPp").arg(directory.join(".")).arg(&copy))?;
         }
         server.bin = server.relocated(&bin);
@@ -131,14 +131,15 @@ impl Server {
             Command::new(program)
         };
         command.current_dir(&self.home);
-        // Variables that point to the caller's own server are removed, and so is the one that switches backtraces on.
+        // Removes variables that point to the caller's own server, and the variable that switches backtraces on.
         for name in ["PGDATA", "PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGOPTIONS", "RUST_BACKTRACE"] {
             command.env_remove(name);
         }
         command
     }
 
-    /// A data directory as initdb leaves it, made once for each locale and encoding and then copied.
+    /// A data directory as initdb leaves it. It is created once for each locale and encoding, and copied for each
+    /// cluster.
     pub(crate) fn template(&self, locale: &str, encoding: &str) -> Result<PathBuf> {
         let mut ready = self.templates.lock().expect("no thread panics with the lock");
         let directory = self.home.join(format!("template-{locale}-{encoding}"));
@@ -194,7 +195,7 @@ pub fn pg_config(option: &str) -> Result<PathBuf> {
     Ok(run(Command::new(program).arg(option))?.trim().into())
 }
 
-/// Runs a command to its end and returns its output; a failure carries the output, too.
+/// Runs a command to its end, and returns its output. If the command fails, the error contains the output.
 pub fn run(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

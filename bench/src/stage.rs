@@ -1,5 +1,5 @@
-//! A loaded database, of which every run gets a copy. So each run begins with the same rows, although the previous run
-//! has changed its own.
+//! A loaded database, of which every run gets a copy. So each run begins with the same rows, although earlier runs have
+//! changed the rows of their copies.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl<'a> Place<'a> {
         matches!(self, Place::Private(_))
     }
 
-    /// A description of the server's settings: `settings` for a private server.
+    /// A description of the server's settings. For a private server it is `settings`.
     pub fn described(self, settings: &str) -> String {
         if self.is_private() { settings.to_owned() } else { "a server that was given, with its own settings".into() }
     }
@@ -58,7 +58,7 @@ pub enum Stage {
     Given(Rc<Databases>),
 }
 
-/// A database for a run. In a private server it is the only one.
+/// A database for one run. A private server has only this database.
 pub enum Database {
     Private(Cluster),
     Given { databases: Rc<Databases>, name: String },
@@ -83,7 +83,8 @@ impl Stage {
         }
     }
 
-    /// A copy without the extension. A private server does not load pg_anker for it, either.
+    /// A copy of the database without the extension. If its server is private, the server does not load pg_anker,
+    /// either.
     pub fn bare(&self) -> Result<Database> {
         self.copy(&[])
     }

@@ -20,8 +20,8 @@ pub struct Plan {
     pub queries: Vec<String>,
     pub order: Order,
     pub sessions: u32,
-    /// The time from the beginning of one query to that of the next, which runs in any free session. Zero: each session
-    /// runs queries without a pause.
+    /// The time from the beginning of one query to the beginning of the next. The next query runs in any free session.
+    /// If the time is zero, each session runs queries without a pause.
     pub every: Duration,
     pub isolation: Isolation,
     /// A statement that sets the route of each session.
@@ -29,7 +29,7 @@ pub struct Plan {
     /// The seed of the random order of queries.
     pub seed: u64,
     pub explain: Explain,
-    /// How many leading columns of each row are numbers for [`Asked::seen`].
+    /// The number of leading columns whose values go into [`Asked::seen`].
     pub numbers: usize,
 }
 
@@ -37,10 +37,10 @@ pub struct Plan {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Explain {
     Never,
-    /// Queries on the heap: as many are run by EXPLAIN ANALYZE as in the engine, so that both sides have the same work.
-    /// TIMING is OFF, because taking the time of each row would slow the heap down.
+    /// For queries on the heap. As many are run by EXPLAIN ANALYZE as in the engine, so that both sides do the same
+    /// work. TIMING is OFF, because taking the time of each row would slow the heap down.
     Alike,
-    /// Queries in the engine, whose EXPLAIN ANALYZE reports the time of the snapshot.
+    /// For queries in the engine. EXPLAIN ANALYZE reports the time of the snapshot.
     Snapshots,
 }
 
@@ -56,7 +56,7 @@ pub struct Asked {
     pub due: Instant,
     pub begun: Instant,
     pub ended: Instant,
-    /// Whether it was run by EXPLAIN ANALYZE, which sends no rows.
+    /// Whether EXPLAIN ANALYZE ran the query, so that no rows were sent.
     pub explained: bool,
     pub snapshot: Option<Snapshot>,
     pub seen: Vec<i64>,
@@ -75,7 +75,7 @@ impl Asked {
         self.ended.duration_since(self.begun).as_secs_f64() * 1e3
     }
 
-    /// The time from when the query was due.
+    /// The milliseconds from the time when the query was due to its answer.
     pub fn response_ms(&self) -> f64 {
         self.ended.duration_since(self.due).as_secs_f64() * 1e3
     }
@@ -201,7 +201,7 @@ pub struct Asker {
     /// a large answer would use more processor time than the server. `None` if rows are needed, or if this client
     /// cannot log in.
     reader: Option<Wire>,
-    /// How many leading columns are numbers, as in [`Plan::numbers`].
+    /// Like [`Plan::numbers`].
     numbers: usize,
 }
 
@@ -226,8 +226,8 @@ impl Asker {
         Ok(Asker { client, reader, numbers })
     }
 
-    /// Runs a query; `query` is its index, which is only recorded. If a conflict aborts it, it is run again, unless
-    /// `stop` is set.
+    /// Runs a query. `query` is its index, which is only recorded. If a conflict aborts the query, runs it again,
+    /// unless `stop` is set.
     pub fn ask(&mut self, query: usize, sql: &str, due: Instant, explain: Explain, stop: &AtomicBool) -> Result<Asked> {
         let begun = Instant::now();
         let (mut snapshot, mut seen) = (None, Vec::new());
@@ -246,7 +246,7 @@ impl Asker {
         Ok(Asked { query, due, begun, ended: Instant::now(), explained: explain != Explain::Never, snapshot, seen })
     }
 
-    /// Reads the whole answer in binary form, but looks only at the numbers.
+    /// Reads the whole answer in binary form, but decodes only the leading numbers.
     fn read(&mut self, sql: &str) -> Result<Vec<i64>> {
         use postgres::fallible_iterator::FallibleIterator;
         if let Some(reader) = &mut self.reader {

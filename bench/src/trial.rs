@@ -1,4 +1,5 @@
-//! One run: transactions from the beginning, analytic queries from a later second on, and the CPU time of both.
+//! One run. Transactions run from the beginning, and analytic queries from some second on. The CPU time of both is
+//! measured.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::{Result, anker, os};
 
 pub struct Trial<'a> {
     pub database: &'a Database,
-    /// Without clients there are only queries.
+    /// The clients and their transactions. With 0 clients, only queries run.
     pub workload: Workload,
     pub queries: Option<Plan>,
     /// The time of transactions alone, at the beginning.
@@ -32,7 +33,7 @@ pub struct Outcome {
     pub began: Instant,
     /// CPU times, if the server's processes can be observed.
     pub cpu: Option<Cpu>,
-    /// The share of the queries meant for the engine that it has answered.
+    /// The share of queries that the engine has answered, of those that were meant for it.
     pub engine_share: Option<f64>,
     /// For each client, the times at which it was told of the commits of its numbered transactions.
     pub committed: Vec<Vec<Instant>>,
@@ -67,7 +68,7 @@ impl Checked {
         }
     }
 
-    /// Compares the answers of both routes to a query, if the engine runs the whole of it.
+    /// Compares the answers of both routes to a query, if the engine answers the whole query.
     pub fn ask(&mut self, client: &mut Client, query: &sets::Query) -> Result<()> {
         client.batch_execute(Route::Prefer.setting())?;
         if let Answered::ByTheEngine = sets::answered(client, &query.sql)? {
@@ -86,7 +87,7 @@ impl Checked {
 }
 
 impl Trial<'_> {
-    /// `check` runs at the end, beside the transactions, outside the time that is measured.
+    /// Runs the trial. `check` runs at the end, beside the transactions, after the measured time.
     pub fn run(&self, check: impl FnOnce(&mut Client) -> Result<Checked>) -> Result<Outcome> {
         let (config, mut client) = (self.database.config(), self.database.connect()?);
         let watched = Watched {
@@ -128,7 +129,7 @@ impl Trial<'_> {
     }
 }
 
-/// Processes whose time is counted.
+/// The processes whose CPU time is measured.
 struct Watched {
     postmaster: Option<u32>,
     /// Capture worker and engine.
@@ -172,7 +173,7 @@ struct Seconds {
 }
 
 impl Seconds {
-    /// Records the transactions of each second, until then.
+    /// Records the number of transactions in each second, until `until`.
     fn watch(&mut self, clients: &Clients, until: Instant) {
         loop {
             let next = clients.started() + Duration::from_secs(self.rates.len() as u64 + 1);

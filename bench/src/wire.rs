@@ -1,4 +1,4 @@
-//! A client that returns the server's messages as they were sent.
+//! A client that returns the server's messages unchanged, as bytes.
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -158,8 +158,8 @@ impl Wire {
         told.ok_or_else(|| "the server has described nothing".into())
     }
 
-    /// The time until the last row of a query has arrived, and the number of rows; `None` if the query was cancelled.
-    /// Rows are sent in binary form, and not decoded.
+    /// Runs a query. Returns the time until the last row has arrived, and the number of rows; `None` if the query was
+    /// cancelled. Rows are sent in binary form, and are not decoded.
     pub fn timed(&mut self, sql: &str) -> Result<Option<(Duration, usize)>> {
         let start = Instant::now();
         self.bind(sql, BINARY)?;
@@ -200,7 +200,8 @@ impl Wire {
     pub fn backend(&mut self) -> Result<u32> {
         let answer = self.ask("SELECT pg_backend_pid()", Form::Simple)?;
         let row = answer.iter().find(|message| message.kind == b'D').ok_or("the server has no process")?;
-        // A row of one value: the number of values, its length, its text.
+        // The row has one value. Its message consists of the number of values (2 bytes), the value's length (4 bytes)
+        // and the text.
         Ok(String::from_utf8_lossy(row.content.get(6..).unwrap_or_default()).parse()?)
     }
 

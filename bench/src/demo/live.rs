@@ -14,7 +14,7 @@ pub struct View {
     phases: Vec<Phase>,
     /// The mirror's last known state.
     mirror: String,
-    /// The number of lines of the block that is shown now.
+    /// The number of lines that the block on the screen has now.
     lines: usize,
 }
 
@@ -111,8 +111,7 @@ fn told(phase: &str) -> &'static str {
     }
 }
 
-/// Draws several series on a common scale, one after the other with a stroke in between, in at most as many columns as
-/// the view has for them.
+/// Draws several series beside each other, on a common scale and with a stroke in between, in at most `SERIES` columns.
 fn sparklines(series: &[&Vec<f64>]) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = series.iter().flat_map(|values| values.iter()).copied().fold(0.0, f64::max);
@@ -146,7 +145,7 @@ mod tests {
             view.begin(name);
             let mirror = "12 kB of WAL behind, 130 MB, 123456 transactions applied";
             (0..200).for_each(|_| view.second(123_456.0, 99.0, mirror.into()).unwrap());
-            // In the phase of transactions alone, no query is asked.
+            // The phase "no queries" has no latencies of queries.
             view.answered(name, if name == "no queries" { vec![] } else { vec![1234.5, 2000.0] }).unwrap();
         }
         let lines = view.block();

@@ -69,7 +69,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Reports a path that cannot be written before the show begins.
+    /// Returns an error if a file cannot be written, so that it is reported before the demonstration begins.
     pub fn check(&self) -> Result<()> {
         self.output.check()?;
         let svg = Output { html: self.svg.clone(), ..Output::default() };
@@ -77,7 +77,7 @@ impl Options {
     }
 }
 
-/// Runs the demonstration. Then writes the files, and leaves the server running, if the options say so.
+/// Runs the demonstration. Then, if the options ask for it, writes the files and leaves the server running.
 pub fn run(server: &Arc<Server>, options: &Options) -> Result<()> {
     let (cluster, same) = show(server, options)?;
     if options.keep {
@@ -151,7 +151,7 @@ fn sizes(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// State of the demonstration while its clients run transactions in all phases.
+/// The demonstration while it runs. The clients run transactions in all phases.
 struct Phases<'a> {
     cluster: &'a Cluster,
     client: Client,
@@ -218,8 +218,8 @@ impl Phases<'_> {
         self.view.answered(side, medians.collect())
     }
 
-    /// Starts sessions that run the eight queries in turn. Each answer also contains the number of each client's last
-    /// transaction, from which the age of the answer is computed.
+    /// Starts sessions that run the eight queries in turn. Each answer also contains, for each client, the number of
+    /// the last transaction that the query sees. From these numbers the age of the answer is computed.
     fn ask(&self, side: Side) -> Result<Streams> {
         let route = if side == Side::Mirror { Route::Prefer } else { Route::Off };
         let plan = Plan {
@@ -236,7 +236,8 @@ impl Phases<'_> {
         Streams::start(&self.cluster.config(), &plan, Instant::now())
     }
 
-    /// Compares all answers while the clients go on. Returns whether all were the same.
+    /// Compares all answers while the clients go on, and ends the demonstration. Returns the report, and whether all
+    /// answers were the same.
     fn end(mut self) -> Result<(Report, bool)> {
         let mut all_same = true;
         for query in &ANKER {

@@ -1,4 +1,4 @@
-//! Cost of following TPC-C, and the mirror's delay.
+//! Measures the cost of following TPC-C, and the mirror's delay.
 //!
 //! The CPU time of capture worker and engine is divided by that of the clients' backends in the same seconds, so that a
 //! busy machine does not change the ratio.
@@ -32,7 +32,7 @@ const NAME: &str = "capture";
 const NOT_MIRRORED: &str = "not mirrored";
 const MIRRORED: &str = "mirrored";
 const WITH_QUERIES: &str = "mirrored, with queries";
-/// A suffix of the names of figures that were measured after loading, before the transactions.
+/// The suffix in the names of figures that were measured after the load and before any transaction.
 const LOADED: &str = ", loaded";
 
 pub struct Options {
@@ -173,7 +173,7 @@ fn one(
     outcome.checked.refuse()
 }
 
-/// The plan of queries: one is started every 20 ms, but not before the previous one is answered.
+/// The plan of queries: a query is due every 20 ms, but starts only when the previous one is answered.
 fn plan() -> Plan {
     Plan {
         queries: ANKER.map(|query| query.flagged()).into(),
@@ -207,7 +207,7 @@ impl Delays {
     }
 }
 
-/// The time until the engine has read all WAL that exists now.
+/// Waits until the engine has read all WAL that exists now. Returns the time that this took.
 fn catch_up(database: &Database) -> Result<Duration> {
     let mut client = database.connect()?;
     let start = Instant::now();

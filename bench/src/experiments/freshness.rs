@@ -1,10 +1,10 @@
-//! The benchmark HATtrick: freshness of answers, and the throughputs of transactions and queries that can be had
-//! together.
+//! Measures what the benchmark HATtrick measures: the freshness of answers, and the throughputs that transactions and
+//! queries reach at the same time.
 //!
 //! Each transaction that writes also writes its client's next number to the database. Each query also reads these
-//! numbers, under the same snapshot. If a transaction that the query did not see had committed before the query began,
-//! the answer was too old. Its score is the time from the first such commit to the query's begin. If there was none,
-//! the score is 0.
+//! numbers, under its own snapshot. An answer is too old if the query did not see a transaction that had committed
+//! before the query began. The answer's score is the time from the first such commit to the begin of the query; without
+//! such a commit, the score is 0.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ pub struct Options {
     /// Duration of each point.
     seconds: u32,
     rounds: u32,
-    /// The numbers of clients and of streams of queries that are measured. Zero is measured in addition.
+    /// The numbers of clients, and the numbers of streams of queries, to be measured. Zero is always measured, too.
     clients: Vec<u32>,
     streams: Vec<u32>,
     /// The connection string of a given server, instead of a private one.
@@ -150,8 +150,8 @@ fn one(database: &Database, workload: Workload, streams: u32, mirrored: bool, op
     })
 }
 
-/// The query, changed so that each row begins with the last number of each client. If the query has no rows, one row
-/// with the numbers is returned.
+/// The query, changed so that each row begins with the last number of each client. If the original query returns no
+/// rows, the changed one returns one row with the numbers.
 pub(crate) fn numbered(query: &str, clients: u32) -> String {
     if clients == 0 {
         return query.to_owned();
@@ -164,7 +164,7 @@ pub(crate) fn numbered(query: &str, clients: u32) -> String {
     )
 }
 
-/// The time by which a query's rows were too old when it began.
+/// The score of an answer: the time by which its rows were too old when the query began.
 pub(crate) fn age(asked: &Asked, committed: &[Vec<Instant>]) -> Duration {
     let first_unseen = |(seen, committed): (&i64, &Vec<Instant>)| committed.get(*seen as usize).copied();
     let earliest = asked.seen.iter().zip(committed).filter_map(first_unseen).min();
@@ -258,7 +258,7 @@ fn scores(found: &Found) -> Section {
     }
 }
 
-/// The throughput frontier: transactions and queries at the same time.
+/// The section about the throughput frontier: transactions a second against queries a second.
 fn frontier(found: &Found) -> Section {
     let mut plot = Plot::lines("Queries/s over transactions/s", "transactions/s", AxisScale::Linear, AxisScale::Linear);
     let mut grid = Grid::new("Transactions/s and queries/s, medians of the rounds");
@@ -328,7 +328,8 @@ fn frontier(found: &Found) -> Section {
     }
 }
 
-/// Points for which no other point is at least equal in both throughputs, by increasing throughput of transactions.
+/// The points of the frontier, ordered by the throughput of transactions. A point is on the frontier if no other point
+/// is at least equal in both throughputs.
 fn not_exceeded(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let exceeded = |(x, y): (f64, f64)| points.iter().any(|&(a, b)| a >= x && b >= y && (a > x || b > y));
     let mut edge: Vec<_> = points.iter().copied().filter(|point| !exceeded(*point)).collect();

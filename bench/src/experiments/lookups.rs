@@ -26,8 +26,8 @@ const AUTO: &str = "auto";
 
 pub struct Options {
     rounds: u32,
-    /// The duration of each configuration in a round. It is so long that CPU time can be measured in hundredths of a
-    /// second, if the kernel counts nothing finer.
+    /// The duration of each configuration in a round. It is long enough for kernels that count CPU time only in
+    /// hundredths of a second.
     seconds: f64,
     pub output: Output,
 }
@@ -115,7 +115,7 @@ pub fn page(report: &Report) -> Page {
     }
 }
 
-/// Pairs of configurations that are compared: each shows the cost of the first one relative to the second one.
+/// Pairs of configurations to compare. A pair shows the cost of the first configuration relative to the second.
 const BASES: [(&str, &str); 2] = [(HINT, BARE), (AUTO, HINT)];
 
 fn section(found: &Found, protocol: &str) -> Section {

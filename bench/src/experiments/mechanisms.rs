@@ -1,4 +1,4 @@
-//! Chooses the mechanisms of the engine that can be compared here.
+//! Finds the snapshot mechanisms of the engine that work on this machine, so that they can be compared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const MISSING: &str = "does not work here";
 pub const NOT_GIVEN: &str =
     "--mechanisms needs servers of its own: that of --dsn has the mechanism that it was started with";
 
-/// The mechanisms that work here, and the others, each with the reason why it does not.
+/// The mechanisms that work on this machine, and those that do not, each with the reason.
 pub struct Mechanisms {
     pub there: Vec<String>,
     pub missing: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! Memory of the mirror.
+//! Measures the memory of the mirror.
 
 use std::thread;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use serde_json::Value;
 use crate::report::Findings;
 use crate::{Result, os};
 
-/// After this time the engine has returned memory that it no longer needs, such as that of loads and queries.
+/// The time after which the engine has returned memory that it no longer needs, for example after loads and queries.
 const SETTLED: Duration = Duration::from_secs(7);
 
-/// Adds two figures of memory, relative to the size of the heap without indexes: that of the mirrored tables with key
-/// index, statistics and undo, and that of the engine's whole process. `when` is appended to the figures' names.
+/// Adds two figures of memory, both relative to the size of the heap without indexes. One is the memory of the mirrored
+/// tables with key index, statistics and undo, the other the memory of the engine's whole process. `when` is appended
+/// to the figures' names.
 pub fn rows(client: &mut Client, subject: &str, when: &str, params: &Value, findings: &mut Findings) -> Result<()> {
     thread::sleep(SETTLED);
     let row = client.query_one(

@@ -1,15 +1,15 @@
-//! Required results of an experiment, compared with the measured ones.
+//! Compares the measured results of an experiment with required ones.
 
 use anker_report::found::{Found, Ratio};
 use anker_report::page::Grid;
 use anker_report::{median, percentile};
 use serde_json::Value;
 
-/// A line of the table.
+/// A required result, and the measured one.
 pub struct Must {
     pub what: String,
     pub bound: Bound,
-    /// `None`: it was not measured.
+    /// The measured result; `None` if it was not measured.
     pub found: Option<Ratio>,
 }
 
@@ -53,7 +53,7 @@ pub fn grid(musts: Vec<Must>) -> Grid {
     grid
 }
 
-/// A result that is not a ratio: a percentile of the values of several runs, such as the least one.
+/// A result that is no ratio, but a percentile of the values of several runs. `share` 0 gives the least value.
 pub fn alone(values: &[f64], share: f64) -> Option<Ratio> {
     let at = |share| percentile(values, share);
     (!values.is_empty()).then(|| Ratio { median: at(share), low: at(0.0), high: at(1.0), pairs: values.len() })

@@ -1,5 +1,5 @@
-//! The quality of the engine's join orders, compared with random orders. The best random order shows what would be
-//! possible with perfect estimates.
+//! Compares the engine's join orders with random orders. The best random order shows what would be possible with
+//! perfect estimates.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -54,9 +54,9 @@ impl Options {
     }
 }
 
-/// A query with a random order is cancelled if it takes this many times as long as with the engine's own order.
+/// A query in a random order is cancelled after this multiple of the time that it takes in the engine's own order.
 const TOO_SLOW: f64 = 5.0;
-/// The number of the fastest random orders that are measured again, in turns with the engine's own.
+/// The number of fast random orders that are measured again, in turns with the engine's own order.
 const FINALISTS: usize = 3;
 const ROUNDS: usize = 5;
 
@@ -101,8 +101,8 @@ fn tried(client: &mut Client, query: &Query, orders: u32, findings: &mut Finding
         }
         client.batch_execute(&limit)?;
         let tried = sets::unless_timed_out(answered(client, query, seed))?;
-        // A cancelled query may still use the processors for a moment. Then even this statement may be cancelled, so it
-        // is repeated.
+        // The cancelled query may still use the processors for a moment. So the timeout may cancel even this statement,
+        // and it is repeated.
         while sets::unless_timed_out(client.batch_execute("RESET statement_timeout").map_err(Into::into))?.is_none() {}
         match tried {
             None => stopped += 1,

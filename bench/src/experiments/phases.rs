@@ -1,5 +1,6 @@
-//! The time of a query's snapshot by each mechanism, inside the engine and while transactions run. It is taken from
-//! EXPLAIN ANALYZE for a query of one column of a wide table, and compared with the time of a fork of the whole engine.
+//! Measures the time of a query's snapshot by each mechanism, inside the engine and while transactions run. The time
+//! comes from EXPLAIN ANALYZE for a query of one column of a wide table. It is compared with the time of a fork of the
+//! whole engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +66,7 @@ impl Options {
         let usual = |quick_one: u32, full: u32| if quick { quick_one } else { full };
         Ok(Options {
             rows: rows.unwrap_or(usual(20_000, 1_000_000)),
-            // At least two: one column that the query reads, and others.
+            // There are at least two columns: the one that the query reads, and another one.
             columns: columns.unwrap_or(usual(20, 50)).max(2),
             queries: queries.unwrap_or(usual(10, 50)),
             rounds: rounds.unwrap_or(usual(1, 3)),
@@ -160,7 +161,7 @@ pub fn page(report: &Report) -> Page {
     }
 }
 
-/// Creates the table, with numbers that need all of their bytes.
+/// Creates the table. Its numbers need all of their bytes, so that the engine cannot store them in shorter codes.
 fn create(client: &mut Client, Options { rows, columns, .. }: &Options) -> Result<()> {
     let all = |each: &dyn Fn(u32) -> String| (1..=*columns).map(each).collect::<Vec<_>>().join(", ");
     let value = |i: u32| format!("hashint8extended(i, {i})");

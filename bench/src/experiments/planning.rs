@@ -1,5 +1,5 @@
-//! Planning times of queries that do not ask for the engine, with the library and without it, and of queries that ask
-//! for it.
+//! Measures planning times: of queries that do not ask for the engine, with the library and without it, and of queries
+//! that ask for the engine.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -88,7 +88,7 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     for round in 0..rounds as usize {
         eprintln!("round {} of {rounds}", round + 1);
         for query in &queries {
-            // The sessions take turns in coming first.
+            // Each round begins with another session.
             for at in 0..sessions.len() {
                 let session = &mut sessions[(at + round) % 2];
                 let (cpu, time) = session.plan(query, times)?;

@@ -18,7 +18,7 @@ pub const SET: Set = Set {
     sql: |_| queries::ANKER.iter().map(|query| format!("\n-- {}\n{};\n", query.name, query.heap())).collect(),
 };
 
-/// The paper's number of orders.
+/// The number of orders in a district, chosen so that the tables are as large as in the paper.
 const ORDERS: u32 = 12_000;
 
 fn create(config: &Config, warehouses: f64) -> Result<()> {

@@ -21,7 +21,8 @@ pub const SET: Set = Set {
 
 const REGIONS: [&str; 5] = ["Africa", "America", "Asia", "Europe", "Middle East"];
 
-/// The nations of each region. A nation's key is the code of a character, so there are as many as digits and letters.
+/// The nations of each region. A nation's key is the code of a digit or letter, so there are as many nations as digits
+/// and letters.
 const NATIONS: [&[&str]; 5] = [
     &[
         "Algeria",
@@ -91,8 +92,8 @@ const NATIONS: [&[&str]; 5] = [
 
 const SUPPLIERS: u32 = 10_000;
 
-/// Transactions per warehouse that run before any query: without them no stock is ordered and no customer has a
-/// balance.
+/// The number of transactions for each warehouse that run before any query. Without them no stock would be ordered, and
+/// no customer would have a balance.
 const TRANSACTIONS: u32 = 2000;
 
 fn create(config: &Config, warehouses: f64) -> Result<()> {

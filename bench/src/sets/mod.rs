@@ -20,7 +20,7 @@ use crate::{Result, anker as extension};
 
 pub struct Set {
     pub name: &'static str,
-    /// The tables that its queries read.
+    /// The tables that the set's queries read.
     pub tables: &'static [&'static str],
     /// The scale if none is given, and the scale of a quick run.
     pub scale: f64,
@@ -54,8 +54,8 @@ impl Set {
     }
 }
 
-/// Options of a server with good settings for the heap's plans. The database has collation "C", so that both sides
-/// order texts by bytes.
+/// Options of a server whose settings give the heap good plans. Databases have collation "C", so that both sides order
+/// texts by bytes.
 pub fn cluster_options() -> Options {
     let settings = [
         ("anker.memory", "8GB"),

@@ -16,7 +16,7 @@ pub const THREADS: u32 = 2;
 /// An engine that holds all rows in memory.
 pub struct Peer {
     pub name: &'static str,
-    /// The prefix of the names of its figures.
+    /// The prefix in the names of the peer's figures.
     pub figure: &'static str,
     pub module: &'static str,
     script: &'static str,
@@ -92,7 +92,7 @@ impl Drop for Running {
     }
 }
 
-/// Copies the tables' rows to each of some peers, by way of files in `directory`.
+/// Starts the peers, and copies the tables' rows to each of them through files in `directory`.
 pub fn start(peers: &[&'static Peer], client: &mut Client, tables: &[&str], directory: &Path) -> Result<Vec<Running>> {
     fs::create_dir_all(directory)?;
     let tables: Result<Vec<Value>> = tables.iter().map(|table| export(client, table, directory)).collect();
@@ -113,7 +113,7 @@ fn export(client: &mut Client, table: &str, directory: &Path) -> Result<Value> {
     for column in &columns {
         let (name, kind): (&str, &str) = (column.get(0), column.get(1));
         let (theirs, value) = if kind.starts_with("character") {
-            // In the peers, trailing blanks of a char(n) would be significant, so it is copied as text.
+            // Copies char(n) as text, because trailing blanks of a char(n) would be significant in the peers.
             ("text", format!("{name}::text"))
         } else if kind == "timestamp with time zone" {
             ("timestamp", format!("{name} AT TIME ZONE 'UTC'"))

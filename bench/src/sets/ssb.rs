@@ -65,8 +65,8 @@ struct Counts {
 impl Counts {
     fn of(scale: f64) -> Counts {
         let times = |rows: f64| ((rows * scale) as u32).max(1);
-        // From a scale of 1 on, the number of parts grows with the logarithm of the scale; below it, it shrinks in
-        // proportion.
+        // At scales from 1 on, the number of parts grows with the logarithm of the scale. At smaller scales it is
+        // proportional to the scale.
         let parts = if scale >= 1.0 { (200e3 * (1.0 + scale.log2().floor())) as u32 } else { times(200e3) };
         Counts { customers: times(30e3), suppliers: times(2e3), parts, orders: times(1.5e6) }
     }
@@ -104,7 +104,7 @@ fn dimensions(client: &mut Client, counts: &Counts) -> Result<()> {
     })
 }
 
-/// City, nation and region. A nation has ten cities, named after it with a digit.
+/// A random city with its nation and region. A nation has ten cities; a city's name is the nation's name and a digit.
 fn place(rows: &mut Rows) -> String {
     let (nation, region) = rows.one_of(&NATIONS);
     format!("{nation:<9.9}{}\t{nation}\t{region}", rows.between(0, 9))
@@ -137,7 +137,7 @@ struct Line {
     quantity: u32,
     /// The price of one piece in cents.
     price: u32,
-    /// The discount in percent, as the tax is.
+    /// The discount in percent; `tax` is in percent, too.
     discount: u32,
     tax: u32,
 }

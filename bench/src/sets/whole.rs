@@ -7,7 +7,7 @@ use crate::Result;
 
 /// The side that answered a query.
 pub enum Answered {
-    /// One scan of the engine, with no more than sorting, limiting and projecting above it.
+    /// The engine answered. Above its scan, PostgreSQL only sorts, limits or projects rows.
     ByTheEngine,
     /// PostgreSQL has computed a part of the query or all of it, for this reason.
     Otherwise(String),

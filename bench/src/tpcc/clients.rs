@@ -168,7 +168,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Runs `count` transactions in one session. They are the same for the same scale.
+/// Runs `count` transactions in one session. For the same scale they are always the same.
 pub fn run_transactions(config: &Config, workload: Workload, count: u32) -> Result<()> {
     let session = Session::open(config, workload, 0)?;
     let mut thread = Thread { session, counters: Arc::default(), record: Arc::default(), stop: Arc::default() };
@@ -177,7 +177,7 @@ pub fn run_transactions(config: &Config, workload: Workload, count: u32) -> Resu
     errors.first().map_or(Ok(()), |error| Err(format!("a transaction failed: {error}").into()))
 }
 
-/// The times at which a client's transactions begin.
+/// A schedule: the times at which a client's transactions begin.
 struct Turns {
     pace: Pace,
     clients: u32,
@@ -226,8 +226,8 @@ impl Thread {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// One transaction of the mix. It is repeated with the same parameters until it commits or fails for another reason
-    /// than a conflict.
+    /// Runs one transaction of the mix. After a conflict it is repeated with the same parameters, until it commits or
+    /// fails for another reason.
     fn transaction(&mut self, due: Instant) {
         let kind = self.session.draw();
         let randomness = self.session.randomness();

@@ -116,13 +116,14 @@ fn copy(
     rows::copy(client, &format!("COPY {table} FROM STDIN"), 1..=count, row)
 }
 
-/// The last name of the specification's clause 4.3.2.3.
+/// A customer's last name, made from a number as clause 4.3.2.3 of the specification says.
 pub(super) fn last_name(number: u32) -> String {
     const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
     [number / 100, number / 10, number].iter().map(|n| SYLLABLES[(n % 10) as usize]).collect()
 }
 
-/// The number of a customer's last name. The first thousand customers of a district have all names once.
+/// The number for a customer's last name. Each of the thousand names occurs once among the first thousand customers of
+/// a district.
 fn last_number(random: &mut StdRng, customer: u32) -> u32 {
     if customer <= 1000 { customer - 1 } else { random.random_range(0..1000) }
 }

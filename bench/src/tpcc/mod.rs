@@ -1,4 +1,5 @@
-//! TPC-C with the schema of HammerDB: the same names and types of columns, and transactions as functions in the server.
+//! TPC-C with the schema of HammerDB: columns have the same names and types, and transactions are functions in the
+//! server.
 
 mod clients;
 mod load;
@@ -17,7 +18,7 @@ use crate::Result;
 pub const TABLES: [&str; 9] =
     ["warehouse", "district", "customer", "history", "new_order", "orders", "order_line", "item", "stock"];
 
-/// The amount of data. The specification's numbers are those of [`Scale::standard`].
+/// The amount of data. [`Scale::standard`] has the numbers of the specification.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     pub warehouses: u32,
@@ -49,7 +50,7 @@ pub fn finish_schema(client: &mut Client) -> Result<()> {
     Ok(client.batch_execute("VACUUM ANALYZE")?)
 }
 
-/// Gives the table without a key a replica identity, so that it can be mirrored.
+/// Gives table `history`, which has no key, a replica identity, so that it can be mirrored.
 pub fn identify_history(client: &mut Client) -> Result<()> {
     Ok(client.batch_execute("ALTER TABLE history REPLICA IDENTITY FULL")?)
 }
@@ -59,7 +60,7 @@ pub fn numbers(client: &mut Client) -> Result<()> {
     Ok(client.batch_execute(include_str!("numbers.sql"))?)
 }
 
-/// Creates a database with the whole of TPC-C in it.
+/// Fills a database with TPC-C: tables, rows, keys, indexes and transactions.
 pub fn create(config: &Config, scale: Scale) -> Result<()> {
     let mut client = config.connect(NoTls)?;
     create_schema(&mut client)?;

@@ -37,7 +37,8 @@ impl Session {
         let mut client = config.clone().application_name("tpcc").connect(NoTls)?;
         let mode = if workload.synchronous_commit { "on" } else { "off" };
         let isolation = workload.isolation.name();
-        // Errors are counted here, not logged; one new order in a hundred is an error.
+        // The client counts errors itself, so the server need not log them. One new order in a hundred is meant to
+        // fail.
         client.batch_execute(&format!(
             "SET synchronous_commit = {mode}; SET log_min_messages = fatal;
              SET default_transaction_isolation = '{isolation}'"
@@ -134,7 +135,7 @@ impl Session {
         self.client.query(&self.stock_level, &[&place.warehouse, &place.district, &threshold]).map(drop)
     }
 
-    /// A transaction that writes, together with its number if it has one.
+    /// Runs a transaction that writes. If transactions are numbered, it also writes its number.
     fn write(&mut self, statement: &Statement, parameters: &[&(dyn ToSql + Sync)]) -> Done {
         if !self.workload.numbered {
             return self.client.execute(statement, parameters).map(drop);
@@ -179,8 +180,8 @@ impl Session {
         self.skewed(8191, self.workload.scale.items as i32)
     }
 
-    /// The customer's last name, in six of ten cases; otherwise `None`, and the customer is chosen by number. If there
-    /// are fewer than a thousand customers, only as many of the first names exist.
+    /// In six of ten cases, a last name by which to choose the customer. `None` means that the customer is chosen by
+    /// number. If a district has fewer than a thousand customers, only that many last names exist.
     fn name(&mut self) -> Option<String> {
         let names = self.workload.scale.customers.min(1000) as i32;
         (self.between(1, 100) <= 60).then(|| last_name((self.skewed(255, names) - 1) as u32))

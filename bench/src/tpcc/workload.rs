@@ -15,7 +15,7 @@ pub const KINDS: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// The specification's five, of which 45 % are new orders.
+    /// The specification's five transactions, of which 45 % are new orders.
     Full,
     /// AnKer's three transactions, in equal shares.
     Anker,

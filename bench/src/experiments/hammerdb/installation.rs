@@ -21,7 +21,7 @@ pub type Setting = (&'static str, String);
 pub struct Installation {
     home: PathBuf,
     tclsh: PathBuf,
-    /// The directory for HammerDB's temporary files, in which it also keeps settings and results between runs.
+    /// The directory for HammerDB's temporary files. HammerDB also keeps settings and results of runs there.
     scratch: PathBuf,
     /// Versions of HammerDB, Tcl and its client library.
     pub versions: String,
@@ -60,8 +60,8 @@ impl Installation {
         command
     }
 
-    /// Builds the schema with a few virtual users. There are at most as many as warehouses, since others would have
-    /// nothing to do.
+    /// Builds the schema with a few virtual users, but not with more users than warehouses, because additional users
+    /// would have nothing to do.
     pub fn build(&self, settings: &[Setting], warehouses: u32) -> Result<()> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let builders = cores.min(warehouses);
@@ -82,8 +82,8 @@ impl Installation {
     }
 }
 
-/// The Tcl interpreter that the first lines of HammerDB's command line program name: the one in its `bin`, or the one
-/// with this name in PATH.
+/// The Tcl interpreter that the first lines of HammerDB's command line program name. It is in HammerDB's directory
+/// `bin`, or is found by PATH.
 fn tclsh(home: &Path, source: &str) -> PathBuf {
     let asked = source.split_once("exec ./bin/").and_then(|(_, rest)| rest.split_whitespace().next());
     let asked = asked.unwrap_or("tclsh");
@@ -124,7 +124,8 @@ impl Task {
         self.child.id()
     }
 
-    /// Waits until the process prints this. If it reports a failure before, returns an error.
+    /// Waits until the process prints a line with this meaning. Returns an error if the process reports a failure
+    /// before.
     pub fn wait_for(&mut self, wanted: &Said) -> Result<()> {
         loop {
             match self.next()? {
@@ -135,7 +136,7 @@ impl Task {
         }
     }
 
-    /// Waits for the end of the process. Returns what `conclude` makes of its whole output.
+    /// Waits for the end of the process, and returns the result of `conclude` for its whole output.
     pub fn finish<T>(mut self, conclude: impl FnOnce(&Outcome) -> Result<T>) -> Result<T> {
         while self.next()?.is_some() {}
         let status = self.child.wait()?;

@@ -1,9 +1,9 @@
-//! The parts of HammerDB's output that matter here.
+//! Interprets HammerDB's output.
 //!
-//! HammerDB's virtual users are threads. If one fails, it prints a line and ends, but the run goes on without it and
-//! still prints a throughput. So each line that looks like a failure is treated as one. Some failures print nothing,
-//! because HammerDB does not print errors that contain the word "index". So a run counts only if each of its users,
-//! including the monitor, reports that it has finished.
+//! HammerDB's virtual users are threads. A user that fails prints a line and ends, but the run goes on without this
+//! user, and still prints a throughput. So each line that looks like a failure counts as a failure of the run. Some
+//! failures print nothing, because HammerDB does not print errors that contain the word "index". So a run counts only
+//! if each of its users, including the monitor, reports that it has finished.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ impl Said {
             "Background Error",
             "a running Virtual User was terminated",
         ];
-        // Output of threads may begin with a carriage return, which would overwrite a prompt in a terminal.
+        // Lines of threads may begin with a carriage return, with which they overwrite the prompt in a terminal.
         let line = line.trim();
         if FAILURES.iter().any(|failure| line.contains(failure)) || line.starts_with("Failed to ") {
             return Some(Said::Failed(line.to_owned()));

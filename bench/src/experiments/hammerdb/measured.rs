@@ -15,7 +15,8 @@ use crate::tpcc::{self, Isolation};
 use crate::{Result, anker, os, queries};
 
 const LIVE: Duration = Duration::from_secs(600);
-/// The number of queries, of AnKer's eight, whose answers a run compares on heap and mirror. Each run compares others.
+/// The number of AnKer's eight queries whose answers a run compares on heap and mirror. Each run compares other queries
+/// than the previous one.
 const COMPARED: usize = 3;
 
 pub struct Run {
@@ -32,7 +33,7 @@ pub struct Streamed {
     pub asked: usize,
     /// The queries that began while HammerDB counted.
     pub counted: Vec<Asked>,
-    /// The queries that were meant for the mirror.
+    /// The numbers of queries that the engine and the heap have answered, if the stream was meant for the mirror.
     pub answered: Option<Answered>,
 }
 
@@ -44,7 +45,7 @@ pub struct Answered {
     pub fallbacks: i64,
 }
 
-/// Seconds of CPU time in a minute.
+/// CPU time by process, in seconds a minute.
 #[derive(Clone, Copy)]
 pub struct Cpu {
     /// The backends of HammerDB's users.
@@ -55,7 +56,7 @@ pub struct Cpu {
     pub engine: f64,
     /// The whole server, including the processes above.
     pub server: f64,
-    /// The clients.
+    /// HammerDB's own process.
     pub hammerdb: f64,
 }
 
@@ -181,7 +182,7 @@ impl Answered {
     }
 }
 
-/// CPU time that processes have used so far.
+/// The CPU time that each process has used so far.
 struct Busy {
     at: Instant,
     users: Duration,

@@ -45,8 +45,8 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// The share of the stream's queries that the engine answered, over all rounds. At the end of a round, a query may be
-/// answered that is not counted as asked, so the share is limited to 1.
+/// The share of the stream's queries that the engine answered, over all rounds. At the end of a round, the engine may
+/// answer a query that does not count as asked, so the share is limited to 1.
 fn engine_share(found: &Found, config: &str) -> Option<f64> {
     let sum = |figure: &str| found.figure(figure).subject(config).values().iter().sum::<f64>();
     found.figure("served").subject(config).row().map(|_| (sum("served") / sum("asked")).min(1.0))

@@ -1,8 +1,8 @@
-//! The server of HammerDB's database. It is a private cluster, which is restarted for each run with that run's
-//! settings, or an existing server, whose settings are not changed.
+//! The server of HammerDB's database. A private cluster is restarted with other settings for each run. The settings of
+//! an existing server are not changed.
 //!
-//! A minute of TPC-C adds half as many orders as five warehouses begin with. So no run uses the database that was
-//! built: every run has a fresh copy, with the same rows, indexes without gaps and no dead rows.
+//! A minute of TPC-C adds half as many orders as there are in five warehouses at the beginning. So no run uses the
+//! database that was built. Every run gets a fresh copy, with the same rows, indexes without gaps, and no dead rows.
 
 use std::sync::Arc;
 

@@ -40,20 +40,20 @@ pub struct Conditions {
     part: Part,
     workload: Workload,
     queries: Vec<&'static Query>,
-    /// Streams of queries.
+    /// The number of streams of queries.
     sessions: u32,
     every: Duration,
     quiet: Duration,
     measured: Duration,
 }
 
-/// The figure that says whether the engine was meant to answer a query: 1, or 0 if its mechanism cannot answer it.
+/// The name of a figure: 1 if the engine was meant to answer the query, 0 if its mechanism cannot answer this query.
 pub const BY_ENGINE: &str = "query of the engine";
-/// The number of sessions that answer queries, in the paper.
+/// The number of sessions that run queries, as in the paper.
 const SESSIONS: u32 = 2;
 /// The queries of Figure 8 (a) and (b).
 pub const TIMED: [&str; 2] = ["Q1", "Q6"];
-/// The number of clients beside a varying number of streams of queries, in the paper.
+/// The number of clients while the number of streams of queries varies, as in the paper.
 const CLIENTS: u32 = 2;
 
 impl Conditions {
@@ -67,9 +67,9 @@ impl Conditions {
         Conditions { part: Part::Mixed, workload, queries, sessions: SESSIONS, every, quiet, measured }
     }
 
-    /// Conditions of Figure 8. Each run takes a third of the usual time, because there are many. Each stream runs as
-    /// many queries as otherwise two streams together. While the number of clients varies, only the two queries of the
-    /// figure are run.
+    /// Conditions of Figure 8. There are many runs, so each takes a third of the usual time. While the number of
+    /// streams varies, each stream runs as many queries as two streams together in other runs. While the number of
+    /// clients varies, only the figure's two queries run.
     pub fn scaling(options: &Options, scale: Scale, part: Part, streams: u32) -> Conditions {
         let usual = Conditions::usual(options, scale, Access::Uniform);
         let (clients, sessions) =
@@ -121,7 +121,8 @@ pub fn one(
         let mut checked = Checked::default();
         for query in conditions.queries.iter().filter(|_| mirrored) {
             let is_by_engine = anker::analyzed(client, &query.flagged())?.as_deref() == Some("engine");
-            // If the mechanism leaves the query to the heap, the heap's answer would be compared with itself.
+            // Skips queries that the mechanism leaves to the heap, because the heap's answer would be compared with
+            // itself.
             if is_by_engine {
                 checked.note(query.name, &queries::compare(client, query)?);
             }
@@ -153,7 +154,7 @@ fn plan(configuration: &Configuration, conditions: &Conditions, round: usize) ->
     Some(Plan {
         queries: conditions.queries.iter().map(|query| sql(query)).collect(),
         order: Order::Random,
-        // Queries add their number to the seed, so rounds differ only in higher bits.
+        // Each query adds its number to the seed, so the rounds' seeds differ in higher bits only.
         seed: (round as u64) << 40,
         sessions: conditions.sessions,
         every: conditions.every,

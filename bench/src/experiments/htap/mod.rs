@@ -36,7 +36,7 @@ const SETTINGS: &str = "synchronous_commit off, fsync off";
 /// The configuration with a mirror that no query reads.
 const MIRRORED: &str = "mirror, no queries";
 /// The value of `max_pred_locks_per_transaction`. With the default of 64, SERIALIZABLE transactions would fail while a
-/// query on the heap takes seconds.
+/// query on the heap runs for seconds.
 const PREDICATE_LOCKS: &str = "10000";
 
 pub struct Options {
@@ -79,7 +79,7 @@ struct Configuration {
     isolation: Isolation,
 }
 
-/// The configurations to measure. `apart`: with one in which the tables are mirrored, but no queries run.
+/// The configurations to measure. With `apart`, they include one in which the tables are mirrored, but no queries run.
 fn configurations(mechanisms: &[String], levels: &[Isolation], apart: bool) -> Vec<Configuration> {
     use Isolation::{ReadCommitted, RepeatableRead, Serializable};
     let one = |of: &str, side: Side, isolation: Isolation| {
@@ -87,7 +87,7 @@ fn configurations(mechanisms: &[String], levels: &[Isolation], apart: bool) -> V
         Configuration { name, side, isolation }
     };
     let mut all = vec![Configuration { name: ALONE.into(), side: Side::Nowhere, isolation: ReadCommitted }];
-    // SERIALIZABLE costs something by itself, which must not be counted as a cost of the queries.
+    // Adds transactions alone at SERIALIZABLE, because this level costs something even without queries.
     if levels.contains(&Serializable) {
         all.push(one(ALONE, Side::Nowhere, Serializable));
     }

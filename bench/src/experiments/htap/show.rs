@@ -54,13 +54,13 @@ fn words(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(words).collect()
 }
 
-/// The access with which numbers of warehouses are compared: the first one of the run, which is uniform by default.
+/// The access (uniform or skewed) for comparing numbers of warehouses: the first access of the run, by default uniform.
 fn usual_access(found: &Found) -> Value {
     found.params("access").first().cloned().unwrap_or_default()
 }
 
-/// The table of required results, for each configuration with queries in the engine. Each is compared with
-/// configurations whose transactions have the same isolation level.
+/// The table of required results for each configuration with queries in the engine. A configuration is compared only
+/// with others whose transactions have the same isolation level.
 fn musts(report: &Report, mixed: &Found, at_last: &Found, warehouses: &[Value]) -> Grid {
     let access = usual_access(at_last);
     let (mixed, found) = (mixed.with("access", &access), at_last.with("access", &access));
@@ -107,8 +107,8 @@ fn last(values: &[Value]) -> String {
     values.last().map_or(String::new(), Value::to_string)
 }
 
-/// The configuration without queries that another is compared with. It has the same level, since SERIALIZABLE costs
-/// something by itself.
+/// The configuration without queries with which `config` is compared. Both have the same isolation level, because
+/// SERIALIZABLE costs something even without queries.
 fn alone_beside(config: &str) -> String {
     let level = Isolation::Serializable.name();
     if config.ends_with(level) { format!("{ALONE}, {level}") } else { ALONE.into() }

@@ -1,5 +1,5 @@
-//! Bandwidth: the time in which the engine sums a column, compared with the least time in which the same bytes can be
-//! read. The column's values are stored in full, and it is larger than the processor's caches.
+//! Bandwidth: compares the time in which the engine sums a column with the least time in which the same number of bytes
+//! can be read. The column is larger than the processor's caches, and its values are stored in full.
 
 use std::hint::black_box;
 use std::thread;
@@ -61,7 +61,7 @@ fn read(values: &[u64]) -> f64 {
     thread::scope(|scope| {
         for part in values.chunks(part) {
             scope.spawn(|| {
-                // Several independent sums, so that the processor can add to all of them at once.
+                // There are several independent sums, so that the processor can add to all of them at the same time.
                 let mut sums = [0u64; 32];
                 for values in part.as_chunks::<32>().0 {
                     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));

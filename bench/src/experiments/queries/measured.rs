@@ -1,4 +1,4 @@
-//! One query: the side that answers it, the time of each side, and whether they agree.
+//! Measures one query: which side answers it, how long each side takes, and whether the answers agree.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::sets::{self, Answered, Query, Route};
 use crate::wire::Wire;
 use crate::{Result, anker};
 
-/// Time limit of the heap for a query.
+/// The time limit for a query on the heap.
 pub const LIMIT: Duration = Duration::from_secs(120);
-/// The time after which a side does not run a query again, in milliseconds, so that a long query is run less often.
+/// The time in milliseconds after which a side does not repeat a query any more. So long queries run less often.
 const ENOUGH_MS: f64 = 20e3;
 /// The greatest number of rows of a result for which peers are measured. They return rows to Python one by one, which
 /// would take most of the time of a longer result.
 const FEW_ROWS: usize = 20_000;
-/// Figures of this experiment have no parameters of their own.
+/// The parameters of figures that have none.
 pub const NONE: Value = Value::Null;
 
-/// A session for each way to run a query in PostgreSQL.
+/// Sessions of PostgreSQL, each with other settings for running a query.
 pub struct Sides {
     mirror: Wire,
     parallel: Wire,
@@ -78,7 +78,7 @@ impl Runs {
 #[derive(Clone, Copy)]
 struct Time {
     ms: f64,
-    /// Whether the query was cancelled, so that `ms` is less than its time.
+    /// Whether the query was cancelled. If so, it would have taken longer than `ms`.
     stopped: bool,
     rows: usize,
 }

@@ -1,4 +1,4 @@
-//! A set of queries on the heap with its indexes, on the mirror, and on the peers that are installed. They take
+//! Runs a set of queries on the heap with its indexes, on the mirror, and on the peers that are installed. These take
 //! turns, so that other load on the machine affects all of them.
 
 mod bandwidth;
@@ -36,7 +36,7 @@ pub struct Options {
     set: &'static Set,
     scale: f64,
     runs: u32,
-    /// The size of a column that is summed, to compare the speed with that of reading memory. `None`: this is not
+    /// The size of a column in bytes. Summing the column is compared with only reading memory. `None` if this is not
     /// measured.
     column_bytes: Option<u64>,
     /// Numbers of threads of the engine; each query is timed with each of them.

@@ -1,4 +1,4 @@
-//! Scaling: measures each query in the engine with several numbers of threads, one after the other.
+//! Scaling: measures each query in the engine with one number of threads after the other.
 
 use std::time::Duration;
 

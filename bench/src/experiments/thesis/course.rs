@@ -1,18 +1,19 @@
-//! Latencies around the injected queries. Times count from the nearest injection, so that all injections of a run are
-//! averaged.
+//! Latencies before and after the injected queries. Times count from the nearest injection, so that an average over all
+//! injections of a run can be computed.
 
 use std::time::Instant;
 
 use anker_report::percentile;
 
-/// The number of pieces into which the time around an injection is divided. It begins a quarter of the usual time
-/// between two injections before the injection, and ends three quarters after it.
+/// The number of pieces into which the time around an injection is divided. This time is as long as the usual time
+/// between two injections: a quarter of it lies before the injection, three quarters after it.
 const PIECES: usize = 40;
 const BEFORE: f64 = 0.25;
-/// The part of the time between two injections that counts as just after an injection.
+/// The part of the time between two injections that counts as "just after" an injection.
 const AFTER: f64 = 0.1;
 
-/// Times in seconds, latencies in microseconds.
+/// The latencies of a run's transactions, by the time from the nearest injection. Times are in seconds, latencies in
+/// microseconds.
 pub struct Course {
     period: f64,
     /// The start of each transaction, counted from its injection, and its duration.
@@ -55,7 +56,7 @@ impl Course {
         (period > 0.0).then_some(Course { period, times })
     }
 
-    /// Means before the injections, and just after them.
+    /// The mean latency before the injections, and just after them.
     pub fn before_and_after(&self) -> (Option<f64>, Option<f64>) {
         let within = |from: f64, to: f64| {
             let range = from * self.period..to * self.period;
@@ -64,7 +65,7 @@ impl Course {
         (within(-BEFORE, 0.0), within(0.0, AFTER))
     }
 
-    /// The largest after an injection.
+    /// The greatest latency after an injection.
     pub fn worst(&self) -> Option<f64> {
         self.times.iter().filter(|(at, _)| *at >= 0.0).map(|(_, took)| *took).reduce(f64::max)
     }

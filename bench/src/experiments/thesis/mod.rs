@@ -227,7 +227,8 @@ fn rows_of(outcome: &Outcome, config: &str, params: &Value, findings: &mut Findi
     course_of("apply", &injections, &outcome.applied, config, params, findings);
 }
 
-/// Adds the course of latencies in the first round to the report: of a client, or of applying in the engine.
+/// Adds the course of latencies in the first round to the report. The latencies are those at the client, or the times
+/// until the engine has applied a transaction.
 fn course_of(
     of: &str,
     injections: &[std::time::Instant],

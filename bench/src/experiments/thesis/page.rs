@@ -137,7 +137,7 @@ fn here(found: &Found, what: &str) -> String {
     if said.is_empty() { String::new() } else { format!("{what}. {}", said.join("; ")) }
 }
 
-/// The mean just after an injection, divided by the mean before it; the median of the rounds.
+/// The mean latency just after an injection, divided by the mean before it: the median over the rounds.
 fn after_by_before(found: &Found, of: &str, config: &str) -> Option<f64> {
     let value = |figure: &str, round: &Value| {
         found.figure(&format!("{of} {figure}")).subject(config).with("round", round).value().filter(|us| *us > 0.0)

@@ -44,7 +44,7 @@ pub struct Outcome {
     /// For each commit: when the client was told of it, and the microseconds from the commit until the engine had
     /// applied it.
     pub applied: Vec<(Instant, f64)>,
-    /// The number of transactions for which the engine has not reported when it applied them.
+    /// The number of transactions for which the engine has reported no time of applying.
     pub applied_missing: usize,
     pub seconds: f64,
     /// Seconds of CPU time: of the whole server, and of the engine. `None` for a server elsewhere.
@@ -63,7 +63,7 @@ struct Shared {
 }
 
 impl Stream<'_> {
-    /// Runs the stream. `check` runs after the measurement, while further transactions run.
+    /// Runs the stream. Calls `check` after the measurement, while further transactions run.
     pub fn run(&self, check: impl FnOnce(&mut Client) -> Result<()>) -> Result<Outcome> {
         let (config, mut client) = (self.database.config(), self.database.connect()?);
         let postmaster = self.database.postmaster()?;
@@ -98,7 +98,7 @@ impl Stream<'_> {
                 })
                 .collect();
             drop(inject);
-            // The result is kept until the clients were told to stop, even if it is an error.
+            // Even an error is returned only after the clients were told to stop.
             let checked = wait_for(&shared, &clients).and_then(|()| {
                 let (ended, after) = (Instant::now(), cpu());
                 check(&mut client).map(|()| (ended, after))
@@ -139,8 +139,8 @@ impl Stream<'_> {
     }
 }
 
-/// Runs an injected query each time that it is told to. Every second one is run by EXPLAIN ANALYZE, which reports the
-/// time of its snapshot. This is also done on the heap, so that both sides do the same work.
+/// Runs a query for each injection. Every second query is run by EXPLAIN ANALYZE, which reports the time of the
+/// snapshot. The heap also runs EXPLAIN ANALYZE, so that both sides do the same work.
 fn answer(
     mut asker: Asker,
     sql: &str,
@@ -156,7 +156,7 @@ fn answer(
     Ok(asked)
 }
 
-/// Waits until all measured transactions have ended, or a client has.
+/// Waits until all transactions to be measured have ended, or a client has ended early.
 fn wait_for<T>(shared: &Shared, clients: &[std::thread::ScopedJoinHandle<'_, T>]) -> Result<()> {
     while shared.ended.load(Ordering::Relaxed) < shared.transactions {
         if clients.iter().any(|client| client.is_finished()) {
@@ -217,16 +217,16 @@ struct Follower {
     thread: JoinHandle<Result<Vec<(u64, f64)>>>,
 }
 
-/// The interval between two readings. The engine remembers the delays of a longer time.
+/// The interval between two readings. The engine remembers delays for longer than that.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Time for transactions that are still on their way when the run is over.
+/// The time to wait, after the run, for transactions that the engine has not applied yet.
 const LIMIT: Duration = Duration::from_secs(10);
 
 impl Follower {
     fn start(config: &Config) -> Result<Follower> {
         let mut client = config.connect(NoTls)?;
         let (first, _) = delays(&mut client)?;
-        // The number of transactions at which the thread stops. It is not known yet.
+        // The number of transactions after which the thread stops. It is set only at the end of the run.
         let stop = std::sync::Arc::new(AtomicU64::new(u64::MAX));
         let wanted = stop.clone();
         let thread = std::thread::spawn(move || {

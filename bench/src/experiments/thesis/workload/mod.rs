@@ -24,7 +24,7 @@ pub enum Workload {
     Tpch { scale: f64, query: String },
 }
 
-/// The transactions of a client.
+/// The mix from which a client's transactions are drawn.
 #[derive(Clone)]
 pub enum Mix {
     Ycsb(ycsb::Mix),
@@ -32,7 +32,7 @@ pub enum Mix {
     Nine,
 }
 
-/// Data by which transactions choose their rows. All clients share them.
+/// Data that transactions need to choose their rows. All clients share these data.
 #[derive(Clone)]
 pub enum Rows {
     Records(u32),

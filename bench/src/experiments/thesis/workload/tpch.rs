@@ -26,7 +26,7 @@ fn set() -> Result<&'static Set> {
     Ok(Set::named("tpch").ok_or("no TPC-H")?)
 }
 
-/// The rows that transactions can change: orders with the number of their lines, and the number of parts.
+/// The rows that transactions can change: the number of lines of each order, and the number of parts.
 pub struct Lines {
     orders: Vec<(i64, i32)>,
     parts: i32,
