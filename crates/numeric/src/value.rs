@@ -261,7 +261,7 @@ pub(crate) fn spread(magnitude: u128, scale: u16, digits: &mut [u16; GROUPS]) ->
     let mut at = GROUPS;
     let odd = scale as u32 % DECIMALS as u32;
     let mut rest = magnitude;
-    // If the scale is not a multiple of four, the last digit has fewer decimal digits, and is filled up with zeros.
+    // If the scale is not a multiple of four, zeros fill the last base-10000 digit up to four decimal digits.
     if odd != 0 {
         let unit = 10u16.pow(odd);
         let last;

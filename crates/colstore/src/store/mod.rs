@@ -269,8 +269,8 @@ impl Store {
     /// was work.
     pub fn tidy(&mut self) -> bool {
         let now_ms = self.clock.millis();
-        // Gates discard old undo, but come rarely if nothing is written. So it is also discarded here, one entry at a
-        // time, because an entry may concern many rows.
+        // Gates discard old undo, but if nothing is written, gates seldom come. So old undo is also discarded here, one
+        // entry at a time, because an entry may concern many rows.
         if let Some(relid) = self.too_old_undo(now_ms) {
             self.discard_oldest(relid);
             return true;

@@ -110,8 +110,8 @@ impl Table {
     }
 }
 
-/// Snapshots of the columns at these positions of the layout; and for each of the layout's `width` columns, its index
-/// among the snapshots.
+/// Snapshots of the columns at these positions of the layout. Then, for each of the layout's `width` columns, the index
+/// of its snapshot, if it has one.
 fn columns(
     rows: &mut Rows,
     positions: &[usize],

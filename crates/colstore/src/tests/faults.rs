@@ -223,8 +223,8 @@ fn beyond_the_memory_limit_a_table_breaks_without_an_error() {
     assert!(rig.store.status().memory_bytes < 2 << 20);
 }
 
-/// A mechanism's system call fails, because there are too many mappings or files. The table is given up without an
-/// error, or the query is refused; everything works again later.
+/// If the system refuses a call that a mechanism needs, because there are too many mappings or files, the table is
+/// given up without an error, or the query is refused. Everything works again later.
 #[test]
 fn a_call_that_the_system_refuses_a_mechanism_costs_a_table_or_a_query() {
     let (layout, rows) = (simple(1), [simple_row(1, 1, "one"), simple_row(2, 2, "two")]);

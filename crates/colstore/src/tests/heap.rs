@@ -204,8 +204,8 @@ fn is_long(val: &Val) -> bool {
     matches!(val, Val::Text(text) if text.len() > 20) || matches!(val, Val::Bytes(bytes) if bytes.len() > 20)
 }
 
-/// A random value. Keys have few possible values so that they collide. Tables of REPLICA IDENTITY FULL have few, too,
-/// so that rows repeat.
+/// A random value. Keys have few possible values, so that they collide. So do columns in tables with REPLICA IDENTITY
+/// FULL, so that rows repeat.
 fn random_val(ty: Type, key: bool, small: bool, rnd: &mut StdRng) -> Val {
     if !key && rnd.random_bool(0.15) {
         return Val::Null;

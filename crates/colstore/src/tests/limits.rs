@@ -108,7 +108,7 @@ fn nothing_is_discarded_that_no_gate_has_seen() {
     change_number(&mut rig, 1, 1);
     let gate = rig.now();
     change_number(&mut rig, 2, 2);
-    // A request that sees both transactions has them applied before a gate arrives that sees only the first.
+    // A request sees both transactions, so both are applied. Then a gate arrives that sees only the first transaction.
     assert_eq!(rig.rows(&layout), [simple_row(1, 1, ""), simple_row(2, 2, "")]);
     rig.store.gate(gate.clone());
     assert_eq!(rig.store.status().undo_transactions, 1);
@@ -294,7 +294,8 @@ fn who_is_told_late_leaves_at_once() {
     let (lease, view) = hold(&mut rig, &layout);
     change_number(&mut rig, 1, 1);
     rig.gate();
-    // Memory beyond the limit cannot be freed, so no lease is revoked for it. For a bit less than the limit, one is.
+    // More memory than the limit can never be freed, so no lease is revoked for such a request. For slightly less than
+    // the limit, the lease is revoked.
     assert!(!rig.store.has_room(1 << 30) && !lease.is_revoked());
     assert!(!rig.store.has_room((1 << 20) - 1) && lease.is_revoked() && view.lock().is_none());
     let told = Arc::new(Mutex::new(false));

@@ -127,8 +127,8 @@ fn many_distinct_values_are_guessed_from_some() {
     let within = |found: u64, exact: f64, share: f64| (found as f64 - exact).abs() < share * exact;
     assert_eq!(columns[0].distinct, rows as u64, "a key");
     let index = rig.store.status().tables[0].index_bytes;
-    // The index has five bytes for each of its entries, including empty ones. Except for one shard in eight, fewer than
-    // half of the entries are empty.
+    // The index takes five bytes for each place in its hash tables. At most half of the places are empty, except
+    // perhaps in one shard of eight.
     assert!(index < 12 * rows as u64, "{index} bytes");
     assert!(within(columns[1].distinct, 5000.0, 0.05), "{} of 5000", columns[1].distinct);
     assert!(within(columns[2].distinct, 100_000.0, 0.3), "{} of 100000", columns[2].distinct);

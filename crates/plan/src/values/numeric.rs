@@ -111,7 +111,7 @@ macro_rules! splitter {
         /// the zeros at either end, and the weight of the range's first digit.
         fn $name(mut rest: $int, scale: u8, digits: &mut [u16; GROUPS]) -> (usize, usize, i32) {
             let mut at = GROUPS;
-            // If the scale is not a multiple of four, the last digit's decimal digits are filled up with zeros.
+            // If the scale is not a multiple of four, zeros fill the last base-10000 digit up to four decimal digits.
             let odd = scale % 4;
             if odd != 0 {
                 let unit = (10 as $int).pow(odd as u32);

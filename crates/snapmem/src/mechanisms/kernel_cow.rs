@@ -265,8 +265,8 @@ mod tests {
 
     const RUN: usize = 4 * PAGE;
 
-    /// A substitute for the kernel's call, which copies at once instead of sharing. It allows testing everything else
-    /// on every kernel.
+    /// A substitute for the kernel's call. It copies the pages at once instead of sharing them, so that everything else
+    /// can be tested on every kernel.
     fn copied_at_once(mapping: &Mapping, bytes: usize) -> Result<Mapping, Error> {
         let copy = Mapping::anonymous(bytes)?;
         // SAFETY: both live, and have `bytes` bytes.

@@ -156,8 +156,8 @@ impl RewiredRegion {
             .set(areas_after)
             .and_then(|()| mapping.replace(at, PAGE, state.file.fd(), after.file_page * PAGE, FilePages::Shared));
         if let Err(error) = rewired {
-            // Kernels before 6.12 may have unmapped the old page before they failed. On other kernels, this call does
-            // no harm.
+            // The mapping has failed. Kernels before 6.12 may have unmapped the old page before that, so the page is
+            // mapped again. On other kernels, this does no harm.
             let _ = mapping.replace(at, PAGE, state.file.fd(), before.file_page * PAGE, FilePages::Shared);
             self.areas.restore(areas);
             state.file.give_back([after.file_page]);

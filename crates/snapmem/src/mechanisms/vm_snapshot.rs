@@ -43,7 +43,7 @@ mod tests {
 
     const RUN: usize = 16 << 10;
 
-    /// On a kernel with the call, this tests the whole mechanism; on other kernels, the error message.
+    /// If the kernel has the call, tests the whole mechanism; otherwise, tests the error message.
     #[test]
     fn works_or_says_why_not() {
         let _others_may = testing::AREAS.read();

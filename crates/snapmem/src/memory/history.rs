@@ -90,8 +90,8 @@ mod tests {
 
     use super::*;
 
-    /// The model records for every snapshot which version of each page it sees. A version must be freed exactly when no
-    /// live snapshot has it on record.
+    /// For each snapshot, the model records the version of each page that it sees. A version must be freed exactly when
+    /// no live snapshot has a record of it.
     #[test]
     fn versions_are_freed_with_the_last_snapshot_that_sees_them() {
         const PAGES: usize = 6;

@@ -121,7 +121,8 @@ pub enum Named {
     ToFloat,
     /// Whether a number is not zero.
     ToBool,
-    /// The number of rows that a subquery used as a value has returned; more than one row is an error.
+    /// The number of rows that a subquery has returned, if the subquery is used as a value. More than one row is an
+    /// error.
     OnlyRow,
     /// The quotient of a sum and a count, rounded to the same digit as in PostgreSQL, for comparisons.
     Average,

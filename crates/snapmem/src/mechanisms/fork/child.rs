@@ -164,8 +164,8 @@ impl Drop for Child {
     }
 }
 
-/// The status with which the child ended; `None` if it is still alive. If the parent ignores SIGCHLD, the status is
-/// lost, and success is returned.
+/// Waits for the child, and returns the status with which it ended; `None` if it is still alive. If the parent ignores
+/// SIGCHLD, the status is lost, and success is returned.
 fn reap(pid: libc::pid_t, flags: i32) -> Option<ExitStatus> {
     let mut status = 0;
     loop {
