@@ -98,8 +98,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Creates a cluster with a copy of this one's data. This one must be stopped. The copy has the same settings, and
-    /// `settings` in addition.
+    /// Copies this cluster, which must be stopped. The copy has the same data and settings, and `settings` in addition.
     pub fn copy(&self, settings: &[(&str, &str)]) -> Result<Cluster> {
         let directory = self.server.cluster_directory()?;
         let environment = self.environment.clone();

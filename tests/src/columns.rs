@@ -56,7 +56,7 @@ fn an_engine_that_hangs_or_is_gone_is_told(context: &Context) -> Result<()> {
     client.batch_execute("RESET statement_timeout")?;
     os::kill(engine, os::SIGCONT)?;
     let told = told?;
-    // The wait for an engine that does not answer is not repeated for each of the twenty tables.
+    // The view waits for an engine that does not answer only once, not once for each of the twenty tables.
     ensure!(took < GIVEN_UP, "all columns took {took:?}");
     ensure!(told == ["engine did not answer in time", "engine did not answer in time before"], "{told:?}");
     for (error, took) in cancelled {

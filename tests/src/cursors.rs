@@ -1,4 +1,4 @@
-//! Flagged queries behind cursors that stay open.
+//! Flagged queries of cursors that stay open for long.
 
 use std::time::Duration;
 

@@ -109,19 +109,19 @@ fn errors_show_no_backtraces(context: &Context) -> Result<()> {
     wide_table(&mut client, 100_000)?;
     let waiting = format!("SET statement_timeout = '200ms'; {LONG}");
     let raising = [
-        // Functions of the extension raise these errors.
+        // Errors of the extension's own functions.
         "SELECT anker.mirror('pg_class')",
         "SELECT anker.engine_result()",
-        // The planner, or the function above the engine's rows.
+        // An error of a function that PostgreSQL calls itself.
         "SELECT refuse(1) FROM t WHERE anker.olap()",
-        // The heap, after the engine could not answer.
+        // Errors of the heap's plan, which runs because the engine could not answer.
         "SELECT 1 / id FROM t WHERE anker.olap()",
         "SELECT id FROM t WHERE id > refuse(2) AND anker.olap()",
-        // The engine.
+        // An error that the engine reports.
         "SET anker.fallback = off; SELECT 1 / id FROM t WHERE anker.olap()",
-        // The evaluation of a value for the engine.
+        // An error while the backend evaluates a value for the engine.
         "SET anker.fallback = off; SELECT id FROM t WHERE id > refuse(2) AND anker.olap()",
-        // A timeout, first while a value is evaluated, then while the engine computes.
+        // Timeouts: the first while a value is evaluated, the second while the engine computes.
         "SET statement_timeout = '200ms'; SELECT count(*) FROM t WHERE id > slow() AND anker.olap()",
         &waiting,
     ];

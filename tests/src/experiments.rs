@@ -252,8 +252,8 @@ fn values(report: &Report, figure: &str) -> Vec<f64> {
     report.rows().iter().filter(|row| row.figure == figure).filter_map(|row| row.number()).collect()
 }
 
-/// Writes report and page. Fails if the page refers to another file, or if a page that is made from the written report
-/// differs.
+/// Writes the report and its page. Fails if the page refers to other files. Also fails if the same page cannot be made
+/// from the written report.
 pub fn shown(context: &Context, mut report: Report, page: fn(&Report) -> Page) -> Result<()> {
     let written = |name: &str| context.home().join(name);
     let output = Output { json: Some(written("report.json")), html: Some(written("report.html")), svg_dir: None };

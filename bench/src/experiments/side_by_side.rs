@@ -1,4 +1,4 @@
-//! Results that are common to all experiments with transactions and queries at the same time, as rows and as tables.
+//! Rows and tables for the results that all experiments with concurrent transactions and queries have in common.
 
 use anker_report::found::Found;
 use anker_report::page::{Grid, Groups, Plot, Scale, Section};

@@ -27,7 +27,7 @@ pub static PEERS: [Peer; 2] = [
     Peer { name: "Hyper", figure: "hyper", module: "tableauhyperapi", script: include_str!("hyper.py") },
 ];
 
-/// A process of a peer, which has loaded the rows and waits for queries.
+/// A running process of a peer. It has loaded the rows, and waits for queries.
 pub struct Running {
     pub peer: &'static Peer,
     pub version: String,

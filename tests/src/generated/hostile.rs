@@ -41,7 +41,7 @@ pub fn create(client: &mut Client) -> Result<()> {
     anker::mirror(client, &chaos::TABLES, LIVE)
 }
 
-/// The FROM clause over `kinds`, for grouping by expressions.
+/// A FROM clause with table `kinds`, for queries that group by expressions.
 pub fn from() -> From {
     let columns = [
         ("id", Integer, &["0", "100", "650"][..]),

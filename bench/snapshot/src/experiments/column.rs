@@ -62,7 +62,7 @@ pub enum Answer {
     Writes { first: Vec<f64>, second: Vec<f64> },
     /// Nanoseconds to read the whole column. `first`: the first read of the snapshot.
     Reads { first: f64, snapshot: Vec<f64>, plain: Vec<f64> },
-    /// Nanoseconds until the reader begins, and until its answer is back.
+    /// Nanoseconds from the request until the reader begins, and until its answer has arrived.
     HandOver { began: Vec<f64>, back: Vec<f64> },
     /// The growth of memory in bytes, as the pool counts it and as the kernel reports it.
     Memory { booked: i64, resident: i64 },
@@ -188,7 +188,7 @@ impl Reader {
         let (send, answers) = mpsc::channel();
         thread::spawn(move || {
             for (taken, query) in receive {
-                // If nobody waits for the answer any more, sending fails, which does not matter.
+                // Sending fails if nobody waits for the answer any more. That does not matter.
                 let _ = send.send(taken.ask(query).map_err(|error| error.to_string()));
             }
         });

@@ -60,7 +60,7 @@ fn bucket(nanoseconds: f64) -> usize {
     ((nanoseconds / FIRST_BUCKET).log2().floor().max(0.0) as usize).min(BUCKETS - 1)
 }
 
-/// Runs the stream; `transaction` gets the table and the transaction's number.
+/// Runs the stream of transactions. Calls `transaction` for each, with the table and the transaction's number.
 pub fn course(
     table: &mut Table,
     query: Query,

@@ -63,7 +63,8 @@ impl Said {
     }
 }
 
-/// `System achieved 46123 NOPM from 107344 PostgreSQL TPM`; one option reverses the two figures.
+/// Reads a line such as `System achieved 46123 NOPM from 107344 PostgreSQL TPM`. With one of HammerDB's options, the
+/// two figures come in the reverse order.
 fn achieved(result: &str) -> Option<Achieved> {
     let words: Vec<&str> = result.split_whitespace().collect();
     let number_before = |unit: &str| {
