@@ -139,6 +139,8 @@ pub fn list_part(relid: pg_sys::Oid) -> bool {
         // The table may have been in the list before, and may have been removed from it while no worker was running. No
         // worker has then forgotten the table's crashes.
         load::forget_crashes(session::database(), relid);
+        // A cached plan from before the mirror would be kept: it knows no mirror that it could wait for.
+        relation::make_plans_anew(relid);
     }
     is_new
 }

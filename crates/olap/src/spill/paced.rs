@@ -1,13 +1,13 @@
 //! A brake for consumers of an exchange that are faster than others.
 //!
 //! DataFusion's exchange accepts rows as long as any consumer waits for rows, so that no consumer waits forever.
-//! Meanwhile, the rows of slower consumers pile up. If these rows take too much memory, a consumer that finds no rows
-//! pauses for a moment.
+//! Meanwhile, the rows of slower consumers pile up. While they take too much memory, a consumer that finds no rows
+//! pauses. No pause is long, because a slow consumer may itself wait for the consumer that pauses.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use datafusion_common::error::Result;
@@ -17,12 +17,19 @@ use tokio::time::Sleep;
 
 use super::pool::Pool;
 
+/// How often a consumer that pauses looks whether the others have caught up, and the longest pause.
 const MOMENT: Duration = Duration::from_millis(2);
+const LONGEST: Duration = Duration::from_millis(100);
 
 pub struct Paced {
     rows: SendableRecordBatchStream,
     pool: Arc<Pool>,
-    pause: Option<Pin<Box<Sleep>>>,
+    pause: Option<Pause>,
+}
+
+struct Pause {
+    start: Instant,
+    moment: Pin<Box<Sleep>>,
 }
 
 impl Paced {
@@ -35,18 +42,22 @@ impl Stream for Paced {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(pause) = &mut self.pause {
-            if pause.poll_unpin(context).is_pending() {
+        let this = &mut *self;
+        while let Some(pause) = &mut this.pause {
+            // The moment wakes this task. If new rows wake it earlier, it still waits for the moment.
+            if pause.moment.poll_unpin(context).is_pending() {
                 return Poll::Pending;
             }
-            self.pause = None;
+            match this.pool.is_congested() && pause.start.elapsed() < LONGEST {
+                true => pause.moment = Box::pin(tokio::time::sleep(MOMENT)),
+                false => this.pause = None,
+            }
         }
-        let polled = self.rows.poll_next_unpin(context);
-        if polled.is_pending() && self.pool.is_congested() {
-            let mut pause = Box::pin(tokio::time::sleep(MOMENT));
-            // The task wakes when the pause ends. If new rows wake it earlier, it still waits for the end of the pause.
-            if pause.poll_unpin(context).is_pending() {
-                self.pause = Some(pause);
+        let polled = this.rows.poll_next_unpin(context);
+        if polled.is_pending() && this.pool.is_congested() {
+            let mut moment = Box::pin(tokio::time::sleep(MOMENT));
+            if moment.poll_unpin(context).is_pending() {
+                this.pause = Some(Pause { start: Instant::now(), moment });
             }
         }
         polled
