@@ -146,3 +146,13 @@ SELECT md5(string_agg(t, ',' ORDER BY t)) FROM (SELECT g || ' ' || avg(x) || ' '
 SELECT g, avg(d) FROM lots GROUP BY g ORDER BY avg(d) DESC, g LIMIT 5;
 SELECT g, avg(n) FROM lots GROUP BY g ORDER BY avg(n), g LIMIT 5;
 SELECT count(*) FROM (SELECT g FROM lots GROUP BY g HAVING avg(x) > 504.123456789) q;
+
+-- a small spread of many places
+CREATE TABLE places (id integer PRIMARY KEY, b numeric(34,32));
+INSERT INTO places VALUES (1, -29.9), (2, -29.8), (3, -29.7), (4, NULL);
+SELECT anker.mirror('places');
+SELECT anker.wait_for_mirror('places');
+SELECT variance(b), stddev(b), var_pop(b), stddev_pop(b), avg(b) FROM places;
+SELECT variance(b * 1.00000000000000000001), var_pop(b / 1e20) FROM places;
+SELECT id, variance(b) OVER (ORDER BY id), stddev(b) OVER (ORDER BY id DESC) FROM places ORDER BY id;
+SELECT id FROM places WHERE b < (SELECT -29.75 - variance(b) FROM places) ORDER BY id;

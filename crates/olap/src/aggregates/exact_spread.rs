@@ -155,8 +155,23 @@ fn numeric(number: i256, scale: u8) -> Result<Numeric> {
     if let Some(number) = number.to_i128() {
         return Ok(Numeric::from_decimal(number, scale));
     }
-    let digits = format!("{number:0>width$}", width = scale as usize + 1);
+    // Arrow writes such a number without regard to a width.
+    let digits = format!("{:0>width$}", number.to_string(), width = scale as usize + 1);
     let (whole, behind) = digits.split_at(digits.len() - scale as usize);
     let text = if behind.is_empty() { whole.to_owned() } else { format!("{whole}.{behind}") };
     text.parse().map_err(|_| DataFusionError::Internal(format!("{text} is no numeric")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_spread_of_many_places_has_its_zeros() {
+        let places = |number: i256, scale| numeric(number, scale).unwrap().to_string();
+        // Beyond 128 bits, and below one.
+        let number = i256::from_i128(i128::MAX).checked_mul(i256::from_i128(4)).unwrap();
+        assert_eq!(places(number, 45), "0.000000680564733841876926926749214863536422908");
+        assert_eq!(places(number, 38), "6.80564733841876926926749214863536422908");
+    }
 }
