@@ -163,7 +163,9 @@ impl Databases {
         if !self.is_on_this_machine() {
             return Ok(None);
         }
-        let backend: i32 = self.connect()?.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+        // The session must last until its process has been looked at.
+        let mut session = self.connect()?;
+        let backend: i32 = session.query_one("SELECT pg_backend_pid()", &[])?.get(0);
         Ok(os::parent(backend as u32))
     }
 }
