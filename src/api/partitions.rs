@@ -2,8 +2,13 @@
 //! mirroring all its parts.
 //!
 //! `anker.mirrored` lists the parts, and each is followed like any other table. `anker.mirrored_parents` lists the
-//! whole tables, so that parts added later are mirrored, too. A table that becomes a part by CREATE TABLE or ATTACH
-//! PARTITION is listed in the same transaction. A part that is detached stays in the list.
+//! whole tables, so that parts added later are mirrored, too. A table that becomes a part by CREATE TABLE, ATTACH
+//! PARTITION or INHERIT is listed in the same transaction, if either list has one of its parents. So the first child of
+//! a mirrored table is listed, too. A part that is detached stays in the list.
+//!
+//! A call of `anker.mirror` and a statement that makes a new part exclude each other. They use a lock of our own on
+//! each parent, which lasts until the transaction ends. So the second of the two sees what the first one has committed.
+//! Locks on the tables themselves would also exclude VACUUM.
 
 use pgrx::prelude::*;
 
@@ -11,7 +16,7 @@ use super::mirror::{as_owner_of_list, list, run};
 use crate::layout;
 use crate::load;
 use crate::pg::catalog::{self, relation_name};
-use crate::pg::relation::{self, Lock, OpenRelation, has_children};
+use crate::pg::relation::{self, Lock, OpenRelation, Within, has_children};
 use crate::pg::tree::{Node, Ref};
 use crate::pg::utility::{self, Watcher};
 use crate::pg::{session, transaction};
@@ -30,11 +35,14 @@ pub fn parts(whole: pg_sys::Oid, lock: Lock) -> Option<Vec<pg_sys::Oid>> {
     has_parts.then(|| relation::family(whole, lock))
 }
 
-/// The parts of a relation, like [`parts`], but locked. Until the transaction ends, no table can become a part. A
-/// transaction that adds a part later sees the list entries of this transaction.
+/// The parts of a relation, like [`parts`], but locked. Until the transaction ends, a statement that adds a part waits.
+/// It then sees the list entries of this transaction.
 pub fn settled_parts(whole: pg_sys::Oid) -> Option<Vec<pg_sys::Oid>> {
-    parts(whole, Lock::None)?;
-    relation::lock_children(whole);
+    // Other processes' locks on the parts are waited for first, because new parts wait for the lock on the whole.
+    parts(whole, Lock::Read);
+    if let Some(parents) = load::parents_oid() {
+        relation::lock_within(parents, whole, Within::Alone);
+    }
     parts(whole, Lock::Read)
 }
 
@@ -89,25 +97,26 @@ unsafe extern "C-unwind" fn follow_new_parts(statement: *mut pg_sys::Node) {
         return;
     }
     // The extension's tables may belong to an older version, which has no list of parents.
-    let Some(parents) = load::parents_oid() else { return };
+    let (Some(parents), Some(list)) = (load::parents_oid(), list()) else { return };
     transaction::see_own_changes();
-    let relids = names.into_iter().filter_map(relation::named);
-    relids.filter(|relid| is_wanted(*relid, parents)).for_each(mirror_part);
+    for relid in names.into_iter().filter_map(relation::named) {
+        let above = relation::ancestors(relid);
+        above.iter().for_each(|whole| relation::lock_within(parents, *whole, Within::Together));
+        if is_any_in(parents, &above) || is_any_in(list, &above) {
+            mirror_part(relid);
+        }
+    }
 }
 
-/// Whether a table has become a part of a table whose parts are to be mirrored. If another process has the list of such
-/// tables locked, waits for the lock only if shared memory shows mirrored parts of the table's ancestors.
-fn is_wanted(part: pg_sys::Oid, parents: pg_sys::Oid) -> bool {
-    let above = relation::ancestors(part);
-    if above.is_empty() {
-        return false;
-    }
-    load::has_any_of(parents, &above).unwrap_or_else(|| {
-        if !has_mirrored_parts(&above) {
+/// Whether one of these tables is in a list. If another process has the list locked, waits for the lock only if shared
+/// memory shows mirrored parts of the tables.
+fn is_any_in(list: pg_sys::Oid, wholes: &[pg_sys::Oid]) -> bool {
+    load::has_any_of(list, wholes).unwrap_or_else(|| {
+        if !has_mirrored_parts(wholes) {
             return false;
         }
-        relation::lock(parents, Lock::Read);
-        load::has_any_of(parents, &above).unwrap_or(true)
+        relation::lock(list, Lock::Read);
+        load::has_any_of(list, wholes).unwrap_or(true)
     })
 }
 

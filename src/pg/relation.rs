@@ -1,6 +1,5 @@
 //! Relations, which are opened, examined, and closed when the value is dropped.
 
-use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
@@ -18,8 +17,6 @@ pub enum Lock {
     None,
     Read,
     Write,
-    /// Allows to read and to change rows. No table can become a child of the relation meanwhile.
-    Children,
 }
 
 impl Lock {
@@ -28,7 +25,6 @@ impl Lock {
             Lock::None => pg_sys::NoLock,
             Lock::Read => pg_sys::AccessShareLock,
             Lock::Write => pg_sys::RowExclusiveLock,
-            Lock::Children => pg_sys::ShareUpdateExclusiveLock,
         }) as i32
     }
 }
@@ -54,6 +50,25 @@ pub fn try_lock(relid: pg_sys::Oid, lock: Lock) -> bool {
 pub fn unlock(relid: pg_sys::Oid, lock: Lock) {
     // SAFETY: the server only warns about a lock that is not held.
     unsafe { pg_sys::UnlockRelationOid(relid, lock.mode()) };
+}
+
+/// Locks of ours on what a list says about a relation. They need a transaction, and its end releases them.
+#[derive(Clone, Copy)]
+pub enum Within {
+    /// Several processes may hold this lock.
+    Together,
+    Alone,
+}
+
+/// Locks what `list`, a table of ours, says about a relation. Excludes only other calls of this function.
+pub fn lock_within(list: pg_sys::Oid, relid: pg_sys::Oid, lock: Within) {
+    let mode = match lock {
+        Within::Together => pg_sys::ShareLock,
+        Within::Alone => pg_sys::ExclusiveLock,
+    };
+    // SAFETY: in a transaction. The server takes the two oids as a class of objects and an object of it, and does not
+    // look for them.
+    unsafe { pg_sys::LockDatabaseObject(list, relid, 0, mode as i32) };
 }
 
 /// A proof that catalog look-ups see the catalog as of the stream's position.
@@ -337,25 +352,6 @@ pub fn family_at_hand(relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, pg_sys:
     match inheritors(relation, Lock::None) == all {
         true => Ok(family(relation, Lock::None)),
         false => Err(relation),
-    }
-}
-
-/// Locks a relation and all relations that inherit from it, so that none gets new children until the transaction ends.
-pub fn lock_children(whole: pg_sys::Oid) {
-    // A partition that is not itself partitioned can have no children.
-    let may_have_some = |class: &pg_sys::FormData_pg_class| {
-        class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE || !class.relispartition
-    };
-    let mut locked = HashSet::new();
-    loop {
-        let all = inheritors(whole, Lock::None).into_iter();
-        let parents = all.filter(|relid| catalog::class(*relid, may_have_some) == Some(true));
-        // The relations that were not locked yet: some may have become children while this process waited for locks.
-        let new: Vec<pg_sys::Oid> = parents.filter(|relid| locked.insert(relid.to_u32())).collect();
-        if new.is_empty() {
-            return;
-        }
-        new.into_iter().for_each(|relid| lock(relid, Lock::Children));
     }
 }
 

@@ -6,13 +6,14 @@ use bench::cluster::wait_until;
 use bench::{Result, anker};
 use postgres::Client;
 
-use crate::flagged::same;
+use crate::flagged::{same, unflagged};
 use crate::runner::{Context, ensure, tests};
 
 tests![
     ddl_of_other_tables_waits_for_no_list,
     parts_that_come_while_their_whole_is_mirrored_are_listed,
     parts_made_under_an_older_snapshot_are_listed,
+    the_first_child_of_a_mirrored_table_is_listed,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -82,7 +83,7 @@ fn parts_that_come_while_their_whole_is_mirrored_are_listed(context: &Context) -
     client.batch_execute(WHOLE)?;
     client.batch_execute(
         "CREATE TABLE base (id integer PRIMARY KEY); CREATE TABLE near (PRIMARY KEY (id)) INHERITS (base);
-         CREATE TABLE far (id integer PRIMARY KEY)",
+         CREATE TABLE far (id integer PRIMARY KEY); CREATE TABLE lone (id integer PRIMARY KEY)",
     )?;
     let (mut first, mut watcher) = (cluster.connect()?, cluster.connect()?);
     let attach = "ALTER TABLE whole ATTACH PARTITION part_1 FOR VALUES FROM (10) TO (20)";
@@ -91,6 +92,8 @@ fn parts_that_come_while_their_whole_is_mirrored_are_listed(context: &Context) -
         (attach, "SELECT anker.mirror('whole')", "part_1"),
         ("SELECT anker.mirror('base')", "ALTER TABLE far INHERIT near", "far"),
         ("ALTER TABLE far INHERIT near", "SELECT anker.mirror('base')", "far"),
+        ("SELECT anker.mirror('lone')", "CREATE TABLE heir (PRIMARY KEY (id)) INHERITS (lone)", "heir"),
+        ("CREATE TABLE heir (PRIMARY KEY (id)) INHERITS (lone)", "SELECT anker.mirror('lone')", "heir"),
     ] {
         first.batch_execute(&format!("BEGIN; {begun}"))?;
         let mut second = cluster.connect()?;
@@ -104,6 +107,7 @@ fn parts_that_come_while_their_whole_is_mirrored_are_listed(context: &Context) -
         ensure!(parts.iter().any(|p| p == part), "{begun}, meanwhile {meanwhile}: listed are {parts:?}");
         client.batch_execute(match part {
             "far" => "SELECT anker.unmirror('base'); ALTER TABLE far NO INHERIT near",
+            "heir" => "SELECT anker.unmirror('lone'); DROP TABLE heir",
             _ => "SELECT anker.unmirror('whole'); ALTER TABLE whole DETACH PARTITION part_1",
         })?;
         ensure!(listed(&mut client)?.is_empty(), "listed: {:?}", listed(&mut client)?);
@@ -129,5 +133,41 @@ fn parts_made_under_an_older_snapshot_are_listed(context: &Context) -> Result<()
     same(&mut client, all)?;
     let by = anker::analyzed(&mut client, all)?;
     ensure!(by.as_deref() == Some("engine"), "answered by {by:?}");
+    Ok(())
+}
+
+fn the_first_child_of_a_mirrored_table_is_listed(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE base (id integer PRIMARY KEY, v integer); INSERT INTO base VALUES (1, 1);
+         CREATE TABLE far (id integer PRIMARY KEY, v integer); INSERT INTO far VALUES (3, 3)",
+    )?;
+    // Nothing but children waits for a transaction that mirrors a table.
+    let mut other = cluster.connect()?;
+    client.batch_execute("BEGIN; SELECT anker.mirror('base')")?;
+    other.batch_execute("SET lock_timeout = '10s'")?;
+    other.batch_execute("VACUUM base")?;
+    client.batch_execute("COMMIT")?;
+    anker::wait_live(&mut client, "base", LIVE)?;
+    let all = "SELECT count(*), sum(v) FROM base WHERE anker.olap()";
+    client.batch_execute(&format!("PREPARE p AS {all}; EXECUTE p"))?;
+    for (child, sql) in [
+        ("near", "CREATE TABLE near (PRIMARY KEY (id)) INHERITS (base); INSERT INTO near VALUES (2, 2)"),
+        ("far", "ALTER TABLE far INHERIT base"),
+    ] {
+        client.batch_execute(sql)?;
+        // The child's rows are never left out, whether its mirror is live or not.
+        same(&mut client, all)?;
+        let prepared = anker::text_rows(&mut client, "EXECUTE p")?;
+        ensure!(prepared == anker::text_rows(&mut client, &unflagged(all))?, "prepared: {prepared:?}");
+        let parts = listed(&mut client)?;
+        ensure!(parts.iter().any(|part| part == child), "{sql}: listed are {parts:?}");
+        anker::wait_live(&mut client, "base", LIVE)?;
+        same(&mut client, all)?;
+        let by = anker::analyzed(&mut client, all)?;
+        ensure!(by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
+    }
+    client.batch_execute("SELECT anker.unmirror('base')")?;
+    ensure!(listed(&mut client)?.is_empty(), "listed: {:?}", listed(&mut client)?);
     Ok(())
 }
