@@ -88,8 +88,10 @@ fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
     parts.iter().for_each(|part| check_listed(*part));
     let start = Instant::now();
     let timeout = Duration::from_micros(timeout.as_micros().clamp(0, u64::MAX as i128) as u64);
+    let position = if timeout.is_zero() || session::in_recovery() { 0 } else { wal::flushed_position() };
+    shared::wake_worker(session::database());
     loop {
-        if parts.iter().all(|part| serves(*part)) {
+        if parts.iter().all(|part| serves(*part, position)) {
             return true;
         }
         if start.elapsed() >= timeout {
@@ -99,9 +101,18 @@ fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
     }
 }
 
-/// Whether the mirror is live and has the table's present definition. It may not have followed DDL or TRUNCATE yet.
-fn serves(relation: pg_sys::Oid) -> bool {
-    let table = shared::table(session::database(), relation);
+/// Whether the mirror is live and has the table's present definition.
+///
+/// The worker may not have followed DDL or TRUNCATE yet. The definition's fingerprint does not always show that,
+/// because later DDL may restore the fingerprint, although the mirror has to be built anew. So the worker must also
+/// have decoded the WAL up to `position`.
+fn serves(relation: pg_sys::Oid, position: u64) -> bool {
+    let database = session::database();
+    // The position is read before the table's state, so that the state includes everything up to that position.
+    if shared::database(database).is_none_or(|database| database.decoded_lsn < position) {
+        return false;
+    }
+    let table = shared::table(database, relation);
     let Some(table) = table.filter(|table| table.state == TableState::Live) else {
         return false;
     };

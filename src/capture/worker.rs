@@ -116,6 +116,7 @@ impl Capture {
                 sent_position = position;
                 self.last_work = Instant::now();
                 self.decoder.follower().out.send(&StreamMessage::Position { lsn: position });
+                self.publish_position();
             }
             let follower = self.decoder.follower();
             if follower.gates.due_in().is_zero()

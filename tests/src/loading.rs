@@ -16,6 +16,7 @@ tests![
     loads_while_commits_linger_before_they_become_visible,
     a_load_gives_way_to_ddl,
     waiting_for_a_mirror_waits_for_that_of_the_table_as_it_is,
+    waiting_for_a_mirror_heeds_ddl_that_was_taken_back,
     ddl_does_not_wait_for_a_load_into_a_stopped_engine,
     a_load_into_a_stopped_engine_comes_to_an_end,
     mirror_and_unmirror_again_and_again,
@@ -138,6 +139,22 @@ fn waiting_for_a_mirror_waits_for_that_of_the_table_as_it_is(context: &Context) 
         client.batch_execute(&format!("ALTER TABLE t ADD COLUMN c{round} integer"))?;
         anker::wait_live(&mut client, "t", LIVE)?;
         let by = anker::analyzed(&mut client, &format!("SELECT count(c{round}) FROM t WHERE anker.olap()"))?;
+        ensure!(by.as_deref() == Some("engine"), "round {round}: answered by {by:?}");
+    }
+    Ok(())
+}
+
+/// The second statement restores the definition that the live mirror still has, but the mirror will be built anew for
+/// the first one.
+fn waiting_for_a_mirror_heeds_ddl_that_was_taken_back(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    for round in 0..10 {
+        client.batch_execute("ALTER TABLE t REPLICA IDENTITY FULL")?;
+        client.batch_execute("ALTER TABLE t REPLICA IDENTITY DEFAULT")?;
+        anker::wait_live(&mut client, "t", LIVE)?;
+        let by = anker::analyzed(&mut client, "SELECT count(*) FROM t WHERE anker.olap()")?;
         ensure!(by.as_deref() == Some("engine"), "round {round}: answered by {by:?}");
     }
     Ok(())
