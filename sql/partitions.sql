@@ -104,6 +104,7 @@ CREATE TABLE kind_rest PARTITION OF kind DEFAULT;
 INSERT INTO kind SELECT i, chr(97 + i % 4) FROM generate_series(1, 40) i;
 SELECT relation FROM anker.mirrored WHERE relation::text LIKE 'kind%' ORDER BY relation::text;
 SELECT count(*) FROM kind;
+SELECT anker.wait_for_mirror('kind');
 DROP TABLE kind_b;
 SELECT anker.wait_for_mirror('kind');
 SELECT what, count(*) FROM kind GROUP BY what ORDER BY what;
@@ -144,6 +145,22 @@ SELECT anker.unmirror('lone');
 SELECT relation FROM anker.mirrored_parents WHERE relation = 'lone'::regclass;
 SELECT relation FROM anker.mirrored WHERE relation IN ('lone'::regclass, 'left_it'::regclass);
 DROP TABLE left_it, lone;
+
+-- a part that is not ready is named
+CREATE TABLE whole (id integer PRIMARY KEY);
+SELECT anker.mirror('whole');
+CREATE TABLE keyless () INHERITS (whole);
+SELECT anker.wait_for_mirror('whole');
+INSERT INTO anker.mirrored VALUES ('keyless');
+DO $$ BEGIN
+    FOR i IN 1..1000 LOOP
+        EXIT WHEN (SELECT count(*) = 2 FROM anker.tables WHERE relation IN ('whole'::regclass, 'keyless'::regclass)
+            AND (state, relation) IN (('live', 'whole'::regclass), ('unsupported', 'keyless'::regclass)));
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+END $$;
+SELECT anker.wait_for_mirror('whole', '1 second');
+DROP TABLE whole CASCADE;
 
 -- rights: those of the table that is named
 CREATE ROLE regress_parts;

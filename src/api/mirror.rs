@@ -22,7 +22,7 @@ use crate::pg::process;
 use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
 use crate::pg::wal;
-use crate::shared::{self, TableState};
+use crate::shared::{self, DatabaseState, TableState};
 
 const POLL_MS: i64 = 10;
 
@@ -79,61 +79,97 @@ fn mirrored_changed<'a>(
     Ok(None)
 }
 
-/// Waits until the table's mirror serves queries. Returns false if the time runs out first.
+/// Waits until the table's mirror serves queries. Returns false if the time runs out first, and then names the first
+/// part whose mirror does not.
 #[pg_extern]
 fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
     require_library();
     // The parts are not locked, because another process may hold locks on them for longer than the timeout.
     let parts = partitions::parts(relation, Lock::None).unwrap_or_else(|| vec![relation]);
-    parts.iter().for_each(|part| check_listed(*part));
+    parts.iter().for_each(|part| check_listed(relation, *part));
     let start = Instant::now();
     let timeout = Duration::from_micros(timeout.as_micros().clamp(0, u64::MAX as i128) as u64);
     let position = if timeout.is_zero() || session::in_recovery() { 0 } else { wal::flushed_position() };
     shared::wake_worker(session::database());
     loop {
-        if parts.iter().all(|part| serves(*part, position)) {
-            return true;
-        }
+        let behind = parts.iter().find_map(|part| Some((*part, behind(*part, position)?)));
+        let Some((part, why)) = behind else { return true };
         if start.elapsed() >= timeout {
+            let message = format!("mirror of {} does not serve queries yet", part_name(relation, part));
+            Error::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message).detail(why).notice();
             return false;
         }
         process::sleep(POLL_MS);
     }
 }
 
-/// Whether the mirror is live and has the table's present definition.
+/// The reason why the mirror of a table does not serve queries of its present definition, as a sentence; `None` if it
+/// serves them.
 ///
 /// The worker may not have followed DDL or TRUNCATE yet. The definition's fingerprint does not always show that,
 /// because later DDL may restore the fingerprint, although the mirror has to be built anew. So the worker must also
 /// have decoded the WAL up to `position`.
-fn serves(relation: pg_sys::Oid, position: u64) -> bool {
-    let database = session::database();
+fn behind(relation: pg_sys::Oid, position: u64) -> Option<String> {
+    let oid = session::database();
     // The position is read before the table's state, so that the state includes everything up to that position.
-    if shared::database(database).is_none_or(|database| database.decoded_lsn < position) {
-        return false;
-    }
-    let table = shared::table(database, relation);
-    let Some(table) = table.filter(|table| table.state == TableState::Live) else {
-        return false;
+    let database = shared::database(oid);
+    let Some(table) = shared::table(oid, relation) else {
+        return Some(match database.map(|d| (d.state, d.reason)) {
+            None | Some((DatabaseState::Idle | DatabaseState::Running, _)) => {
+                "The capture worker has not found the table in anker.mirrored yet.".into()
+            }
+            Some((state, why)) => state_sentence("The mirror of this database", state.name(), why.as_str()),
+        });
     };
-    OpenRelation::glance(relation, |open| layout::fingerprint(open) == table.fingerprint).unwrap_or(false)
+    if table.state != TableState::Live {
+        return Some(state_sentence("It", table.state.name(), table.reason.as_str()));
+    }
+    if database.is_none_or(|database| database.decoded_lsn < position) {
+        return Some("The capture worker has not decoded all WAL that existed at the beginning of the call.".into());
+    }
+    match OpenRelation::glance(relation, |open| layout::fingerprint(open) == table.fingerprint) {
+        Some(true) => None,
+        Some(false) => Some("The mirror has not followed changes of the table's definition yet.".into()),
+        None => Some("Another process has the table locked, or has dropped it.".into()),
+    }
+}
+
+fn state_sentence(subject: &str, state: &str, why: &str) -> String {
+    if why.is_empty() { format!("{subject} is {state}.") } else { format!("{subject} is {state}: {why}.") }
+}
+
+/// A table for messages. If it is only a part of the table that the user has named, both are named.
+fn part_name(whole: pg_sys::Oid, part: pg_sys::Oid) -> String {
+    let name = relation_name(part);
+    match part == whole {
+        true => format!("table \"{name}\""),
+        false => format!("table \"{name}\", a part of \"{}\",", relation_name(whole)),
+    }
 }
 
 /// Raises an error if waiting is useless. The table must be listed, by a transaction that has ended.
-fn check_listed(relation: pg_sys::Oid) {
+fn check_listed(whole: pg_sys::Oid, relation: pg_sys::Oid) {
     let statement = "SELECT m.xmin FROM anker.mirrored m WHERE m.relation OPERATOR(pg_catalog.=) $1";
     let listed_by = Spi::connect(|client| match client.select(statement, Some(1), &[relation.into()])?.next() {
         Some(row) => row.get::<pg_sys::TransactionId>(1),
         None => Ok(None),
     });
-    let listed_here = listed_by.map(|by| by.map(session::is_my_transaction));
-    let (message, hint) = match listed_here {
-        Ok(Some(false)) => return,
-        Ok(Some(true)) => ("cannot wait for a mirror in the transaction that asks for it", "Commit first."),
-        Ok(None) => ("table is not mirrored", "Call anker.mirror first."),
+    const STATE: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+    match listed_by.map(|by| by.map(session::is_my_transaction)) {
+        Ok(Some(false)) => {}
+        Ok(Some(true)) => {
+            report(STATE, "cannot wait for a mirror in the transaction that asks for it", Some("Commit first.".into()))
+        }
+        Ok(None) => {
+            let message = format!("{} is not mirrored", part_name(whole, relation));
+            let unfit = OpenRelation::glance(relation, |open| layout::describe_new(open).err()).flatten();
+            match unfit {
+                Some(unfit) => report(STATE, &format!("{message}: {}", unfit.message), unfit.hint),
+                None => report(STATE, &message, Some("Call anker.mirror first.".into())),
+            }
+        }
         Err(e) => error!("could not read anker.mirrored: {e}"),
-    };
-    report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, Some(hint.into()))
+    }
 }
 
 /// Checks that the server as a whole can mirror tables.

@@ -1,9 +1,9 @@
-//! Errors with the parts that PostgreSQL's users know: SQLSTATE, message, detail, hint.
+//! Errors and notices with the parts that PostgreSQL's users know: SQLSTATE, message, detail, hint.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-/// An error that is about to be raised.
+/// An error or a notice that is about to be raised.
 pub struct Error(ErrorReport);
 
 impl Error {
@@ -17,6 +17,10 @@ impl Error {
 
     pub fn hint(self, hint: impl Into<String>) -> Error {
         Error(self.0.set_hint(hint.into()))
+    }
+
+    pub fn notice(self) {
+        self.0.report(PgLogLevel::NOTICE);
     }
 
     pub fn raise(self) -> ! {
