@@ -179,6 +179,7 @@ impl Connection {
     pub fn reach(database: pg_sys::Oid, limit: Duration) -> Result<Connection, String> {
         match Connection::kept(database) {
             Some(mut engine) => {
+                engine.patience = SILENCE;
                 engine.again = Some(Again { request: Vec::new(), deadline: Instant::now() + limit });
                 Ok(engine)
             }

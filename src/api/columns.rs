@@ -20,12 +20,13 @@ use crate::pg::catalog::{relation_name, text_of};
 use crate::pg::error::Error;
 use crate::pg::relation::OpenRelation;
 use crate::pg::{catalog, rights, session, types};
+use crate::shared::silence::{self, Asks};
 use crate::shared::{self, TableState};
 
-/// The time to wait for the engine's answer about a table's columns. It is short, because the view asks for one table
-/// after the other.
+/// The time to wait for the answer of a busy engine about a table's columns. It is short, because the view asks for one
+/// table after the other.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time to wait for the engine's answer about all chunks of a table.
+/// The time to wait for the answer of a busy engine about all chunks of a table.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The reason why nothing is shown.
@@ -229,26 +230,64 @@ fn ask(relation: pg_sys::Oid, seen: &Seen, by_chunk: bool, patience: Duration) -
     if GIVEN_UP.get() == Some(statement) {
         return Err("engine did not answer in time before".into());
     }
+    let asks = silence::may_ask(database).map_err(silence::reason)?;
     let begun = Instant::now();
     let request = SurveyRequest { relid: relation.to_u32(), fingerprint: seen.fingerprint, by_chunk };
-    let told = converse(database, request, patience);
-    if told.is_err() && begun.elapsed() >= patience {
+    let told = converse(database, request, patience, asks);
+    let is_silent = matches!(told, Err(Unanswered::Silent(_)));
+    if is_silent {
+        silence::was_silent(database, asks);
+    }
+    if is_silent || told.is_err() && begun.elapsed() >= patience {
         GIVEN_UP.set(Some(statement));
     }
-    told
+    told.map_err(|(Unanswered::Silent(why) | Unanswered::Other(why))| why)
 }
 
-fn converse(database: pg_sys::Oid, request: SurveyRequest, patience: Duration) -> Result<TableSurvey, String> {
-    let mut engine = Connection::reach(database, patience)?;
+/// The reason why there is no survey.
+enum Unanswered {
+    /// The engine has shown no sign of life for as long as a flagged query waits for it.
+    Silent(String),
+    Other(String),
+}
+
+impl From<String> for Unanswered {
+    fn from(why: String) -> Unanswered {
+        Unanswered::Other(why)
+    }
+}
+
+fn converse(
+    database: pg_sys::Oid,
+    request: SurveyRequest,
+    patience: Duration,
+    asks: Asks,
+) -> Result<TableSurvey, Unanswered> {
+    let begun = Instant::now();
+    let limit = silence::limit().min(patience);
+    let mut engine = Connection::reach(database, limit).map_err(|why| match begun.elapsed() >= limit {
+        true => Unanswered::Silent(why),
+        false => Unanswered::Other(why),
+    })?;
+    engine.patience = limit.min(engine.patience);
     engine.request(frame::encode(Kind::Request, &Request::Survey(request)))?;
-    let survey = match engine.receive(Some(patience))? {
-        Received::Frame(Kind::Survey, payload) => frame::parse(payload).map_err(|e| e.to_string())?,
-        Received::Frame(Kind::Refused, payload) => {
-            let refusal: Refusal = frame::parse(payload).map_err(|e| e.to_string())?;
-            return Err(refusal.reason(|relid| relation_name(relid.into())));
+    let (kind, payload) = match engine.receive(Some(patience)) {
+        Ok(Received::Frame(kind, payload)) => (kind, payload),
+        lost => {
+            let why = lost.map_or_else(String::from, |_| "engine did not answer in time".into());
+            return Err(if engine.is_silent() { Unanswered::Silent(why) } else { Unanswered::Other(why) });
         }
-        Received::Frame(kind, _) => return Err(format!("the engine answered with {kind:?}")),
-        Received::TimedOut => return Err("engine did not answer in time".into()),
+    };
+    if asks == Asks::Again {
+        silence::has_answered(database);
+    }
+    let survey = match kind {
+        Kind::Survey => frame::parse(payload).map_err(|e| e.to_string())?,
+        Kind::Refused => {
+            let refusal: Refusal = frame::parse(payload).map_err(|e| e.to_string())?;
+            return Err(refusal.reason(|relid| relation_name(relid.into())).into());
+        }
+        kind => return Err(format!("the engine answered with {kind:?}").into()),
     };
     engine.keep();
     Ok(survey)

@@ -20,9 +20,6 @@ use crate::reason::{Reason, Why};
 use crate::shared::silence::{self, Asks};
 use crate::{settings, shared, verifying};
 
-/// The time that an answer of the engine may take in addition to `anker.max_wait`.
-const GRACE: Duration = Duration::from_secs(2);
-
 /// A query for the engine.
 pub struct Question<'a> {
     pub plan: &'a plan::Plan,
@@ -92,8 +89,8 @@ impl Conversation {
         let database = session::database();
         let asks = may_ask(database)?;
         let begun = Instant::now();
-        let mut engine = Connection::reach(database, limit()).map_err(|e| {
-            if begun.elapsed() >= limit() {
+        let mut engine = Connection::reach(database, silence::limit()).map_err(|e| {
+            if begun.elapsed() >= silence::limit() {
                 silence::was_silent(database, asks);
             }
             Why::Engine.of(e)
@@ -120,7 +117,7 @@ impl Conversation {
 
     /// Waits until the engine has bound the request to its snapshot.
     pub fn await_ready(&mut self) -> Result<(), Trouble> {
-        let timeout = limit().saturating_sub(self.begun.elapsed());
+        let timeout = silence::limit().saturating_sub(self.begun.elapsed());
         let answer = match self.engine.as_mut().ok_or_else(closed)?.receive(Some(timeout)) {
             Ok(Received::TimedOut) => return Err(self.unheard("engine did not answer in time".to_string().into())),
             Err(lost) => return Err(self.unheard(lost)),
@@ -194,17 +191,11 @@ fn may_ask(database: pg_sys::Oid) -> Result<Asks, Reason> {
     if verifying::now() {
         return Ok(Asks::AsUsual);
     }
-    silence::may_ask(database, limit()).map_err(is_silent)
+    silence::may_ask(database).map_err(is_silent)
 }
 
 fn is_silent(left: Duration) -> Reason {
-    let seconds = left.as_secs_f64().ceil();
-    Why::Engine.of(format!("engine did not answer before, and is asked again in {seconds} s"))
-}
-
-/// The longest time that a query waits until it is bound to its snapshot.
-fn limit() -> Duration {
-    Duration::from_millis(settings::MAX_WAIT_MS.get() as u64) + GRACE
+    Why::Engine.of(silence::reason(left))
 }
 
 fn closed() -> String {

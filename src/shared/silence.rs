@@ -10,7 +10,10 @@ use pgrx::prelude::*;
 
 use super::DATABASES;
 use crate::pg::session;
+use crate::settings;
 
+/// The time that an answer of the engine may take in addition to `anker.max_wait`.
+const GRACE: Duration = Duration::from_secs(2);
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -48,6 +51,16 @@ pub enum Asks {
     Again,
 }
 
+/// The longest time to wait for the first sign of the engine after a request.
+pub fn limit() -> Duration {
+    Duration::from_millis(settings::MAX_WAIT_MS.get() as u64) + GRACE
+}
+
+/// The reason why an engine is not asked that must not be asked for this time.
+pub fn reason(left: Duration) -> String {
+    format!("engine did not answer before, and is asked again in {} s", left.as_secs_f64().ceil())
+}
+
 /// The time for which the engine of a database must not be asked; `None` if it may be asked.
 pub fn pause(database: pg_sys::Oid) -> Option<Duration> {
     let entry = DATABASES.get(database).filter(|entry| entry.silence.is_of(entry.engine_pid))?;
@@ -55,8 +68,8 @@ pub fn pause(database: pg_sys::Oid) -> Option<Duration> {
 }
 
 /// Whether a query may ask the engine of a database. The error is the time for which the query may not ask. If the
-/// query asks, it will wait for at most `limit`.
-pub fn may_ask(database: pg_sys::Oid, limit: Duration) -> Result<Asks, Duration> {
+/// query asks, it will wait for at most [`limit`].
+pub fn may_ask(database: pg_sys::Oid) -> Result<Asks, Duration> {
     let is_silent = DATABASES.get(database).is_some_and(|entry| entry.silence.is_of(entry.engine_pid));
     if !is_silent {
         return Ok(Asks::AsUsual);
@@ -65,7 +78,7 @@ pub fn may_ask(database: pg_sys::Oid, limit: Duration) -> Result<Asks, Duration>
     let asks = DATABASES.change(database, |entry| match entry.silence.left(now) {
         Some(left) => Err(left),
         None => {
-            entry.silence.until = now + limit.as_micros() as i64;
+            entry.silence.until = now + limit().as_micros() as i64;
             Ok(Asks::Again)
         }
     });

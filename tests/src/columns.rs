@@ -44,9 +44,6 @@ fn an_engine_that_hangs_or_is_gone_is_told(context: &Context) -> Result<()> {
 
     let engine = anker::engine_pid(&mut client)?;
     os::kill(engine, os::SIGSTOP)?;
-    let start = Instant::now();
-    let told = anker::text_rows(&mut client, reasons);
-    let took = start.elapsed();
     client.batch_execute("SET statement_timeout = '300ms'")?;
     let cancelled = [reasons, "SELECT * FROM anker.chunks('t7')"].map(|sql| {
         let start = Instant::now();
@@ -54,6 +51,9 @@ fn an_engine_that_hangs_or_is_gone_is_told(context: &Context) -> Result<()> {
         (error, start.elapsed())
     });
     client.batch_execute("RESET statement_timeout")?;
+    let start = Instant::now();
+    let told = anker::text_rows(&mut client, reasons);
+    let took = start.elapsed();
     os::kill(engine, os::SIGCONT)?;
     let told = told?;
     // The view waits for an engine that does not answer only once, not once for each of the twenty tables.

@@ -17,6 +17,7 @@ tests![
     nobody_waits_again_for_an_engine_that_has_not_answered,
     queries_that_wait_together_tell_of_one_silence,
     nothing_is_computed_for_an_engine_that_is_not_asked,
+    surveys_of_columns_have_the_patience_of_queries,
     an_engine_that_stops_behind_ready_is_given_up,
     an_engine_that_stops_behind_the_first_rows_is_an_error,
     a_busy_engine_is_waited_for,
@@ -157,6 +158,34 @@ fn nothing_is_computed_for_an_engine_that_is_not_asked(context: &Context) -> Res
     ensure!(known?, "the silence is not known: {}", seen.0);
     ensure!(seen.1 == 1, "{} scans, one of them for the heap: {}", seen.1, seen.0);
     back_on_the_engine(&mut client)
+}
+
+fn surveys_of_columns_have_the_patience_of_queries(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = with_table(context, 1000)?;
+    let chunks = "SELECT count(*) FROM anker.chunks('t')";
+    let columns = "SELECT DISTINCT reason FROM anker.columns";
+    let engine = anker::engine_pid(&mut client)?;
+    os::kill(engine, os::SIGSTOP)?;
+    let mut survey = |sql: &str| {
+        let start = Instant::now();
+        let told = match client.query(sql, &[]) {
+            Ok(rows) => rows.first().map(|row| row.get::<_, String>(0)),
+            Err(error) => error.as_db_error().and_then(|e| e.detail()).map(String::from),
+        };
+        (start.elapsed(), told.unwrap_or_default())
+    };
+    let told = [chunks, columns, chunks].map(&mut survey);
+    os::kill(engine, os::SIGCONT)?;
+    let [(first, why), later @ ..] = &told;
+    // With anker.max_wait = 1s, a query waits for three seconds.
+    ensure!(*first < Duration::from_secs(8) && why.contains("no sign of life for 3 s"), "{told:?}");
+    for (took, why) in later {
+        ensure!(*took < Duration::from_secs(2) && why.contains("did not answer before"), "{told:?}");
+    }
+    back_on_the_engine(&mut client)?;
+    let chunks = anker::text_rows(&mut client, chunks)?;
+    ensure!(chunks == ["3"], "chunks of three columns: {chunks:?}");
+    Ok(())
 }
 
 fn an_engine_that_stops_behind_ready_is_given_up(context: &Context) -> Result<()> {
