@@ -9,14 +9,13 @@
 //!                 ->  Scan on t  (rows=20000) (actual rows=20000 own time=0.012 ms)
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::CStr;
-use std::iter;
 use std::time::Duration;
 
 use pgrx::prelude::*;
 use plan::words::{Names, Scan, Words};
-use plan::{Expr, JoinKind, Literal, Meaning, Source, Type};
+use plan::{ColumnId, Expr, JoinKind, Literal, Meaning, Source, Type};
 use protocol::tree::{Actual, EnginePlan, Join, Method, Operator, Step};
 
 use crate::pg::catalog::{column_name, quoted_name, relation_name};
@@ -32,7 +31,8 @@ pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, 
         Ok(plan) => {
             let names = QueryNames { spec, aliases: unique(plan, spec), place, out };
             let words = Words::new(&plan.columns, &names);
-            let tree = Tree { plan, words, names: &names, out };
+            let scans = scanned_columns(plan).collect();
+            let tree = Tree { scans, words, names: &names, out };
             let root = &plan.root;
             out.group(c"Engine Plan", || match out.is_text() {
                 true => out.node(&tree.heading(root), || tree.inside(root)),
@@ -46,21 +46,31 @@ pub fn show(plan: Result<&EnginePlan, &str>, spec: &ScanSpec, place: Place<'_>, 
 /// the query's name for the relation. Further scans were added by the optimizer.
 fn unique(plan: &EnginePlan, spec: &ScanSpec) -> BTreeMap<Scan, String> {
     let own = (0..spec.names.len() as u16).map(|relation| Scan { number: 0, relation });
-    let made = plan.columns.iter().filter_map(|(_, meaning)| match meaning {
-        Meaning::Column { scan, .. } => Some(*scan),
-        _ => None,
-    });
-    let scans: BTreeSet<Scan> = own.chain(made).collect();
+    let scans: BTreeSet<Scan> = own.chain(scanned_columns(plan).map(|(_, scan)| scan)).collect();
     let mut all: BTreeMap<Scan, String> = BTreeMap::new();
+    let (mut taken, mut tried) = (HashSet::new(), HashMap::new());
     for scan in scans {
         let Some(names) = spec.names.get(scan.relation as usize) else { continue };
-        let numbered = (1..).map(|number| format!("{}_{number}", names.alias));
-        let mut candidates = iter::once(names.alias.clone()).chain(numbered);
-        if let Some(alias) = candidates.find(|alias| all.values().all(|other| other != alias)) {
-            all.insert(scan, alias);
-        }
+        // A large plan scans a table hundreds of times, so the search goes on after the last number.
+        let tried = tried.entry(&names.alias).or_insert(0_u32);
+        let alias = loop {
+            let alias = if *tried == 0 { names.alias.clone() } else { format!("{}_{tried}", names.alias) };
+            *tried += 1;
+            if taken.insert(alias.clone()) {
+                break alias;
+            }
+        };
+        all.insert(scan, alias);
     }
     all
+}
+
+/// The columns that scans make, each with its scan.
+fn scanned_columns(plan: &EnginePlan) -> impl Iterator<Item = (ColumnId, Scan)> {
+    plan.columns.iter().filter_map(|(id, meaning)| match meaning {
+        Meaning::Column { scan, .. } => Some((*id, *scan)),
+        _ => None,
+    })
 }
 
 struct QueryNames<'a> {
@@ -110,7 +120,7 @@ impl Names for QueryNames<'_> {
 }
 
 struct Tree<'a> {
-    plan: &'a EnginePlan,
+    scans: HashMap<ColumnId, Scan>,
     words: Words<'a>,
     names: &'a QueryNames<'a>,
     out: &'a Explain<'a>,
@@ -285,11 +295,8 @@ impl Tree<'_> {
     /// The scan of a scan step; `None` for any other step.
     fn scan(&self, step: &Step) -> Option<Scan> {
         let Step::Scan { relation, first, .. } = step else { return None };
-        let meaning = first.and_then(|first| self.plan.columns.iter().find(|(id, _)| *id == first));
-        Some(match meaning {
-            Some((_, Meaning::Column { scan, .. })) => *scan,
-            _ => Scan { number: 0, relation: *relation },
-        })
+        let scan = first.and_then(|first| self.scans.get(&first).copied());
+        Some(scan.unwrap_or(Scan { number: 0, relation: *relation }))
     }
 
     /// The measured figures of a step; `None` for a scan that leaves out rows which the user may not see.

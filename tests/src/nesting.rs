@@ -1,6 +1,8 @@
 //! If an expression is nested too deeply to be translated for the engine, the query runs on the heap. If the expression
 //! is too deep even for PostgreSQL, the query fails with PostgreSQL's error. In both cases, the session and its
 //! transaction stay usable.
+//!
+//! Subqueries may be nested in subqueries. Each is translated once, even if the engine computes it several times.
 
 use std::time::Duration;
 
@@ -10,7 +12,12 @@ use postgres::Client;
 use crate::flagged::{Answer, ask};
 use crate::runner::{Context, ensure, tests};
 
-tests![deep_expressions_are_the_heaps, nothing_is_lost_behind_a_deep_expression];
+tests![
+    deep_expressions_are_the_heaps,
+    nothing_is_lost_behind_a_deep_expression,
+    each_subquery_is_translated_once,
+    looked_up_subqueries_are_computed_once,
+];
 
 const LIVE: Duration = Duration::from_secs(60);
 
@@ -97,5 +104,89 @@ fn nothing_is_lost_behind_a_deep_expression(context: &Context) -> Result<()> {
     drop(client);
     let rows = anker::text_rows(&mut cluster.connect()?, "SELECT a FROM kept ORDER BY a")?;
     ensure!(rows == ["0", "1", "10", "11"], "only {rows:?} were kept");
+    Ok(())
+}
+
+/// Forms of a condition that looks up values of `{o}` in a subquery about `{i}`; `{}` stands for a condition of the
+/// subquery. Each form comes with a number of levels for which the plan has no more tables than the engine accepts.
+const LOOKUPS: [(&str, usize); 8] = [
+    ("{o}.x NOT IN (SELECT {i}.x FROM u {i} WHERE {i}.y = {o}.y AND {})", 4),
+    ("({o}.x, {o}.y) NOT IN (SELECT {i}.x, {i}.y FROM u {i} WHERE {i}.id < {o}.id AND {})", 3),
+    ("({o}.x NOT IN (SELECT {i}.x FROM u {i} WHERE {i}.y = {o}.y AND {})) IS NULL", 4),
+    ("(({o}.x, {o}.y) NOT IN (SELECT {i}.x, {i}.y FROM u {i} WHERE {i}.y > {o}.y AND {})) IS NOT FALSE", 3),
+    ("({o}.x < ALL (SELECT {i}.x FROM u {i} WHERE {i}.y = {o}.y AND {})) IS NOT TRUE", 4),
+    ("{o}.x = ANY (SELECT {i}.x FROM u {i} WHERE {i}.y = {o}.y AND {})", 4),
+    ("NOT EXISTS (SELECT FROM u {i} WHERE {i}.x = {o}.x AND {})", 4),
+    ("{o}.x < (SELECT max({i}.y) FROM u {i} WHERE {i}.x <> {o}.x AND {})", 4),
+];
+
+fn with_nulls(client: &mut Client) -> Result<()> {
+    client.batch_execute(
+        "CREATE TABLE u (id integer PRIMARY KEY, x integer, y integer);
+         INSERT INTO u SELECT i, nullif(i % 7, 3), nullif(i % 5, 2) FROM generate_series(1, 30) i; ANALYZE u;
+         CREATE SEQUENCE calls;
+         CREATE FUNCTION counted(a integer) RETURNS integer IMMUTABLE LANGUAGE plpgsql
+           AS 'BEGIN PERFORM nextval(''calls''); RETURN a; END'",
+    )?;
+    anker::mirror(client, &["u"], LIVE)?;
+    Ok(client.batch_execute("SET anker.route = prefer")?)
+}
+
+/// The answer must be the heap's, and the engine must give it.
+fn answered_alike(client: &mut Client, sql: &str) -> Result<()> {
+    let by = anker::explained(client, sql)?;
+    ensure!(by.as_deref() == Some("engine"), "{sql}: answered by {by:?}");
+    let engine = ask(client, sql)?.normal();
+    client.batch_execute("SET anker.route = off")?;
+    let heap = ask(client, sql)?.normal();
+    client.batch_execute("SET anker.route = prefer")?;
+    ensure!(engine == heap, "{sql}: {engine:?}, not {heap:?}");
+    Ok(())
+}
+
+/// The number of calls of `counted` while a query is planned.
+fn calls_while_planned(client: &mut Client, sql: &str) -> Result<i64> {
+    let next = "SELECT nextval('calls')";
+    let before: i64 = client.query_one(next, &[])?.get(0);
+    client.batch_execute(&format!("EXPLAIN {sql}"))?;
+    let after: i64 = client.query_one(next, &[])?.get(0);
+    Ok(after - before - 1)
+}
+
+/// The planner evaluates a constant call each time it translates the level that contains it. So the innermost level
+/// shows how often it is translated, which must not depend on its depth.
+fn each_subquery_is_translated_once(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    with_nulls(&mut client)?;
+    for (form, deepest) in LOOKUPS {
+        let mut counts = Vec::new();
+        for depth in 1..=deepest {
+            let innermost = format!("u{depth}.id > counted(3)");
+            let condition = (1..=depth).rev().fold(innermost, |below, level| {
+                let (inner, outer) = (format!("u{level}"), format!("u{}", level - 1));
+                form.replace("{o}", &outer).replace("{i}", &inner).replace("{}", &below)
+            });
+            let sql = format!("SELECT count(*), sum(u0.id) FROM u u0 WHERE {condition}");
+            answered_alike(&mut client, &sql)?;
+            counts.push(calls_while_planned(&mut client, &sql)?);
+        }
+        ensure!(counts.iter().all(|count| *count == counts[0]), "{form}: translated {counts:?} times");
+    }
+    Ok(())
+}
+
+/// A looked-up value may contain a subquery itself. Only the list in which it is looked up is computed several times.
+fn looked_up_subqueries_are_computed_once(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    with_nulls(&mut client)?;
+    for around in ["WHERE {}", "WHERE ({}) IS NOT TRUE"] {
+        let condition = (1..=6).fold("t.x IS NULL".to_owned(), |looked_up, number| {
+            format!("(({looked_up})::integer, t.y) NOT IN (SELECT u{number}.x, u{number}.y FROM u u{number})")
+        });
+        answered_alike(
+            &mut client,
+            &format!("SELECT count(*), sum(t.id) FROM u t {}", around.replace("{}", &condition)),
+        )?;
+    }
     Ok(())
 }

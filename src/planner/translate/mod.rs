@@ -7,12 +7,14 @@
 //! - `translator`: the state of a translation, and the entry for expressions of every kind
 //! - `scope`: the names that the expressions of a level may use
 //! - `columns`: the columns of the engine's result
+//! - `copies`: copies of translated rows
 //! - `level`: SELECT levels, which are the query itself or its subqueries
 //! - `expr`: the various kinds of expressions
 //! - `aggregate`: aggregates and window functions
 
 pub mod aggregate;
 pub mod columns;
+mod copies;
 pub mod expr;
 pub mod level;
 pub mod scope;

@@ -24,7 +24,7 @@ pub struct Scope<'a> {
     pub order_matters: bool,
     /// The order of the only item's rows, if a subquery has sorted them and the order matters.
     pub order: Option<Vec<SortKey>>,
-    /// Whether the level is translated a second time. It must then return the same rows both times.
+    /// Whether the level is computed a second time. It must then return the same rows both times.
     pub is_repeated: bool,
     /// The window functions of the level that were translated already.
     pub windows: Vec<Computed<'a>>,

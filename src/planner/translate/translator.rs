@@ -68,12 +68,12 @@ pub struct Translator<'a> {
     /// The names of each relation, as the query uses them.
     pub names: Vec<RelationNames>,
     /// The columns that are needed of each relation.
-    scanned: Vec<Vec<Scanned>>,
+    pub(super) scanned: Vec<Vec<Scanned>>,
     /// The items of FROM whose rows PostgreSQL computes for the engine.
     pub sent: Vec<Sent<'a>>,
     /// The tables that were examined so far, with their partitions or children.
     pub families: Vec<(pg_sys::Oid, Vec<pg_sys::Oid>)>,
-    columns: Vec<Type>,
+    pub(super) columns: Vec<Type>,
     params: Vec<Type>,
     /// The expressions whose values the parameters get.
     param_exprs: Vec<Node<'a>>,
@@ -96,9 +96,10 @@ pub struct Finished<'a> {
 }
 
 /// A column of a relation that a scan returns.
-struct Scanned {
-    asked: Asked,
-    id: ColumnId,
+#[derive(Clone, Copy)]
+pub(super) struct Scanned {
+    pub(super) asked: Asked,
+    pub(super) id: ColumnId,
 }
 
 /// A column of a relation, by its attribute number, or the number of digits that its values show.
@@ -169,7 +170,7 @@ impl<'a> Translator<'a> {
         Ok(Finished { plan, params, sources, sent, names })
     }
 
-    /// Enters a level. If the outer level is translated again, so is this one.
+    /// Enters a level. If the outer level is computed again, so is this one.
     pub fn enter(&mut self, mut scope: Scope<'a>) {
         scope.is_repeated |= self.scopes.last().is_some_and(|around| around.is_repeated);
         self.scopes.push(scope);
@@ -190,8 +191,8 @@ impl<'a> Translator<'a> {
         Ok(ColumnId(id))
     }
 
-    /// Runs `translate`. `repeated` says that the same levels will be translated a second time, so that both
-    /// translations must return the same rows.
+    /// Runs `translate`. `repeated` says that the same levels will be computed a second time, so that both computations
+    /// must return the same rows.
     pub fn repeating<T>(&mut self, repeated: bool, translate: impl FnOnce(&mut Self) -> T) -> T {
         let own = self.scope().is_repeated;
         self.scope_mut().is_repeated |= repeated;

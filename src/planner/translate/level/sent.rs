@@ -35,6 +35,7 @@ use plan::numeric_modifier;
 const NO_ITEM: i32 = 0;
 
 /// An item of FROM whose rows PostgreSQL computes.
+#[derive(Clone)]
 pub struct Sent<'a> {
     /// The relation of the plan that stands for the rows.
     relation: u16,
@@ -223,6 +224,12 @@ impl<'a> Translator<'a> {
 }
 
 impl Sent<'_> {
+    /// The same rows, computed once more for another relation of the plan; `None` if these are not the rows of
+    /// `relation`.
+    pub fn again(&self, relation: u16, other: u16) -> Option<Self> {
+        (self.relation == relation).then(|| Sent { relation: other, ..self.clone() })
+    }
+
     /// Whether the engine may be able to compute the rows in another transaction.
     pub fn is_momentary(&self) -> bool {
         self.reason.why.is_momentary()

@@ -132,18 +132,16 @@ impl<'a> Translator<'a> {
         let waiting = self.pending.len();
         let list = self.list(link)?;
         let rel = self.with_pending(rel, waiting);
-        if let (JoinKind::Anti, Some(List { rel: rows, test: Some(test) })) = (kind, Some(&list))
+        if let (JoinKind::Anti, Some(test)) = (kind, &list.test)
             && link.subLinkType == pg_sys::SubLinkType::ANY_SUBLINK
-            && let Some(outer) = self.outer_side(test, rows)
+            && let Some(outer) = self.outer_side(test, &list.rel)
         {
-            return self.in_no_row(link, rel, list, outer).map(Ok);
+            return self.in_no_row(rel, list, outer).map(Ok);
         }
         if let (JoinKind::Anti, true) = (kind, self.has_equal_rows(link, &list)) {
+            let again = self.again(&list)?;
             let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.map_or_else(Vec::new, conjuncts));
-            let [rows, others] = self.unknown_rows(link)?;
-            // The next joins read the looked-up values again, and these may contain subqueries, whose joins must come
-            // first.
-            let rel = self.with_pending(rel, waiting);
+            let [rows, others] = self.unknown_rows(again)?;
             let rel = self.join(rel, JoinKind::Anti, rows.0, rows.1);
             return Ok(Ok(self.join(rel, JoinKind::Anti, others.0, others.1)));
         }
@@ -176,18 +174,27 @@ impl<'a> Translator<'a> {
     fn list(&mut self, link: Link<'a, '_>) -> Attempt<List> {
         let query = link.subselect().cast::<pg_sys::Query>();
         let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
-        // The list may be translated a second time, to find out for which values the result is null.
+        // The list may be computed a second time, to find out for which values the result is null.
         let repeated = link.subLinkType != pg_sys::SubLinkType::EXISTS_SUBLINK;
         let level = self.repeating(repeated, |translator| level_or_sent(translator, query, Use::List));
         let Level { rel, columns, .. } = level?;
         if link.subLinkType == pg_sys::SubLinkType::EXISTS_SUBLINK {
             // For EXISTS, one row is enough.
             let rel = if self.is_closed(&rel) { self.one_if_any(rel)? } else { rel };
-            return Ok(List { rel, test: None });
+            return Ok(List { rel, value: None, test: None });
         }
+        let value = columns.first().and_then(|first| Some(first.as_ref().ok()?.expr.clone()));
         let test = link.testexpr().ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
         let condition = self.comparing(columns, link.groups, |translator| translator.condition(test));
-        Ok(List { rel, test: Some(condition?) })
+        Ok(List { rel, value, test: Some(condition?) })
+    }
+
+    /// The same list, computed once more. The looked-up values stay the same. The subquery is not translated again,
+    /// because nested lists would then be translated exponentially often.
+    fn again(&mut self, list: &List) -> Attempt<List> {
+        let (rel, copies) = self.copied(&list.rel)?;
+        let of_copy = |expr: &Option<Expr>| expr.clone().map(|expr| copies.of(expr));
+        Ok(List { rel, value: of_copy(&list.value), test: of_copy(&list.test) })
     }
 
     /// Translates an expression that compares a subquery's columns with the rows around it, or with groups of those
@@ -252,18 +259,17 @@ impl<'a> Translator<'a> {
     /// Translates `NOT IN`. A value that is not found has a null result if the list contains a null. A null value has a
     /// null result unless the list is empty. Both depend only on two counts of the list, its rows and its nulls, so no
     /// row needs a search.
-    fn in_no_row(&mut self, link: Link<'a, '_>, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
+    fn in_no_row(&mut self, rel: Rel, list: List, outer: Expr) -> Attempt<Rel> {
+        let again = self.again(&list)?;
         let rel = self.join(rel, JoinKind::Anti, list.rel, list.test.into_iter().collect());
-        let (totals, unknown) = self.unknown_in_list(link, outer)?;
+        let (totals, unknown) = self.unknown_in_list(again, outer)?;
         Ok(self.join(rel, JoinKind::Anti, totals, vec![unknown]))
     }
 
     /// One row with two counts of the list, and a condition on that row. The condition says whether the result is null
     /// for a value that is not in the list.
-    fn unknown_in_list(&mut self, link: Link<'a, '_>, outer: Expr) -> Attempt<(Rel, Expr)> {
-        let query = link.subselect().cast::<pg_sys::Query>();
-        let query = query.ok_or_else(|| Why::Subquery.of("unknown subquery"))?;
-        let (totals, rows, not_null) = self.totals_of_list(query)?;
+    fn unknown_in_list(&mut self, list: List, outer: Expr) -> Attempt<(Rel, Expr)> {
+        let (totals, rows, not_null) = self.totals_of_list(list)?;
         let zero = Expr::Literal { ty: Type::Int64, value: Some(Literal::Int(0)) };
         let either = vec![
             Expr::IsNull { arg: Box::new(outer), negated: false },
@@ -283,14 +289,15 @@ impl<'a> Translator<'a> {
 
     /// The rows of the list that make the result null, in two parts, each with its join conditions. The first part is
     /// the rows that contain a null. The second part is all rows, if a looked-up value is null.
-    fn unknown_rows(&mut self, link: Link<'a, '_>) -> Attempt<[(Rel, Vec<Expr>); 2]> {
+    fn unknown_rows(&mut self, list: List) -> Attempt<[(Rel, Vec<Expr>); 2]> {
         let is_null = |arg: Expr| Expr::IsNull { arg: Box::new(arg), negated: false };
+        let again = self.again(&list)?;
         let with_null = {
-            let EqualRows { rel, test, sides } = self.equal_rows(link)?;
+            let EqualRows { rel, test, sides } = self.equal_rows(list)?;
             let nulls = sides.into_iter().map(|(_, inner)| is_null(inner)).collect();
             (rel.filter(vec![Expr::Bool { op: BoolOp::Or, args: nulls }]), vec![null_only(test)])
         };
-        let EqualRows { rel, test, sides } = self.equal_rows(link)?;
+        let EqualRows { rel, test, sides } = self.equal_rows(again)?;
         // The left side is true if one of the looked-up values is null, and is null otherwise. The right side is true
         // for each row. An equality of the two sides can use a hash table.
         let unknown = Expr::Literal { ty: Type::Bool, value: None };
@@ -305,8 +312,8 @@ impl<'a> Translator<'a> {
         Ok([with_null, (rel, vec![for_nulls, null_only(test)])])
     }
 
-    fn equal_rows(&mut self, link: Link<'a, '_>) -> Attempt<EqualRows> {
-        let List { rel, test } = self.list(link)?;
+    fn equal_rows(&self, list: List) -> Attempt<EqualRows> {
+        let List { rel, test, .. } = list;
         let test = test.ok_or_else(|| Why::Subquery.of("IN of nothing"))?;
         let sides = conjuncts(test.clone()).into_iter().filter_map(|equal| {
             let outer = self.outer_side(&equal, &rel)?;
@@ -367,25 +374,23 @@ impl<'a> Translator<'a> {
         let list = self.list(link)?;
         let outer = list.test.as_ref().and_then(|test| self.outer_side(test, &list.rel));
         let of_rows = self.has_equal_rows(link, &list);
-        let decided = self.mark(list, decisive)?;
         if ask.null_may_be_false {
-            return Ok(boolean(decided));
+            return Ok(boolean(self.mark(list, decisive)?));
         }
+        let again = self.again(&list)?;
+        let decided = self.mark(list, decisive)?;
         let unknown = match outer {
             Some(outer) if found => {
-                let (totals, unknown) = self.unknown_in_list(link, outer)?;
+                let (totals, unknown) = self.unknown_in_list(again, outer)?;
                 self.pending.push(Pending { kind: JoinKind::Inner, rel: totals, conditions: Vec::new() });
                 unknown
             }
             _ if of_rows => {
-                let [rows, others] = self.unknown_rows(link)?;
+                let [rows, others] = self.unknown_rows(again)?;
                 let either = vec![self.mark_of(rows.0, rows.1)?, self.mark_of(others.0, others.1)?];
                 Expr::Bool { op: BoolOp::Or, args: either }
             }
-            _ => {
-                let list = self.list(link)?;
-                self.mark(list, null_only)?
-            }
+            _ => self.mark(again, null_only)?,
         };
         let constant = |value: Option<bool>| Expr::Literal { ty: Type::Bool, value: value.map(Literal::Bool) };
         let branches = vec![(decided, constant(Some(found))), (unknown, constant(None))];
@@ -394,14 +399,12 @@ impl<'a> Translator<'a> {
 
     /// One row with two counts for the list of an `IN`: the number of its rows, and the number of its rows that are not
     /// null.
-    fn totals_of_list(&mut self, query: Ref<'a, pg_sys::Query>) -> Attempt<(Rel, Expr, Expr)> {
-        let level = self.repeating(true, |translator| whole_level(translator, query, Use::List));
-        let Level { rel, columns, .. } = level?;
-        let value = columns.into_iter().next().ok_or_else(|| Why::Subquery.of("IN of nothing"))??;
+    fn totals_of_list(&mut self, List { rel, value, .. }: List) -> Attempt<(Rel, Expr, Expr)> {
+        let value = value.ok_or_else(|| Why::Subquery.of("IN of nothing"))?;
         let (rows, not_null) = (self.column(Type::Int64)?, self.column(Type::Int64)?);
         let aggregates = vec![
             Aggregation { columns: vec![rows], agg: Agg::CountStar, distinct: false },
-            Aggregation { columns: vec![not_null], agg: Agg::Count(value.expr), distinct: false },
+            Aggregation { columns: vec![not_null], agg: Agg::Count(value), distinct: false },
         ];
         let totals = Rel::Aggregate { input: Box::new(rel), keys: Vec::new(), aggregates };
         Ok((totals, Expr::column(rows), Expr::column(not_null)))
@@ -512,6 +515,8 @@ impl<'a> Deref for Link<'a, '_> {
 /// The rows of a subquery in which values are looked up.
 struct List {
     rel: Rel,
+    /// The first column; `None` for EXISTS, or if the engine cannot compute it.
+    value: Option<Expr>,
     /// The condition on each row; `None` for EXISTS.
     test: Option<Expr>,
 }
