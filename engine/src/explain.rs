@@ -14,7 +14,7 @@ use protocol::tree::EnginePlan;
 
 use crate::peer::Peer;
 use crate::shared::Shared;
-use crate::{forked, query};
+use crate::{forked, log, query};
 
 /// Answers a request to explain. An error means that the connection can no longer be used.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::Result<()> {
@@ -31,7 +31,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::
         Err(refusal) => peer.refuse(&refusal),
         Ok(tables) => match outline(shared, request, tables.views) {
             Ok(plan) => peer.send(Kind::Plan, &plan),
-            Err(failure) => peer.send(Kind::Failed, &failure),
+            Err(failure) => peer.send(Kind::Failed, &log::without_details(failure)),
         },
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use protocol::request::{Failure, FailureKind};
+
 pub fn line(message: std::fmt::Arguments<'_>) {
     // `eprintln` would panic if the stream were closed.
     let _ = std::io::stderr().write_all(format!("pg_anker engine: {message}\n").as_bytes());
@@ -15,6 +17,16 @@ pub fn panics() {
         let place = panic.location().map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
         line(format_args!("panic in thread {name:?}{place}: {}", message(panic.payload())));
     }));
+}
+
+/// A failure as the client is told about it. The details of a defect go to the log instead, because only administrators
+/// can use them.
+pub fn without_details(failure: Failure) -> Failure {
+    if failure.kind != FailureKind::Internal {
+        return failure;
+    }
+    line(format_args!("a query failed by a defect of pg_anker: {}", failure.message.replace('\n', " ")));
+    Failure { kind: failure.kind, message: failure.kind.message().into() }
 }
 
 /// The message of a panic.

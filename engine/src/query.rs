@@ -134,7 +134,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest, sent: Sen
         Ok(End::Done(last, done)) => {
             peer.send_rest(last.pieces.iter().map(|piece| &piece.bytes[..]), Kind::Done, &done)
         }
-        Ok(End::Failed(failure)) => peer.send(Kind::Failed, &failure),
+        Ok(End::Failed(failure)) => peer.send(Kind::Failed, &log::without_details(failure)),
         Ok(End::Refused(refusal)) => peer.refuse(&refusal),
         Err(gone) => Err(gone.into()),
     }

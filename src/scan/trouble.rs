@@ -20,12 +20,14 @@ impl Trouble {
     pub fn reason(&self) -> Reason {
         match self {
             Trouble::Reason(reason) => reason.clone(),
+            Trouble::Failure(Failure { kind: FailureKind::Internal, message }) => {
+                Why::Error.of(format!("{message} in the engine; the server's log has details"))
+            }
             Trouble::Failure(failure) => {
                 let why = match failure.kind {
                     FailureKind::OutOfMemory | FailureKind::SnapshotGivenUp => Why::Memory,
                     FailureKind::TooLarge => Why::TooLarge,
                     FailureKind::Forked => Why::Mechanism,
-                    FailureKind::Internal => Why::Engine,
                     kind if kind.is_postgresqls() => Why::Error,
                     _ => Why::Value,
                 };
@@ -37,10 +39,14 @@ impl Trouble {
     /// Raises the error that PostgreSQL would have raised.
     pub fn raise(self) -> ! {
         let hint = match &self {
-            Trouble::Failure(failure) if failure.kind == FailureKind::SnapshotGivenUp => {
-                Some("Run the query again, read a cursor sooner, or raise anker.memory.")
-            }
-            _ => None,
+            Trouble::Failure(failure) => match failure.kind {
+                FailureKind::SnapshotGivenUp => {
+                    Some("Run the query again, read a cursor sooner, or raise anker.memory.")
+                }
+                FailureKind::Internal => Some("Please report it, with what the server's log says about it."),
+                _ => None,
+            },
+            Trouble::Reason(_) => None,
         };
         let (code, message) = match self {
             Trouble::Reason(reason) => {

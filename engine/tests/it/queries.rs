@@ -238,6 +238,21 @@ fn a_failure_is_told_and_the_connection_goes_on() {
     assert_eq!((status.queries_failed, status.queries_served, status.live_snapshots), (1, 1, 0));
 }
 
+/// A plan that is not well-formed stands for any defect.
+#[test]
+fn a_client_is_not_told_the_details_of_a_defect() {
+    let mut worker = Worker::start(&Settings::default());
+    worker.mirror(1, 1, (1..10).map(account));
+    let mut plan = accounts::select(1, Vec::new());
+    plan.output = vec![Expr::column(ColumnId(1000))];
+    match worker.client().query(&request(plan, worker.now())) {
+        Answer::Failed(failure) => {
+            assert_eq!((failure.kind, &failure.message[..]), (FailureKind::Internal, "a defect of pg_anker"));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_load_that_ends_early_can_be_begun_again() {
     let mut worker = Worker::start(&Settings::default());

@@ -53,6 +53,10 @@ pub fn failure(error: &DataFusionError) -> Failure {
             };
             return Failure { kind: FailureKind::OutOfMemory, message: message.into() };
         }
+        // The error's own text would ask the reader to report a bug of DataFusion.
+        if let Some(DataFusionError::Internal(message)) = e.downcast_ref() {
+            return internal(message.as_str());
+        }
         cause = e.source();
     }
     internal(error.strip_backtrace())
@@ -95,5 +99,11 @@ mod tests {
     #[test]
     fn everything_else_is_internal() {
         assert_eq!(failure(&DataFusionError::Execution("x".into())).kind, FailureKind::Internal);
+    }
+
+    #[test]
+    fn a_panic_is_told_without_datafusions_words() {
+        let error = DataFusionError::Internal("panic: index out of bounds".into()).context("a task");
+        assert_eq!(failure(&DataFusionError::Shared(Arc::new(error))), internal("panic: index out of bounds"));
     }
 }

@@ -56,6 +56,7 @@ pub enum FailureKind {
     /// The snapshot of the query was revoked.
     SnapshotGivenUp,
     OutOfMemory,
+    /// A defect of pg_anker, for example a panic.
     Internal,
 }
 
@@ -98,7 +99,7 @@ impl FailureKind {
                 "what was written beside the query's snapshot does not fit into anker.memory"
             }
             FailureKind::OutOfMemory => "out of memory",
-            FailureKind::Internal => "internal error",
+            FailureKind::Internal => "a defect of pg_anker",
         }
     }
 
