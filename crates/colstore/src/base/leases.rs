@@ -209,7 +209,7 @@ enum Waited {
     Late,
 }
 
-/// Waits until there is enough memory, until these views are gone, or until the deadline.
+/// Waits until there is enough memory, until these views are gone, or, if some of them live on, until the deadline.
 fn wait(views: &[Weak<()>], deadline: Instant, is_enough: &dyn Fn() -> bool) -> Waited {
     let mut gone = None;
     loop {
@@ -217,15 +217,14 @@ fn wait(views: &[Weak<()>], deadline: Instant, is_enough: &dyn Fn() -> bool) -> 
             return Waited::Enough;
         }
         let now = Instant::now();
-        if views.iter().all(|views| views.strong_count() == 0) {
-            // Without views, there is nothing to wait for. Arrow arrays may outlive their view a little, so wait that
-            // long after the last view is gone.
-            if views.is_empty() || now - *gone.get_or_insert(now) >= LINGER {
-                return Waited::AllGone;
+        if views.iter().any(|views| views.strong_count() > 0) {
+            if now >= deadline {
+                return Waited::Late;
             }
-        }
-        if now >= deadline {
-            return Waited::Late;
+        } else if views.is_empty() || now - *gone.get_or_insert(now) >= LINGER {
+            // Arrow arrays may outlive their view a little, so the wait lasts that long after the last view is gone,
+            // even beyond the deadline.
+            return Waited::AllGone;
         }
         thread::sleep(PAUSE);
     }
@@ -238,4 +237,28 @@ pub struct Hold {
     pub _counted: Arc<()>,
     /// A token that every view of one query holds. Once it has no holder, all views of that query are gone.
     pub of_query: Arc<()>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    #[test]
+    fn memory_of_views_that_vanish_at_the_deadline_counts() {
+        let token = RefCell::new(Some(Arc::new(())));
+        let views = [Arc::downgrade(token.borrow().as_ref().unwrap())];
+        let deadline = Instant::now();
+        assert!(matches!(wait(&views, deadline, &|| false), Waited::Late));
+        // The views vanish after the first look, and an array that outlives them holds the memory until the second one.
+        let looks = Cell::new(0);
+        let is_enough = || {
+            token.take();
+            looks.set(looks.get() + 1);
+            looks.get() > 1
+        };
+        assert!(matches!(wait(&views, deadline, &is_enough), Waited::Enough));
+        assert!(matches!(wait(&views, deadline, &|| false), Waited::AllGone));
+    }
 }
