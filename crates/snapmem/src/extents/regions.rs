@@ -9,6 +9,7 @@ use crate::memory::error::OutOfMemory;
 use crate::memory::pool::{FrameRef, Pool};
 use crate::memory::region::{InPlace, Label, Snapshot};
 use crate::memory::run::Run;
+use crate::memory::sys::PAGE;
 
 pub(super) struct Regions {
     mechanism: Mechanism,
@@ -263,17 +264,20 @@ impl Debug for Regions {
     }
 }
 
-/// Calls `attempt`. If it fails for lack of memory, asks for relief, and calls it once more if `bytes` bytes are free
-/// then. A mechanism may take the bytes in several pieces, so all of them must be free.
+/// Calls `attempt`. If it fails for lack of memory, asks for relief, and calls it again if `bytes` bytes are free then.
+/// A mechanism takes memory for each page that the bytes touch, so each page may be refused once.
 fn relieved<T>(
     pool: &Pool,
     bytes: usize,
     mut attempt: impl FnMut() -> Result<T, OutOfMemory>,
 ) -> Result<T, OutOfMemory> {
-    match attempt() {
-        Err(OutOfMemory::Limit { wanted, .. }) if pool.make_room(wanted.max(bytes as u64)) => attempt(),
-        result => result,
+    for _ in 0..bytes / PAGE + 2 {
+        match attempt() {
+            Err(OutOfMemory::Limit { wanted, .. }) if pool.make_room(wanted.max(bytes as u64)) => {}
+            result => return result,
+        }
     }
+    attempt()
 }
 
 #[inline]

@@ -1,7 +1,11 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::memory::pool::{Charge, Relief};
 use crate::memory::sys::faults;
 use crate::testing::{AREAS, scaled};
 
@@ -225,5 +229,42 @@ fn a_place_that_was_given_back_is_zeroed() {
         extents.replace_run(0, 1 << 13, 0, |_, _| ()).unwrap();
         extents.push_run().unwrap();
         assert_eq!(extents.bytes_in(2, 64, 64), [0; 64], "{mechanism}");
+    }
+}
+
+/// Readers that give up one page each.
+#[derive(Debug, Default)]
+struct Readers(Mutex<Vec<Charge>>);
+
+impl Relief for Readers {
+    fn relieve(&self, is_enough: &dyn Fn() -> bool) -> bool {
+        while !is_enough() {
+            if self.0.lock().pop().is_none() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Relief is asked for each page of a write, because each of them may be refused.
+#[test]
+fn a_write_across_pages_finds_room_for_each() {
+    const PAGE: usize = 4096;
+    let _others_may = AREAS.read();
+    for mechanism in mechanisms() {
+        let (pool, readers) = (Pool::new(1 << 20), Arc::new(Readers::default()));
+        pool.relieved_by(readers.clone());
+        let mut extents = Extents::new(&pool, mechanism, 4 * PAGE);
+        extents.push_run().unwrap();
+        let _snapshot = extents.snapshot().unwrap();
+        while pool.room() > 0 {
+            let mut page = pool.charge();
+            page.set(pool.room().min(PAGE as u64)).unwrap();
+            readers.0.lock().push(page);
+        }
+        extents.write_in(0, PAGE - 32, &[7; 64]).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+        assert_eq!(extents.bytes_in(0, PAGE, 32), [7; 32], "{mechanism}");
+        readers.0.lock().clear();
     }
 }
