@@ -20,6 +20,11 @@ impl ByTable {
         self.bytes
     }
 
+    /// The tables that are changed, including the current one.
+    pub fn relids(&self) -> impl Iterator<Item = u32> {
+        self.tables.iter().map(|table| table.relid)
+    }
+
     /// Makes `relid` the current table, and reserves `bytes` for its next changes. An error means that there is no
     /// memory.
     pub fn turn_to(&mut self, relid: u32, bytes: usize) -> Result<(), TryReserveError> {

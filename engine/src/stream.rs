@@ -184,7 +184,7 @@ impl OpenTransaction {
         let allocated = self.changes.turn_to(relid, bytes);
         if needed > self.room || allocated.is_err() {
             let room = needed + ROOM_STEP;
-            if (needed > ROOM_STEP && !sink.has_room(room)) || allocated.is_err() {
+            if (needed > ROOM_STEP && !sink.has_room(self.changes.relids(), room)) || allocated.is_err() {
                 // Each table with stored changes is given up.
                 for table in std::mem::take(&mut self.changes).into_tables() {
                     sink.give_up(table.relid, needed);
@@ -200,6 +200,8 @@ impl OpenTransaction {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use colstore::TableChanges;
     use plan::{Identity, TableLayout};
     use protocol::Snapshot;
@@ -212,6 +214,8 @@ mod tests {
     struct Notes {
         wanted: Vec<u32>,
         room: usize,
+        /// The tables for which memory was requested.
+        asked: RefCell<Vec<Vec<u32>>>,
         told: Vec<String>,
     }
 
@@ -219,7 +223,8 @@ mod tests {
         fn wants(&self, relid: u32) -> bool {
             self.wanted.contains(&relid)
         }
-        fn has_room(&self, bytes: usize) -> bool {
+        fn has_room(&self, relids: impl Iterator<Item = u32>, bytes: usize) -> bool {
+            self.asked.borrow_mut().push(relids.collect());
             bytes <= self.room
         }
         fn give_up(&mut self, relid: u32, _: usize) {
@@ -340,6 +345,7 @@ mod tests {
             (Notes { wanted: vec![1, 2, 3], room: 3 << 20, ..Notes::default() }, Stream::default());
         feed(&mut notes, &mut stream, &encode(&messages), 4096).unwrap();
         assert_eq!(notes.told, ["give up 1", "give up 2", "10: 3+900000"]);
+        assert_eq!(*notes.asked.borrow(), [[1, 2]]);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use crate::table::request::TableChanges;
 pub trait Sink {
     /// Whether the receiver needs the changes of this table: the table is watched and not broken.
     fn wants(&self, relid: u32) -> bool;
-    /// Whether there is room for a transaction of this many bytes.
-    fn has_room(&self, bytes: usize) -> bool;
+    /// Whether there is room for a transaction of this many bytes, which changes these tables.
+    fn has_room(&self, relids: impl Iterator<Item = u32>, bytes: usize) -> bool;
     /// Gives up a table, because there is no room for a transaction that has changed it.
     fn give_up(&mut self, relid: u32, transaction_bytes: usize);
     /// Adds a committed transaction to the pending ones. Transactions must come in commit order.
@@ -34,8 +34,12 @@ impl Sink for Store {
         self.tables.get(&relid).is_some_and(|table| !table.is_broken())
     }
 
-    fn has_room(&self, bytes: usize) -> bool {
-        self.leases.for_a_live_table(|| self.pool.make_room(bytes as u64))
+    fn has_room(&self, mut relids: impl Iterator<Item = u32>, bytes: usize) -> bool {
+        let make_room = || self.pool.make_room(bytes as u64);
+        match relids.any(|relid| self.tables.get(&relid).is_some_and(|table| table.live().is_ok())) {
+            true => self.leases.for_a_live_table(make_room),
+            false => make_room(),
+        }
     }
 
     fn give_up(&mut self, relid: u32, transaction_bytes: usize) {
