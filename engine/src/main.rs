@@ -63,6 +63,10 @@ fn main() {
     std::process::exit(1);
 }
 
+/// The threads that may wait for the disk, for each thread of queries. With more of them, each would keep its stack and
+/// its cache of free memory for some seconds. In addition, each query may wait for a forked child.
+const BLOCKED_THREADS: usize = 8;
+
 /// Runs the engine. Returns when it cannot continue.
 fn run() -> Result<StreamError, Box<dyn Error>> {
     let control = Control::new(process::inherit(env::CONTROL_FD)?);
@@ -76,19 +80,22 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     let listener = server::listen(&path).map_err(|e| format!("cannot listen at {}: {e}", path.display()))?;
 
     let urgency = Urgency::behind(settings.query_nice);
+    let threads = settings.query_threads.max(2) as usize;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(settings.query_threads.max(2) as usize)
+        .worker_threads(threads)
+        .max_blocking_threads(BLOCKED_THREADS * threads + settings.max_queries as usize)
         .thread_name("anker query")
         .thread_stack_size(STACK)
         .on_thread_start(move || urgency.take())
         .enable_time()
         .build()?;
-    let olap = olap::Runtime::new(olap::RuntimeOptions {
+    let options = olap::RuntimeOptions {
         memory_bytes: settings.query_memory_bytes,
         disk: (settings.query_disk_bytes > 0)
             .then(|| olap::DiskOptions::new(disk_path, settings.query_disk_bytes, settings.query_memory_bytes)),
         threads: settings.query_threads,
-    });
+    };
+    let olap = olap::Runtime::with_freed(options, Some(Arc::new(memory::FreePages)));
     let stats = Arc::new(Stats::default());
 
     // Hello is the first message. It goes through the same queue as the later events.

@@ -40,3 +40,4 @@ pub use observe::Observation;
 pub use operators::scan::sources::{expected_views, views};
 pub use optimizer::join_order::Choice as JoinOrder;
 pub use runtime::{DiskOptions, Reservation, Running, Runtime, RuntimeOptions};
+pub use spill::FreedMemory;

@@ -64,6 +64,12 @@ fn growth(worker: &mut Worker, plan: Plan) -> (Option<i64>, u64) {
     })
 }
 
+/// `SELECT count(*) FROM (SELECT column, count(*) FROM accounts GROUP BY column) s`
+fn groups_of(col: u16) -> Plan {
+    let groups = accounts::aggregate(1, Vec::new(), vec![column(col)], vec![Agg::CountStar]);
+    accounts::group(groups, Vec::new(), vec![Agg::CountStar])
+}
+
 #[test]
 fn no_query_takes_more_than_its_memory() {
     const ROWS: i64 = 1_200_000;
@@ -73,6 +79,8 @@ fn no_query_takes_more_than_its_memory() {
     let mut worker = Worker::start(&Settings { query_memory_bytes: LIMIT, ..Settings::default() });
     worker.mirror(1, 1, (0..ROWS).map(account));
     for (what, plan, answer) in [
+        ("groups of texts", groups_of(NAME), Some(ROWS)),
+        ("groups of texts again", groups_of(NAME), Some(ROWS)),
         ("distinct numbers", accounts::distinct(1, ID), Some(ROWS)),
         ("distinct texts", accounts::distinct(1, NAME), None),
         ("numbers of rows", accounts::windowed(1, WindowFunction::RowNumber), Some(ROWS)),

@@ -24,7 +24,7 @@ use crate::base::cancellation::Cancellation;
 use crate::base::error::{failure, internal};
 use crate::build::{self, Manner};
 use crate::observe::Observation;
-use crate::spill::{Disk, Pool, Quota, Share, Spill};
+use crate::spill::{Disk, FreedMemory, Pool, Quota, Share, Spill};
 
 /// The state that all queries share: memory, disk and settings.
 pub struct Runtime {
@@ -79,9 +79,14 @@ pub struct Running {
 
 impl Runtime {
     pub fn new(options: RuntimeOptions) -> Runtime {
+        Runtime::with_freed(options, None)
+    }
+
+    /// Like `new`; the memory that the allocator keeps counts against the limit, too.
+    pub fn with_freed(options: RuntimeOptions, freed: Option<Arc<dyn FreedMemory>>) -> Runtime {
         let threads = options.threads.max(1) as usize;
         let memory = usize::try_from(options.memory_bytes).unwrap_or(usize::MAX);
-        let pool = Arc::new(Pool::new(memory));
+        let pool = Arc::new(Pool::new(memory, freed));
         let environment = RuntimeEnvBuilder::new()
             .with_memory_pool(pool.clone())
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))

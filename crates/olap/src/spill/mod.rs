@@ -31,7 +31,7 @@ pub use self::disk::{Account, Disk, Quota, Tally};
 pub use self::meter::Meter;
 use self::meter::tally;
 use self::paced::Paced;
-pub use self::pool::{FIRST_PHASE, Pool};
+pub use self::pool::{FIRST_PHASE, FreedMemory, Pool};
 pub use self::room::{Room, Share};
 
 /// State that all queries share, as an extension of their configuration.

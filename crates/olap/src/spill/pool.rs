@@ -1,6 +1,14 @@
 //! The memory pool of all queries.
+//!
+//! The allocator keeps memory that queries have freed, so that the next allocations are fast. An allocation of another
+//! size or thread often cannot reuse that memory. So freed memory counts against the limit, too:
+//!
+//! ```text
+//!   limit  |-- reserved by operators --|-- freed, but kept by the allocator --|   more: the kept memory is returned
+//! ```
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion_common::error::{DataFusionError, Result};
@@ -13,21 +21,52 @@ pub const FIRST_PHASE: &str = "PartialGroups";
 /// The name of DataFusion's exchange. It accepts all rows that come, and cannot work with less memory.
 const EXCHANGE: &str = "RepartitionExec";
 
+/// The allocator's memory is looked at whenever operators have taken or released this part of the limit.
+const STEPS: usize = 64;
+/// The least number of bytes between two looks.
+const SHORTEST_STEP: usize = 1 << 20;
+
+/// The memory that was freed, but that the process's allocator has not returned to the system.
+pub trait FreedMemory: fmt::Debug + Send + Sync {
+    fn bytes(&self) -> usize;
+
+    /// Returns the memory to the system.
+    fn give_back(&self);
+}
+
 #[derive(Debug)]
 pub struct Pool {
     all: GreedyMemoryPool,
     bytes: usize,
     first_phases: AtomicUsize,
     exchanges: AtomicUsize,
+    freed: Option<Arc<dyn FreedMemory>>,
+    /// The bytes that were taken or released since the last look at the kept memory.
+    moved: AtomicUsize,
 }
 
 impl Pool {
-    pub fn new(bytes: usize) -> Pool {
+    pub fn new(bytes: usize, freed: Option<Arc<dyn FreedMemory>>) -> Pool {
         Pool {
             all: GreedyMemoryPool::new(bytes),
             bytes,
             first_phases: AtomicUsize::new(0),
             exchanges: AtomicUsize::new(0),
+            freed,
+            moved: AtomicUsize::new(0),
+        }
+    }
+
+    /// Counts bytes that were taken or released. Now and then, makes the allocator return what it keeps if that is
+    /// beyond the limit.
+    fn count(&self, bytes: usize) {
+        let Some(freed) = &self.freed else { return };
+        if self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes < (self.bytes / STEPS).max(SHORTEST_STEP) {
+            return;
+        }
+        self.moved.store(0, Ordering::Relaxed);
+        if self.all.reserved() + freed.bytes() > self.bytes {
+            freed.give_back();
         }
     }
 
@@ -57,6 +96,7 @@ impl MemoryPool for Pool {
         if let Some((taken, _)) = self.part(reservation) {
             taken.fetch_add(additional, Ordering::Relaxed);
         }
+        self.count(additional);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
@@ -64,19 +104,23 @@ impl MemoryPool for Pool {
         if let Some((taken, _)) = self.part(reservation) {
             taken.fetch_sub(shrink, Ordering::Relaxed);
         }
+        self.count(shrink);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let Some((taken, limit)) = self.part(reservation) else {
-            return self.all.try_grow(reservation, additional);
+            self.all.try_grow(reservation, additional)?;
+            self.count(additional);
+            return Ok(());
         };
         let all = taken.fetch_add(additional, Ordering::Relaxed) + additional;
         let grown = match all <= limit {
             true => self.all.try_grow(reservation, additional),
             false => Err(DataFusionError::ResourcesExhausted("the first phases of grouping have their part".into())),
         };
-        if grown.is_err() {
-            taken.fetch_sub(additional, Ordering::Relaxed);
+        match &grown {
+            Ok(()) => self.count(additional),
+            Err(_) => _ = taken.fetch_sub(additional, Ordering::Relaxed),
         }
         grown
     }

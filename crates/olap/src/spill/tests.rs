@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -11,7 +12,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::disk::{Inflow, Outflow, PAGE};
 use super::testing::path;
-use super::{Account, Disk, Pool, Quota, Room, Share, Sink};
+use super::{Account, Disk, FIRST_PHASE, FreedMemory, Pool, Quota, Room, Share, Sink};
 
 fn account(pages: usize) -> Account {
     Account { disk: Arc::new(Disk::new(path(), (pages * PAGE) as u64)), quota: None, tally: None }
@@ -200,7 +201,7 @@ fn one_operator_leaves_room_for_others() {
 
 #[test]
 fn first_phases_have_a_part_of_their_own() {
-    let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(1000));
+    let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(1000, None));
     let phase = || MemoryConsumer::new("PartialGroups").register(&pool);
     let (first, second) = (phase(), phase());
     first.try_grow(100).unwrap();
@@ -212,4 +213,48 @@ fn first_phases_have_a_part_of_their_own() {
     second.try_grow(100).unwrap();
     drop((second, other));
     assert_eq!(pool.reserved(), 0);
+}
+
+/// An allocator that keeps a fixed amount of memory until it is told to give it back.
+#[derive(Debug, Default)]
+struct Freed {
+    bytes: AtomicUsize,
+    given_back: AtomicUsize,
+}
+
+impl FreedMemory for Freed {
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn give_back(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+        self.given_back.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn freed_memory_counts_against_the_limit() {
+    const MB: usize = 1 << 20;
+    let freed = Arc::new(Freed::default());
+    let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(100 * MB, Some(freed.clone())));
+    let given_back = || freed.given_back.load(Ordering::Relaxed);
+    for consumer in ["Groups", FIRST_PHASE] {
+        let (before, operator) = (given_back(), MemoryConsumer::new(consumer).register(&pool));
+        operator.try_grow(10 * MB).unwrap();
+        freed.bytes.store(85 * MB, Ordering::Relaxed);
+        operator.try_grow(4 * MB).unwrap();
+        operator.shrink(4 * MB);
+        assert_eq!(given_back(), before, "{consumer}: there was room for what the allocator keeps");
+        freed.bytes.store(95 * MB, Ordering::Relaxed);
+        operator.try_grow(1).unwrap();
+        assert_eq!(given_back(), before, "{consumer}: the allocator was looked at for every byte");
+        operator.try_grow(2 * MB).unwrap();
+        assert_eq!((given_back(), freed.bytes()), (before + 1, 0), "{consumer}");
+        // What an operator releases may be too much for the allocator to keep.
+        freed.bytes.store(95 * MB, Ordering::Relaxed);
+        operator.shrink(2 * MB);
+        assert_eq!(given_back(), before + 2, "{consumer}");
+        freed.bytes.store(0, Ordering::Relaxed);
+    }
 }
