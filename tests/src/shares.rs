@@ -73,7 +73,13 @@ fn a_query_that_finds_no_place_runs_on_the_heap(context: &Context) -> Result<()>
 }
 
 fn another_user_finds_a_place(context: &Context) -> Result<()> {
-    let taken = Taken::new(context)?;
+    let mut taken = Taken::new(context)?;
+    // Another query of the user who has the slot came before Bob's, and has more patience.
+    let mut session = taken.cluster.connect()?;
+    session.batch_execute("SET anker.max_wait = '60s'")?;
+    let earlier = std::thread::spawn(move || session.simple_query(SHORT).map(|_| ()));
+    let waits = wait_until(LIVE, || Ok(anker::counter(&mut taken.client, "queries_running")? == 2))?;
+    ensure!(waits, "the earlier query does not wait");
     let mut bob = taken.cluster.connect_as("bob")?;
     bob.batch_execute("SET statement_timeout = '20s'")?;
     let by = anker::analyzed(&mut bob, SHORT)?;
@@ -83,7 +89,9 @@ fn another_user_finds_a_place(context: &Context) -> Result<()> {
     session.batch_execute("SET statement_timeout = '20s'; SET anker.max_wait = '200ms'; SET ROLE bob")?;
     let by = anker::analyzed(&mut session, SHORT)?.unwrap_or_default();
     ensure!(by.contains("anker.max_queries"), "as another role answered by {by}");
-    taken.end()
+    ensure!(!earlier.is_finished(), "the earlier query has not waited");
+    taken.end()?;
+    Ok(earlier.join().map_err(|_| "the session panicked")??)
 }
 
 /// Every user may raise `anker.max_sent`, so rows that are sent along must count against `anker.query_memory`.
