@@ -140,7 +140,7 @@ fn installed(keep: bool) -> Result<Arc<Server>> {
     server::remove_leftovers();
     os::on_interrupt(|| {
         databases::remove_made();
-        server::remove(&server::home());
+        server::remove_own();
     });
     let mut server = Server::install()?;
     if keep {

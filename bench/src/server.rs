@@ -31,16 +31,32 @@ pub struct Server {
     keep: bool,
 }
 
-/// The directory of this process, which the first [`Server::install`] makes.
-pub fn home() -> PathBuf {
+/// The directory of this process's server. The directory of a second server (see [`Server::install_other`]) has the
+/// same name with a suffix.
+fn home() -> PathBuf {
     PathBuf::from(format!("/var/tmp/pg_anker-{}", std::process::id()))
+}
+
+/// The process that made a directory under `/var/tmp`. `None` if the directory is no server's.
+fn owner(directory: &Path) -> Option<u32> {
+    directory.file_name()?.to_str()?.strip_prefix("pg_anker-")?.split('-').next()?.parse().ok()
 }
 
 impl Server {
     /// Copies PostgreSQL and installs the extension that lies beside the running executable.
     pub fn install() -> Result<Server> {
-        let server = Server::without_extension()?;
         let built = std::env::current_exe()?.parent().ok_or("executable without a directory")?.to_owned();
+        Server::without_extension()?.with_extension(&built)
+    }
+
+    /// A second server of this process, with another build of the extension: the library and the engine that lie in
+    /// `built`, and the extension's SQL if it lies there, too.
+    pub fn install_other(built: &Path) -> Result<Server> {
+        Server::at(format!("{}-other", home().display()).into())?.with_extension(built)
+    }
+
+    fn with_extension(self, built: &Path) -> Result<Server> {
+        let server = self;
         let lib = server.directory_of("--pkglibdir")?;
         for (from, to) in [("libpg_anker.so", "pg_anker.so"), ("pg_anker_engine", "pg_anker_engine")] {
             let from = built.join(from);
@@ -48,7 +64,8 @@ impl Server {
                 .map_err(|e| format!("{}: {e} (build with: cargo build --release --workspace)", from.display()))?;
         }
         let extension = server.directory_of("--sharedir")?.join("extension");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pgrx-config");
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pgrx-config");
+        let source = if built.join("pg_anker.control").exists() { built.to_owned() } else { own };
         for entry in fs::read_dir(&source).map_err(|e| format!("{}: {e}", source.display()))? {
             let path = entry?.path();
             if let (Some(name), Some("sql" | "control")) = (path.file_name(), path.extension().and_then(|e| e.to_str()))
@@ -60,7 +77,10 @@ impl Server {
     }
 
     pub fn without_extension() -> Result<Server> {
-        let home = home();
+        Server::at(home())
+    }
+
+    fn at(home: PathBuf) -> Result<Server> {
         fs::create_dir(&home).map_err(|e| format!("{}: {e}", home.display()))?;
         let mut server = Server {
             home,
@@ -206,15 +226,19 @@ pub fn run(command: &mut Command) -> Result<String> {
     }
 }
 
+/// Stops and removes the servers of this process.
+pub fn remove_own() {
+    for entry in fs::read_dir("/var/tmp").into_iter().flatten().flatten() {
+        if owner(&entry.path()) == Some(std::process::id()) {
+            remove(&entry.path());
+        }
+    }
+}
+
 /// Removes files that earlier runs left behind, if their process is gone (it was killed and could not clean up).
 pub fn remove_leftovers() {
-    let Ok(entries) = fs::read_dir("/var/tmp") else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|n| n.strip_prefix("pg_anker-")).and_then(|p| p.parse::<u32>().ok())
-        else {
-            continue;
-        };
+    for entry in fs::read_dir("/var/tmp").into_iter().flatten().flatten() {
+        let Some(pid) = owner(&entry.path()) else { continue };
         let kept = entry.path().join(KEEP).exists();
         let ours = entry.metadata().is_ok_and(|m| m.is_dir() && (os::is_root() || m.uid() == own_uid()));
         if !kept && ours && !Path::new(&format!("/proc/{pid}")).exists() {
@@ -229,7 +253,7 @@ fn own_uid() -> u32 {
 
 /// Stops the servers below a run's directory and removes it. The next run tries again to remove files that cannot be
 /// removed now.
-pub fn remove(home: &Path) {
+fn remove(home: &Path) {
     stop_servers_under(home);
     // If PostgreSQL is still being copied to this directory, new files may appear while others are removed.
     for _ in 0..20 {

@@ -6,7 +6,7 @@ use anker_report::Report;
 use anker_report::page::Page;
 use bench::cluster::Cluster;
 use bench::experiments::{
-    Experiment, capture, ch, freshness, htap, load, lookups, orders, phases, planning, queries, thesis,
+    Experiment, capture, ch, freshness, htap, load, lookups, orders, pairs, phases, planning, queries, thesis,
 };
 use bench::{Output, Result, demo};
 
@@ -24,6 +24,7 @@ tests![
     plans_in_turns,
     queries_alone,
     orders_of_joins,
+    builds_in_turns,
     demonstration,
     a_given_server_is_left_as_it_was,
     mechanisms_that_are_missing_are_said,
@@ -158,6 +159,16 @@ fn orders_of_joins(context: &Context) -> Result<()> {
     shown(context, report, orders::page)
 }
 
+/// Compares this build with itself: its own files, given as another build.
+fn builds_in_turns(context: &Context) -> Result<()> {
+    let own = std::env::current_exe()?.parent().ok_or("no directory")?.display().to_string();
+    let report = pairs::run(context.server(), &pairs::Options::parse(words(&format!("--base {own}")))?)?;
+    // 88 times: 22 queries, two rounds, two builds.
+    ensure!(values(&report, "time").len() == 88, "{} times", values(&report, "time").len());
+    ensure!(values(&report, "cpu").iter().all(|time| *time > 0.0), "no CPU time at all");
+    shown(context, report, pairs::page)
+}
+
 fn demonstration(context: &Context) -> Result<()> {
     let written = |name: &str| context.home().join(name).display().to_string();
     let [html, json, svg] = ["demo.html", "demo.json", "demo.svg"].map(written);
@@ -239,9 +250,13 @@ fn what_cannot_be_given_is_refused(context: &Context) -> Result<()> {
     let run = plan("ch", given(&cluster, ""))?;
     let error = run(context.server()).err().map_or(String::new(), |error| error.to_string());
     ensure!(error.contains("needs wal_level = logical"), "{error}");
-    for (name, more) in
-        [("lookups", ""), ("planning", ""), ("htap", "--mechanisms scoot"), ("thesis", "--mechanisms scoot")]
-    {
+    for (name, more) in [
+        ("lookups", ""),
+        ("planning", ""),
+        ("pairs", ""),
+        ("htap", "--mechanisms scoot"),
+        ("thesis", "--mechanisms scoot"),
+    ] {
         let refused = plan(name, given(&cluster, more)).err().map_or(String::new(), |error| error.to_string());
         ensure!(refused.contains("of its own") || refused.contains("needs its own"), "{name}: {refused}");
     }

@@ -178,8 +178,7 @@ pub fn main(modules: &[(&str, &[Test])]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let home = server.home().to_owned();
-    os::on_interrupt(move || server::remove(&home));
+    os::on_interrupt(server::remove_own);
 
     let (mut passed, mut failed, mut skipped) = (0, 0, skipped.len());
     for (name, test) in &chosen {

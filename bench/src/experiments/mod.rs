@@ -12,6 +12,7 @@ mod mechanisms;
 mod memory;
 mod must;
 pub mod orders;
+pub mod pairs;
 pub mod phases;
 pub mod planning;
 pub mod queries;
@@ -60,7 +61,7 @@ macro_rules! experiments {
     };
 }
 
-experiments![htap, ch, freshness, thesis, hammerdb, capture, load, lookups, planning, queries, orders, phases];
+experiments![htap, ch, freshness, thesis, hammerdb, capture, load, lookups, planning, queries, pairs, orders, phases];
 
 impl Experiment {
     pub fn named(name: &str) -> Option<&'static Experiment> {
