@@ -59,7 +59,7 @@ smoke_version() {
     inside() { chroot --userspec=postgres:postgres "$root" env LC_ALL=C.UTF-8 HOME=/tmp "$@"; }
     query() { inside "$bin/psql" -h /tmp -d postgres -XqAt -v ON_ERROR_STOP=1 "$@"; }
     inside "$bin/initdb" -D /tmp/data -A trust -N >/dev/null
-    printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '/tmp'" "shared_preload_libraries = 'pg_anker'" \
+    printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '/tmp'" "shared_preload_libraries = 'pg_stat_statements, pg_anker'" \
         "wal_level = logical" >>"$root/tmp/data/postgresql.conf"
     inside "$bin/pg_ctl" -D /tmp/data -l /tmp/log -w -s start || status=1
     query -f /tmp/smoke.sql >"$root/tmp/out" || status=1

@@ -59,7 +59,7 @@ const HOUSES: &[House] = &[
     House {
         folder: "src/pg",
         floors: &[
-            &["changes", "error", "hooks", "memory", "plain", "rights", "symbols", "tag"],
+            &["changes", "error", "hooks", "memory", "owner", "plain", "rights", "symbols", "tag"],
             &["compat", "make", "snapshot", "transaction", "walk"],
             &["attempt", "descriptor", "record", "tree", "wait", "wal", "zone"],
             &["catalog", "process", "utility"],

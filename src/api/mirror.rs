@@ -17,7 +17,7 @@ use crate::load;
 use crate::pg::catalog::{self, relation_name};
 use crate::pg::compat;
 use crate::pg::error::Error;
-use crate::pg::planning;
+use crate::pg::planning::{self, Place};
 use crate::pg::process;
 use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
@@ -201,7 +201,7 @@ fn describe_or_refuse(whole: &OpenRelation, part: pg_sys::Oid) {
     };
     match layout::describe_new(&relation) {
         Ok(described) => {
-            if let Some(how) = planning::read_elsewhere(&relation) {
+            if let Place::Elsewhere(how) = planning::place_of_rows(&relation) {
                 let message = of(format!("heap of table \"{}\" may lack rows: {how}", relation.name()));
                 report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message, None);
             }

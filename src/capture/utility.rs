@@ -66,7 +66,7 @@ fn database_in_the_way(statement: Node<'_>) -> Option<pg_sys::Oid> {
     } else if let Some(alter) = statement.cast::<pg_sys::AlterDatabaseStmt>() {
         option(alter.options(), c"tablespace").and(alter.dbname())
     } else if let Some(create) = statement.cast::<pg_sys::CreatedbStmt>() {
-        option(create.options(), c"template").map_or(Some(c"template1"), Ref::value)
+        option(create.options(), c"template").and_then(Ref::value).or(Some(c"template1"))
     } else {
         None
     }?;

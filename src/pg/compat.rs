@@ -342,6 +342,18 @@ pub unsafe fn without_checks(query: &mut pg_sys::Query, original: &pg_sys::Query
     }
 }
 
+/// Makes an entry for a relation that a new query reads without any permission. From PostgreSQL 16 on, the planner
+/// requires that the query has an element for the entry in its list of permissions.
+pub fn ask_no_permissions(query: &mut pg_sys::Query, entry: &mut pg_sys::RangeTblEntry) {
+    #[cfg(feature = "pg15")]
+    let _ = (query, entry);
+    // SAFETY: the list is the query's own. A new element asks for no permission.
+    #[cfg(not(feature = "pg15"))]
+    unsafe {
+        pg_sys::addRTEPermissionInfo(&mut query.rteperminfos, entry);
+    }
+}
+
 /// Copies to the entry `own` the permissions that another entry of `query` needs. From PostgreSQL 16 on, they stand in
 /// a separate list.
 ///

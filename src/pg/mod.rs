@@ -36,6 +36,7 @@ pub mod explain;
 pub mod hooks;
 pub mod make;
 pub mod memory;
+mod owner;
 pub mod place;
 mod plain;
 pub mod planning;

@@ -14,11 +14,10 @@ use pgrx::prelude::*;
 
 use super::catalog::{text, text_of};
 use super::changes::{self, Cache};
-use super::hooks;
-use super::make;
-use super::relation::OpenRelation;
+use super::relation::{self, Lock, OpenRelation};
 use super::symbols::{self, Planner};
 use super::tree::Ref;
+use super::{compat, hooks, make, owner};
 
 /// A bit in the planner's options, beside the server's own: the query must be planned for the heap. Neither the server
 /// nor other extensions use this bit, and they pass the options on unchanged.
@@ -28,7 +27,8 @@ static mut PREVIOUS: pg_sys::planner_hook_type = None;
 static mut OURS: Option<Planner> = None;
 
 thread_local! {
-    /// The relations whose rows PostgreSQL reads from the heap. A change of a relation removes it from the set.
+    /// The relations whose rows PostgreSQL reads from the heap. A change of any relation clears the set, because another
+    /// library may keep its knowledge of a table in tables of its own.
     static FROM_HEAP: RefCell<HashSet<u32>> = RefCell::default();
 }
 
@@ -85,30 +85,37 @@ pub unsafe extern "C-unwind" fn part(
     }
 }
 
-/// The reason why the heap of a locked table may lack rows of the table: another library reads the table in its own
-/// way. `None` if it does not.
-pub fn read_elsewhere(table: &OpenRelation) -> Option<String> {
+/// The place where the rows of a table are.
+pub enum Place {
+    /// The table's heap has all its rows.
+    Heap,
+    /// The heap may lack rows, because another library reads the table in its own way, which the text describes.
+    Elsewhere(String),
+    /// The place cannot be found out without waiting, because another process has locked this index.
+    Unknown(pg_sys::Oid),
+}
+
+/// Finds out where the rows of a locked table are. Keeps no lock, and waits for none.
+pub fn place_of_rows(table: &OpenRelation) -> Place {
     let relid = table.oid();
     if !others_plan() || FROM_HEAP.with_borrow(|known| known.contains(&relid.to_u32())) {
-        return None;
+        return Place::Heap;
     }
     let before = changes::count(&CACHE);
-    let reader = other_reader(table);
-    if reader.is_none() && changes::count(&CACHE) == before {
+    let place = owner::keeping_nothing(|| {
+        // The planner opens all indexes of a table, and would wait for their locks.
+        match table.indexes().iter().find(|&&index| !relation::try_lock(index, Lock::Read)) {
+            Some(locked) => Place::Unknown(*locked),
+            None => other_reader(table).map_or(Place::Heap, Place::Elsewhere),
+        }
+    });
+    if matches!(place, Place::Heap) && changes::count(&CACHE) == before {
         FROM_HEAP.with_borrow_mut(|known| known.insert(relid.to_u32()));
     }
-    reader
+    place
 }
 
-static CACHE: Cache = Cache { relation: forget, operators: || {} };
-
-/// Removes a changed relation from the set; with an invalid oid, removes all relations.
-fn forget(relid: pg_sys::Oid) {
-    FROM_HEAP.with_borrow_mut(|known| match relid {
-        pg_sys::InvalidOid => known.clear(),
-        _ => _ = known.remove(&relid.to_u32()),
-    });
-}
+static CACHE: Cache = Cache { relation: |_| FROM_HEAP.with_borrow_mut(HashSet::clear), operators: || {} };
 
 /// Whether another library takes part in planning.
 fn others_plan() -> bool {
@@ -150,7 +157,7 @@ fn other_reader(table: &OpenRelation) -> Option<String> {
 /// rewritten. A chunk of a hypertable is not read with ONLY, because TimescaleDB then leaves out the compressed rows.
 fn rows_of(table: &OpenRelation) -> *mut pg_sys::Query {
     let names = make::strings(table.attributes().iter().map(|attribute| text_of(&attribute.attname)));
-    let entry = make::placed(pg_sys::RangeTblEntry {
+    let mut entry = pg_sys::RangeTblEntry {
         rtekind: pg_sys::RTEKind::RTE_RELATION,
         relid: table.oid(),
         relkind: table.class().relkind,
@@ -159,15 +166,17 @@ fn rows_of(table: &OpenRelation) -> *mut pg_sys::Query {
         inFromCl: true,
         eref: make::alias(&table.name(), names),
         ..make::blank()
-    });
+    };
+    let mut query = make::blank();
+    compat::ask_no_permissions(&mut query, &mut entry);
     // SAFETY: the function makes a new constant.
     let constant = unsafe { symbols::makeBoolConst(true, false) };
     make::placed(pg_sys::Query {
         commandType: pg_sys::CmdType::CMD_SELECT,
         canSetTag: true,
-        rtable: make::list([entry]),
+        rtable: make::list([make::placed(entry)]),
         jointree: make::from_first(std::ptr::null_mut()),
         targetList: make::list([make::target(constant, 1)]),
-        ..make::blank()
+        ..query
     })
 }

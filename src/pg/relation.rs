@@ -195,6 +195,12 @@ impl OpenRelation {
         self.descriptor().attributes()
     }
 
+    /// The table's indexes.
+    pub fn indexes(&self) -> Vec<pg_sys::Oid> {
+        // SAFETY: an open relation; the list is one of oids.
+        unsafe { List::<pg_sys::Oid>::new(pg_sys::RelationGetIndexList(self.0)).iter().collect() }
+    }
+
     pub fn name(&self) -> String {
         text_of(&self.class().relname)
     }

@@ -17,7 +17,8 @@ use crate::unplanned::Lagging;
 tests![
     hooks_of_others_are_called_for_every_part_of_a_query,
     rows_that_others_keep_elsewhere_are_theirs,
-    rows_that_go_elsewhere_are_inserted_by_others
+    rows_that_go_elsewhere_are_inserted_by_others,
+    rows_are_looked_for_without_waiting_and_without_keeping_locks
 ];
 
 const LIVE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -102,9 +103,12 @@ fn rows_that_others_keep_elsewhere_are_theirs(context: &Context) -> Result<()> {
             "BEGIN;
              CREATE TABLE t_elsewhere (LIKE t INCLUDING ALL);
              INSERT INTO t_elsewhere SELECT i, 7, i FROM generate_series(1, 10) i;
-             GRANT SELECT ON t TO public;
              COMMIT",
         )?;
+        // Table `t` itself has not changed.
+        let found = compare(client, sql, false)?;
+        ensure!(found == Answer::Rows(vec!["7|10".into()]), "{found:?}");
+        client.batch_execute("GRANT SELECT ON t TO public")?;
         let answers = [compare(client, sql, false)?, ask(client, "EXECUTE kept")?];
         let expected = Answer::Rows(vec!["7|10".into()]);
         ensure!(answers.iter().all(|answer| *answer == expected), "{answers:?}");
@@ -129,6 +133,36 @@ fn rows_that_go_elsewhere_are_inserted_by_others(context: &Context) -> Result<()
             client.batch_execute("ROLLBACK")?;
             ensure!(inserted == Answer::Rows(vec!["5".into()]), "{route}: {inserted:?}");
         }
+        Ok(())
+    })
+}
+
+fn rows_are_looked_for_without_waiting_and_without_keeping_locks(context: &Context) -> Result<()> {
+    beside(context, |cluster, client| {
+        client.batch_execute(
+            "CREATE TABLE whole (day integer, k integer, PRIMARY KEY (day, k)) PARTITION BY RANGE (day);
+             CREATE TABLE whole_1 PARTITION OF whole FOR VALUES FROM (0) TO (10);
+             CREATE TABLE whole_2 PARTITION OF whole FOR VALUES FROM (10) TO (20);
+             INSERT INTO whole SELECT i % 20, i FROM generate_series(1, 500) i",
+        )?;
+        anker::mirror(client, &["whole"], LIVE)?;
+        let sql = "SELECT count(*) FROM whole WHERE day < 5 AND anker.olap()";
+        let mut other = cluster.connect()?;
+        other.batch_execute("BEGIN; REINDEX INDEX whole_2_pkey")?;
+        // The heap's plan reads only the other part, so it need not wait.
+        let mut fresh = cluster.connect()?;
+        fresh.batch_execute("SET lock_timeout = '10s'")?;
+        let explained = format!("{:?}", ask(&mut fresh, &format!("EXPLAIN (VERBOSE) {sql}"))?);
+        ensure!(explained.contains("Heap Reason: definition"), "{explained}");
+        compare(&mut fresh, sql, false)?;
+        other.batch_execute("ROLLBACK")?;
+        fresh.batch_execute("BEGIN")?;
+        let side = anker::explained(&mut fresh, sql)?;
+        ensure!(side.as_deref() == Some("engine"), "{side:?}");
+        let locks =
+            "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'whole_2_pkey'::regclass";
+        let kept = ask(&mut fresh, locks)?;
+        ensure!(kept == Answer::Rows(vec!["0".into()]), "{kept:?}");
         Ok(())
     })
 }

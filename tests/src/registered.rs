@@ -371,7 +371,7 @@ fn what_changes_while_the_slot_is_made_is_known(context: &Context) -> Result<()>
 fn a_database_comes_back_from_a_drop_that_fails(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     client.batch_execute("CREATE DATABASE second")?;
-    client.batch_execute("CREATE DATABASE taken")?;
+    client.batch_execute("CREATE DATABASE taken TEMPLATE DEFAULT")?;
     let mut session = cluster.connect_to("second")?;
     anker::create_extension(&mut session)?;
     session.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;

@@ -153,8 +153,9 @@ impl<'a> Ref<'a, pg_sys::RangeTblEntry> {
 }
 
 impl<'a> Ref<'a, pg_sys::DefElem> {
-    /// The value of an option.
+    /// The value of an option; `None` if there is none, as in `TEMPLATE DEFAULT`.
     pub fn value(self) -> Option<&'a CStr> {
+        self.arg()?;
         // SAFETY: the option is a part of the tree, which does not change. Its value is a part of the option, or new.
         unsafe {
             let value = pg_sys::defGetString(self.as_ptr());

@@ -128,6 +128,7 @@ fields! {
         custom_private: List<'a, Node>,
     }
     DefElem {
+        arg: Option<Ref<'a, Node>>,
         defname: Option<&'a CStr>,
     }
     DropdbStmt {

@@ -16,9 +16,10 @@ use pgrx::prelude::*;
 use plan::{Expr, Rel, Relation, Source, Type};
 
 use super::select::Level;
+use crate::pg::catalog::relation_name;
 use crate::pg::compat;
 use crate::pg::make;
-use crate::pg::planning;
+use crate::pg::planning::{self, Place};
 use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
 use crate::pg::tree::{List, Memory, Node, Ref, Shape};
@@ -70,9 +71,17 @@ impl<'a> Translator<'a> {
             } else if part.is_locked_by_me(Lock::Write) {
                 Some(Why::Written.of(format!("this transaction may have written to table \"{}\"", part.name())))
             } else {
-                let elsewhere = planning::read_elsewhere(&part);
-                elsewhere
-                    .map(|how| Why::Elsewhere.of(format!("heap of table \"{}\" may lack rows: {how}", part.name())))
+                let name = part.name();
+                match planning::place_of_rows(&part) {
+                    Place::Heap => None,
+                    Place::Elsewhere(how) => {
+                        Some(Why::Elsewhere.of(format!("heap of table \"{name}\" may lack rows: {how}")))
+                    }
+                    Place::Unknown(index) => {
+                        let index = relation_name(index);
+                        Some(Why::Definition.of(format!("somebody has index \"{index}\" of table \"{name}\" locked")))
+                    }
+                }
             }
         })
     }
