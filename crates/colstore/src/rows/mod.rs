@@ -152,7 +152,7 @@ impl Rows {
         self.quiet.expect_looks(now_ms);
     }
 
-    /// Whether [`Rows::tidy`] would find nothing to do, as long as nothing is written.
+    /// Whether [`Rows::tidy`] has nothing to do. This stays true until the next write.
     pub fn is_tidy(&self) -> bool {
         self.live.is_tidy() && self.columns.iter().all(Column::is_tidy)
     }

@@ -5,11 +5,23 @@ use super::*;
 
 /// A numeric with more bytes than this has more than about two hundred digits.
 const MANY_DIGITS: usize = 100;
+const MANY_DECIMALS: u16 = 100;
 
-/// Whether this is a function of numerics whose exact result may have infinitely many digits.
-fn is_root_or_power(expr: &Expr) -> bool {
+/// The arguments of a function of numerics whose exact result may have infinitely many digits. Empty for any other
+/// expression.
+fn arguments_of_root_or_power(expr: &Expr) -> &[Expr] {
     use Named::{Exp, Ln, Log, Power, Sqrt};
-    matches!(expr, Expr::Call { function: Sqrt | Exp | Ln | Log | Power, ty: Type::Numeric, .. })
+    match expr {
+        Expr::Call { function: Sqrt | Exp | Ln | Log | Power, ty: Type::Numeric, args } => args,
+        _ => &[],
+    }
+}
+
+/// Whether a numeric has more digits or decimal places than the engine computes a root or a power of.
+fn is_long(outcome: &Outcome) -> bool {
+    let Ok(Some(Literal::Bytes(key))) = outcome else { return false };
+    let value = numeric::Numeric::from_key(key).expect("a numeric's key");
+    value.heap_bytes() > 0 || value.scale().is_some_and(|scale| scale > MANY_DECIMALS)
 }
 
 impl Interpreter<'_> {
@@ -154,12 +166,17 @@ impl Interpreter<'_> {
         let is_average = |e: &Expr| matches!(e, Expr::Call { function: Named::Average, .. });
         let mut raises = false;
         expr.visit(&mut |e| {
-            // The engine does not compute logarithms and powers with hundreds of digits; such a query runs on the heap.
-            let is_endless = is_root_or_power(e);
+            // The engine does not compute roots, logarithms and powers with hundreds of digits; such a query runs on the
+            // heap.
+            let arguments = arguments_of_root_or_power(e);
             let is_too_long =
                 |outcome: &Outcome| matches!(outcome, Ok(Some(Literal::Bytes(bytes))) if bytes.len() > MANY_DIGITS);
-            let fails = |outcome: Outcome| outcome.is_err() || is_endless && is_too_long(&outcome);
-            raises = raises || is_average(e) || tuples.iter().any(|t| fails(self.eval(e, columns, t)));
+            let fails = |tuple: &Vec<Outcome>| {
+                let outcome = self.eval(e, columns, tuple);
+                let takes_long = |argument: &Expr| is_long(&self.eval(argument, columns, tuple));
+                outcome.is_err() || !arguments.is_empty() && is_too_long(&outcome) || arguments.iter().any(takes_long)
+            };
+            raises = raises || is_average(e) || tuples.iter().any(fails);
         });
         raises
     }

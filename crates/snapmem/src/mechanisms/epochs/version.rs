@@ -227,7 +227,7 @@ impl Log {
         self.len
     }
 
-    /// The epoch in which the last entry was put aside, or 0.
+    /// The epoch in which the last entry was added to the log; 0 if the log is empty.
     pub fn last_birth(&self) -> u64 {
         self.len.checked_sub(1).map_or(0, |last| self.birth(last))
     }
