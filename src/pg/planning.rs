@@ -27,8 +27,8 @@ static mut PREVIOUS: pg_sys::planner_hook_type = None;
 static mut OURS: Option<Planner> = None;
 
 thread_local! {
-    /// The relations whose rows PostgreSQL reads from the heap. A change of any relation clears the set, because another
-    /// library may keep its knowledge of a table in tables of its own.
+    /// The relations whose rows PostgreSQL reads from the heap. A change of any relation clears the set, because
+    /// another library may keep its knowledge of a table in tables of its own.
     static FROM_HEAP: RefCell<HashSet<u32>> = RefCell::default();
 }
 

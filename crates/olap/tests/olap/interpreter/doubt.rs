@@ -166,8 +166,8 @@ impl Interpreter<'_> {
         let is_average = |e: &Expr| matches!(e, Expr::Call { function: Named::Average, .. });
         let mut raises = false;
         expr.visit(&mut |e| {
-            // The engine does not compute roots, logarithms and powers with hundreds of digits; such a query runs on the
-            // heap.
+            // The engine does not compute roots, logarithms and powers with hundreds of digits. Such a query runs on
+            // the heap.
             let arguments = arguments_of_root_or_power(e);
             let is_too_long =
                 |outcome: &Outcome| matches!(outcome, Ok(Some(Literal::Bytes(bytes))) if bytes.len() > MANY_DIGITS);
