@@ -162,7 +162,7 @@ fn identity(
             message: format!("table \"{table}\" has no replica identity, so its updates cannot be followed"),
             hint: Some(format!(
                 "Add a primary key, or run: ALTER TABLE {} REPLICA IDENTITY FULL;",
-                relation.qualified_name()
+                String::from_utf8_lossy(&relation.qualified_name())
             )),
         });
     }

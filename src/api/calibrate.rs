@@ -214,23 +214,26 @@ struct Table {
 }
 
 /// Mirrored tables of different sizes (small, middle and large) that the user may read and the engine serves. Tables
-/// with row security are left out, because the user might see only a few of their rows.
+/// with row security are left out, because the user might see only a few of their rows. So are names outside ASCII, if
+/// the database's encoding is not UTF8.
 fn tables(client: &SpiClient<'_>, max_rows: i64) -> spi::Result<Vec<Table>> {
     let found = client.select(
         "SELECT format('%s', t.relation), t.rows,
                 (SELECT array_agg(quote_ident(attname) ORDER BY attnum)
                  FROM (SELECT attname, attnum FROM pg_catalog.pg_attribute
                        WHERE attrelid = t.relation AND attnum > 0 AND NOT attisdropped
-                             AND atttypid IN (20, 21, 23, 701, 1082, 1114, 1184)
+                             AND atttypid IN (20, 21, 23, 701, 1082, 1114, 1184) AND (is_utf8 OR attname ~ ascii)
                              AND attname <> ALL (coalesce(t.excluded_columns, '{}'))
                        ORDER BY attnum LIMIT 4) a) AS columns,
                 (SELECT quote_ident(attname)
                  FROM pg_catalog.pg_index JOIN pg_catalog.pg_attribute a ON a.attrelid = indrelid AND a.attnum = indkey[0]
                  WHERE indrelid = t.relation AND indisunique AND indnkeyatts = 1 AND indpred IS NULL
                        AND atttypid IN (20, 21, 23) AND attname <> ALL (coalesce(t.excluded_columns, '{}'))
+                       AND (is_utf8 OR attname ~ ascii)
                  ORDER BY indexrelid LIMIT 1) AS key
-         FROM anker.tables t JOIN pg_catalog.pg_class c ON c.oid = t.relation
-         WHERE t.state = 'live' AND t.rows BETWEEN 1 AND $1
+         FROM anker.tables t JOIN pg_catalog.pg_class c ON c.oid = t.relation,
+              (SELECT getdatabaseencoding() = 'UTF8' AS is_utf8, '^[ -~]+$' AS ascii) names
+         WHERE (is_utf8 OR t.relation::text ~ ascii) AND t.state = 'live' AND t.rows BETWEEN 1 AND $1
                AND pg_catalog.has_table_privilege(t.relation, 'SELECT')
                AND NOT c.relrowsecurity
          ORDER BY t.rows",

@@ -124,15 +124,17 @@ fn hash(row: &[u8]) -> u128 {
 fn rows_query(relid: pg_sys::Oid) -> CString {
     let relation = OpenRelation::lock(relid);
     let described = layout::describe(&relation).unwrap_or_else(|e| error!("{}", e.message));
-    let columns: Vec<String> =
+    let columns: Vec<Vec<u8>> =
         described.layout.columns.iter().map(|column| relation.quoted_column(column.attnum)).collect();
-    // Every name has its schema, so that nothing depends on the search path.
-    let query = format!(
-        "SELECT (ROW({})::pg_catalog.record)::pg_catalog.text FROM ONLY {} WHERE anker.olap()",
-        columns.join(", "),
-        relation.qualified_name()
-    );
-    CString::new(query).unwrap_or_else(|_| error!("a name contains a zero byte"))
+    // Every name has its schema, so that nothing depends on the search path. Names are in the database's encoding.
+    let query = [
+        b"SELECT (ROW(",
+        &columns.join(&b", "[..])[..],
+        b")::pg_catalog.record)::pg_catalog.text FROM ONLY ",
+        &relation.qualified_name(),
+        b" WHERE anker.olap()",
+    ];
+    CString::new(query.concat()).unwrap_or_else(|_| error!("a name contains a zero byte"))
 }
 
 /// Reads the rows of one side, under the snapshot of the calling statement.

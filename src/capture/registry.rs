@@ -38,6 +38,16 @@ fn rest_after(crashes: u32) -> Duration {
     }
 }
 
+/// The reason why a load does not begin at once.
+fn resting(crashes: u32) -> Option<String> {
+    let pause = rest_after(crashes).as_secs();
+    (crashes > 0).then(|| {
+        format!(
+            "the server went down while the table was loaded (crashes so far: {crashes}); the load waits for {pause} s"
+        )
+    })
+}
+
 fn crashing(crashes: u32) -> NotMirrorable {
     let message = format!("the server went down {crashes} times while the table was loaded");
     // The hint is part of the message, because the views show only the message.
@@ -174,7 +184,7 @@ impl Registry {
                     t.generation = generation;
                     t.fingerprint = described.layout.fingerprint;
                     t.rebuilds += again as u64;
-                    t.reason = FixedText::NONE;
+                    t.reason = resting(crashes).map_or(FixedText::NONE, |reason| FixedText::new(&reason));
                 });
                 if !placed {
                     return self.tables.without_room(relid, now);

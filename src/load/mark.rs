@@ -31,8 +31,10 @@ pub fn remove_at_exit() {
 pub fn set(database: pg_sys::Oid, relid: pg_sys::Oid) {
     let path = path(database, relid);
     let mark = format!("{} {}", crashes(database, relid) + 1, shared::started());
-    // A failed write is ignored. It only means that a crash goes unnoticed.
-    let _ = fs::write(&path, mark);
+    // A mark is never half written, so a crash at this moment does not lose the count. A failed write is ignored. It
+    // only means that a crash goes unnoticed.
+    let new = path.with_extension("new");
+    let _ = fs::write(&new, mark).and_then(|()| fs::rename(&new, &path));
     SET.set(Some(path));
 }
 

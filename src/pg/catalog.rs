@@ -149,9 +149,10 @@ pub fn text_of(name: &pg_sys::NameData) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A name, quoted for SQL where needed.
-pub fn quoted(name: &pg_sys::NameData) -> String {
-    quoted_name(&text_of(name))
+/// A name in the database's encoding, quoted for SQL where needed.
+pub fn quoted(name: &pg_sys::NameData) -> Vec<u8> {
+    // SAFETY: names end with a zero byte, and so does the result.
+    unsafe { CStr::from_ptr(pg_sys::quote_identifier(name.data.as_ptr())) }.to_bytes().to_vec()
 }
 
 /// A C string of the server as text for people to read.

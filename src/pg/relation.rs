@@ -205,15 +205,15 @@ impl OpenRelation {
         text_of(&self.class().relname)
     }
 
-    /// The name with its schema, quoted for SQL where needed.
-    pub fn qualified_name(&self) -> String {
+    /// The name with its schema, quoted for SQL where needed, in the database's encoding.
+    pub fn qualified_name(&self) -> Vec<u8> {
         let class = self.class();
         let schema = catalog::namespace(class.relnamespace, |schema| catalog::quoted(&schema.nspname));
-        format!("{}.{}", schema.unwrap_or_default(), catalog::quoted(&class.relname))
+        [schema.unwrap_or_default(), catalog::quoted(&class.relname)].join(&b'.')
     }
 
-    /// The name of a column, quoted for SQL where needed.
-    pub fn quoted_column(&self, attnum: i16) -> String {
+    /// The name of a column, quoted for SQL where needed, in the database's encoding.
+    pub fn quoted_column(&self, attnum: i16) -> Vec<u8> {
         catalog::quoted(&self.attributes()[attnum as usize - 1].attname)
     }
 

@@ -285,6 +285,12 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     let mut client = reconnected(&cluster)?;
     let marked = marks()?;
     ensure!(matches!(&marked[..], [(_, mark)] if mark.starts_with("1 ")), "after a crash: {marked:?}");
+    let states = "SELECT state || ': ' || coalesce(reason, '') FROM anker.tables WHERE relation = 't'::regclass";
+    let told = wait_until(LIVE, || {
+        let state = anker::text_rows(&mut client, states)?.concat();
+        Ok(state.starts_with("loading: the server went down while the table was loaded (crashes so far: 1)"))
+    })?;
+    ensure!(told, "anker.tables does not tell why the table is not loaded at once");
     // The table is loaded again. When the table is live, the file that marked the load must be gone.
     anker::wait_live(&mut client, "t", LIVE)?;
     ensure!(marks()?.is_empty(), "marks of loaded tables: {:?}", marks()?);
@@ -297,7 +303,6 @@ fn a_table_over_which_the_server_goes_down_is_left_alone(context: &Context) -> R
     let mut client = cluster.connect()?;
     let mut last = String::new();
     let left_alone = wait_until(LIVE, || {
-        let states = "SELECT state || ': ' || coalesce(reason, '') FROM anker.tables WHERE relation = 't'::regclass";
         last = anker::text_rows(&mut client, states)?.concat();
         Ok(last.starts_with("unsupported: the server went down 3 times while the table was loaded"))
     })?;

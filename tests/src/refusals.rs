@@ -442,6 +442,13 @@ fn other_encodings_and_collations(context: &Context) -> Result<()> {
     client.batch_execute("ALTER TABLE named RENAME TO \"ihré\"; ALTER TABLE \"ihré\" ADD COLUMN y integer")?;
     anker::wait_live(&mut client, "\"ihré\"", LIVE)?;
     engine(&mut client, "SELECT sum(y) FROM \"ihré\" WHERE anker.olap()")?;
+    ensure!(anker::verify(&mut client, "\"größe\"")?.is_empty(), "heap and mirror differ");
+    client.batch_execute(
+        "CREATE TABLE many (id integer PRIMARY KEY, \"zähler\" integer); INSERT INTO many SELECT generate_series(1, 20000)",
+    )?;
+    anker::mirror(&mut client, &["many"], LIVE)?;
+    let costs = anker::text_rows(&mut client, "SELECT setting FROM anker.calibrate()")?;
+    ensure!(costs.len() == 4, "{costs:?}");
 
     let (_cluster, mut client) = context.anker()?;
     client.batch_execute(
