@@ -23,9 +23,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::base::cancellation::Cancellation;
 use crate::base::keys::{Keys, SortColumn};
 use crate::base::visit::visit_each;
+use crate::operators::window::bytes::bytes_beside;
 use crate::operators::window::frames::{Borders, Layout, Starts};
 use crate::operators::window::numbers::Numbers;
-use crate::operators::window::windowed::{Call, VIEW};
+use crate::operators::window::windowed::Call;
 
 #[derive(Debug)]
 pub struct Windows {
@@ -126,8 +127,8 @@ impl Collector {
         let mut columns = batch.columns().to_vec();
         for call in self.calls.iter() {
             memory.try_resize(bytes + layout_bytes + rows * call.bytes_of_row())?;
-            let column = call.evaluate(&batch, &layout, &self.cancellation)?;
-            bytes += if call.shares_values() { rows * VIEW } else { column.get_array_memory_size() };
+            let column = call.evaluate(&batch, &layout, &memory, &self.cancellation)?;
+            bytes += bytes_beside(&column, &columns);
             memory.try_resize(bytes + layout_bytes)?;
             columns.push(column);
         }

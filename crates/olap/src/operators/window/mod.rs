@@ -1,5 +1,6 @@
 //! The operator for window functions, and the columns that it adds.
 
+mod bytes;
 pub mod edges;
 pub mod exec;
 pub mod frames;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, new_null_array};
 use arrow_select::interleave::interleave;
-use datafusion_common::error::Result;
+use datafusion_common::error::{DataFusionError, Result};
+use datafusion_execution::memory_pool::MemoryReservation;
 use datafusion_physical_expr::PhysicalExpr;
 use locale::Locale;
 use plan::FailureKind;
@@ -17,13 +18,15 @@ use crate::base::cancellation::Cancellation;
 use crate::base::error::QueryError;
 use crate::base::keys::Keys;
 use crate::base::operand::for_number;
+use crate::base::pieces::bytes_of_texts;
+use crate::operators::window::bytes::bytes_beside;
 use crate::operators::window::edges::Framed;
 use crate::operators::window::frames::Layout;
 use crate::operators::window::totals::{Total, counts_before, over};
 use crate::operators::window::tree::Tree;
 
 /// Bytes of the longest value of a fixed length: a number of 128 bits, or the view of a text.
-pub const VIEW: usize = 16;
+const VIEW: usize = 16;
 /// Bytes of a row's number.
 const PLACE: usize = 8;
 /// Bytes of a key that is made of `VIEW` bytes, including the position of the key.
@@ -95,8 +98,9 @@ impl Call {
         }
     }
 
-    /// The approximate memory that a row takes at most while the column is computed. It contains the row's value,
-    /// arguments, sums and positions of values, and edges of its frame with their keys.
+    /// The approximate memory that a row takes at most while the column is computed, without texts that have to be
+    /// made. It contains the row's value, arguments, sums and positions of values, and edges of its frame with their
+    /// keys.
     pub fn bytes_of_row(&self) -> usize {
         let of_frame = |framed: &Framed| if framed.reach.is_some() { 2 * PLACE + 3 * (VIEW + KEY) } else { 0 };
         match self {
@@ -110,14 +114,23 @@ impl Call {
         }
     }
 
-    /// Whether the column refers to the texts of its arguments, without a copy.
-    pub fn shares_values(&self) -> bool {
-        matches!(self, Call::Shifted { .. } | Call::Nth { .. } | Call::Extreme { .. })
-    }
-
-    pub fn evaluate(&self, batch: &RecordBatch, layout: &Layout, cancellation: &Cancellation) -> Result<ArrayRef> {
+    /// Computes the column. Texts that are made meanwhile are added to `memory`, which already contains
+    /// [`Call::bytes_of_row`] for each row.
+    pub fn evaluate(
+        &self,
+        batch: &RecordBatch,
+        layout: &Layout,
+        memory: &MemoryReservation,
+        cancellation: &Cancellation,
+    ) -> Result<ArrayRef> {
         let rows = 0..layout.rows();
-        let value = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(batch.num_rows());
+        let value = |expr: &Arc<dyn PhysicalExpr>| {
+            let value = expr.evaluate(batch)?.into_array(batch.num_rows())?;
+            if !value.data_type().is_primitive() {
+                memory.try_grow(bytes_beside(&value, batch.columns()))?;
+            }
+            Ok::<_, DataFusionError>(value)
+        };
         let integers = |value: &dyn Fn(usize) -> usize| -> Result<ArrayRef> {
             Ok(Arc::new(Int64Array::from_iter_values((0..layout.rows()).map(|row| value(row) as i64))))
         };
@@ -196,7 +209,9 @@ impl Call {
             }
             Call::Extreme { arg, key, locale, which, frame } => {
                 let (values, frame) = (value(arg)?, found(frame)?);
-                let keys = Keys::of_values(&value(key)?, *locale)?;
+                let key = value(key)?;
+                memory.try_grow(bytes_of_text_keys(&key))?;
+                let keys = Keys::of_values(&key, *locale)?;
                 let tree = Tree::new(&keys, &values, *which);
                 let place = |row: usize| match tree.best(frame(row)) {
                     Some(there) => (VALUE, there),
@@ -206,6 +221,12 @@ impl Call {
             }
         }
     }
+}
+
+/// The approximate bytes of the texts in keys. Keys copy each text, and Arrow adds a byte to every 32 bytes.
+fn bytes_of_text_keys(values: &ArrayRef) -> usize {
+    let bytes = bytes_of_texts(std::slice::from_ref(values));
+    bytes + bytes / 32
 }
 
 const VALUE: usize = 0;
@@ -271,4 +292,62 @@ fn nth(frame: [Range<usize>; 3], mut at: usize) -> Option<usize> {
 
 fn last(frame: [Range<usize>; 3]) -> Option<usize> {
     frame.into_iter().rev().find(|range| !range.is_empty()).map(|range| range.end - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::StringViewArray;
+    use arrow_array::builder::StringViewBuilder;
+    use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+    use datafusion_expr::Operator;
+    use datafusion_physical_expr::expressions::{BinaryExpr, Column, Literal};
+    use plan::Frame;
+
+    use super::*;
+    use crate::operators::window::frames::Borders;
+
+    const ROWS: usize = 1000;
+    /// The length of the text in all rows.
+    const TEXT: usize = 1000;
+
+    /// Computes a column, given the memory for [`Call::bytes_of_row`] and this many bytes. Returns the bytes of the
+    /// column beside the batch, or `None` if the memory is too little.
+    fn bytes(call: &Call, more: usize) -> Option<usize> {
+        let mut texts = StringViewBuilder::new().with_deduplicate_strings();
+        (0..ROWS).for_each(|_| texts.append_value("x".repeat(TEXT)));
+        let texts: StringViewArray = texts.finish();
+        let batch = RecordBatch::try_from_iter([("t", Arc::new(texts) as ArrayRef)]).unwrap();
+        assert!(batch.get_array_memory_size() < 100 * ROWS);
+        let keys = || Keys::new([].into(), batch.schema_ref()).unwrap();
+        let layout = Layout::new(&[Borders::new(keys(), keys()).of(&batch).unwrap()]);
+        let before = ROWS * call.bytes_of_row();
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(before + more));
+        let memory = MemoryConsumer::new("test").register(&pool);
+        memory.try_resize(before).unwrap();
+        match call.evaluate(&batch, &layout, &memory, &Cancellation::default()) {
+            Ok(column) => Some(bytes_beside(&column, batch.columns())),
+            Err(DataFusionError::ResourcesExhausted(_)) => None,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn texts_that_are_made_count() {
+        let text = || Arc::new(Column::new("t", 0)) as Arc<dyn PhysicalExpr>;
+        let doubled = || Arc::new(BinaryExpr::new(text(), Operator::StringConcat, text())) as Arc<dyn PhysicalExpr>;
+        let by = || Arc::new(Literal::new(1_i64.into())) as Arc<dyn PhysicalExpr>;
+        let frame = || Framed { frame: Frame::ALL, reach: None };
+        let lag = |value| Call::Shifted { value, by: by(), back: true, otherwise: None };
+        let first = |value| Call::Nth { value, which: Which::First, frame: frame() };
+        let max = |arg, key| Call::Extreme { arg, key, locale: None, which: Extreme::Max, frame: frame() };
+        let (few, many) = (2 * VIEW * ROWS, ROWS * TEXT);
+        assert!(bytes(&lag(text()), 0).is_some_and(|bytes| bytes <= few));
+        assert!(bytes(&first(text()), 0).is_some_and(|bytes| bytes <= few));
+        assert_eq!((bytes(&max(text(), text()), many), bytes(&max(text(), text()), 0)), (None, None));
+        assert!(bytes(&max(text(), text()), many + many / 10).is_some_and(|bytes| bytes <= few));
+        for call in [lag(doubled()), first(doubled()), max(doubled(), text())] {
+            assert_eq!(bytes(&call, many), None, "{call:?}");
+            assert!(bytes(&call, 6 * many).is_some_and(|bytes| bytes >= 2 * many), "{call:?}");
+        }
+    }
 }
