@@ -29,6 +29,7 @@ use crate::spill::{Disk, FreedMemory, Pool, Quota, Share, Spill};
 /// The state that all queries share: memory, disk and settings.
 pub struct Runtime {
     pub(crate) environment: Arc<RuntimeEnv>,
+    pool: Pool,
     config: SessionConfig,
     pub(crate) disk: Option<Arc<Disk>>,
     threads: usize,
@@ -86,9 +87,9 @@ impl Runtime {
     pub fn with_freed(options: RuntimeOptions, freed: Option<Arc<dyn FreedMemory>>) -> Runtime {
         let threads = options.threads.max(1) as usize;
         let memory = usize::try_from(options.memory_bytes).unwrap_or(usize::MAX);
-        let pool = Arc::new(Pool::new(memory, freed));
+        let pool = Pool::new(memory, freed);
         let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(pool.clone())
+            .with_memory_pool(Arc::new(pool.for_query()))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
             .build_arc()
             .expect("an environment without disk has nothing to fail on");
@@ -97,9 +98,9 @@ impl Runtime {
         if let Some(DiskOptions { path, limit_bytes, share_bytes, least_bytes }) = options.disk {
             let file = disk.insert(Arc::new(Disk::new(path, limit_bytes))).clone();
             let share = Arc::new(Share::new(share_bytes as usize, least_bytes as usize));
-            config = config.with_extension(Arc::new(Spill { share, disk: file, pool }));
+            config = config.with_extension(Arc::new(Spill { share, disk: file }));
         }
-        Runtime { environment, config, disk, threads }
+        Runtime { environment, pool, config, disk, threads }
     }
 
     /// The bytes that queries have written to disk so far.
@@ -131,12 +132,14 @@ impl Runtime {
         let (optimized, physical) = self.physical(plan, params, views, cancellation, manner)?;
         let observation = manner.observed.then(|| Observation::new(physical.clone(), words::meanings(&optimized.root)));
         let schema = physical.schema();
-        let mut config = self.config.clone();
+        let pool = Arc::new(self.pool.for_query());
+        let mut config = self.config.clone().with_extension(pool.clone());
         if let Some(bytes) = manner.disk_bytes {
             config = config.with_extension(Arc::new(Quota::new(bytes)));
         }
+        let environment = RuntimeEnv { memory_pool: pool, ..RuntimeEnv::clone(&self.environment) };
         let context = TaskContext::default().with_session_config(config);
-        let context = Arc::new(context.with_runtime(self.environment.clone()));
+        let context = Arc::new(context.with_runtime(Arc::new(environment)));
         let start = if plan.ends_with_groups() { results::all_or_nothing } else { results::streaming };
         let batches = start(physical, context).map_err(|e| failure(&e))?;
         Ok(Running { schema, batches, observation })

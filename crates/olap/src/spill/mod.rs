@@ -21,8 +21,10 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use datafusion_common::error::Result;
+use datafusion_execution::TaskContext;
 use datafusion_execution::memory_pool::MemoryConsumer;
-use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::repartition::RepartitionExec;
 use futures::stream::{BoxStream, StreamExt};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -39,7 +41,6 @@ pub use self::room::{Room, Share};
 pub struct Spill {
     pub share: Arc<Share>,
     pub disk: Arc<Disk>,
-    pub pool: Arc<Pool>,
 }
 
 /// Memory for one operator, and a disk if there is one.
@@ -65,13 +66,19 @@ impl Means {
     }
 }
 
-/// The same rows, for a consumer that reads all of them. The consumer pauses while other consumers of the same exchange
-/// lag behind.
-pub fn paced(rows: SendableRecordBatchStream, context: &TaskContext) -> BoxStream<'static, Result<RecordBatch>> {
-    match context.session_config().get_extension::<Spill>() {
-        Some(spill) => Paced::new(rows, spill.pool.clone()).boxed(),
+/// The rows of one partition, for a consumer that reads all of them. If they come from an exchange, the consumer pauses
+/// while the query's other consumers lag behind.
+pub fn paced(
+    input: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: Arc<TaskContext>,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let pool = context.session_config().get_extension::<Pool>();
+    let rows = input.execute(partition, context)?;
+    Ok(match pool.filter(|_| input.is::<RepartitionExec>()) {
+        Some(pool) => Paced::new(rows, pool).boxed(),
         None => rows,
-    }
+    })
 }
 
 /// Runs work that may wait for the disk, so that other queries' tasks need not wait with it.

@@ -1,4 +1,4 @@
-//! The memory pool of all queries.
+//! The memory pool of all queries, as each query sees it.
 //!
 //! The allocator keeps memory that queries have freed, so that the next allocations are fast. An allocation of another
 //! size or thread often cannot reuse that memory. So freed memory counts against the limit, too:
@@ -34,29 +34,25 @@ pub trait FreedMemory: fmt::Debug + Send + Sync {
     fn give_back(&self);
 }
 
+/// The memory of all queries, and the counters of one query.
 #[derive(Debug)]
 pub struct Pool {
+    shared: Arc<Shared>,
+    /// The memory of the query's exchanges.
+    exchanges: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Shared {
     all: GreedyMemoryPool,
     bytes: usize,
     first_phases: AtomicUsize,
-    exchanges: AtomicUsize,
     freed: Option<Arc<dyn FreedMemory>>,
     /// The bytes that were taken or released since the last look at the kept memory.
     moved: AtomicUsize,
 }
 
-impl Pool {
-    pub fn new(bytes: usize, freed: Option<Arc<dyn FreedMemory>>) -> Pool {
-        Pool {
-            all: GreedyMemoryPool::new(bytes),
-            bytes,
-            first_phases: AtomicUsize::new(0),
-            exchanges: AtomicUsize::new(0),
-            freed,
-            moved: AtomicUsize::new(0),
-        }
-    }
-
+impl Shared {
     /// Counts bytes that were taken or released. Now and then, makes the allocator return what it keeps if that is
     /// beyond the limit.
     fn count(&self, bytes: usize) {
@@ -69,18 +65,36 @@ impl Pool {
             freed.give_back();
         }
     }
+}
 
-    /// Whether the rows that wait in exchanges need more memory than they should.
+impl Pool {
+    pub fn new(bytes: usize, freed: Option<Arc<dyn FreedMemory>>) -> Pool {
+        let shared = Shared {
+            all: GreedyMemoryPool::new(bytes),
+            bytes,
+            first_phases: AtomicUsize::new(0),
+            freed,
+            moved: AtomicUsize::new(0),
+        };
+        Pool { shared: Arc::new(shared), exchanges: AtomicUsize::new(0) }
+    }
+
+    /// The same memory, for one more query.
+    pub fn for_query(&self) -> Pool {
+        Pool { shared: self.shared.clone(), exchanges: AtomicUsize::new(0) }
+    }
+
+    /// Whether the rows that wait in the query's exchanges need more memory than they should.
     pub fn is_congested(&self) -> bool {
-        self.exchanges.load(Ordering::Relaxed) > self.bytes / 20
+        self.exchanges.load(Ordering::Relaxed) > self.shared.bytes / 20
     }
 
     /// The counter and the limit of the memory of first phases or exchanges, if the reservation belongs to one of
     /// these.
     fn part(&self, reservation: &MemoryReservation) -> Option<(&AtomicUsize, usize)> {
         match reservation.consumer().name() {
-            name if name.starts_with(FIRST_PHASE) => Some((&self.first_phases, self.bytes / 20 * 3)),
-            name if name.starts_with(EXCHANGE) => Some((&self.exchanges, self.bytes)),
+            name if name.starts_with(FIRST_PHASE) => Some((&self.shared.first_phases, self.shared.bytes / 20 * 3)),
+            name if name.starts_with(EXCHANGE) => Some((&self.exchanges, self.shared.bytes)),
             _ => None,
         }
     }
@@ -92,50 +106,50 @@ impl MemoryPool for Pool {
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
-        self.all.grow(reservation, additional);
+        self.shared.all.grow(reservation, additional);
         if let Some((taken, _)) = self.part(reservation) {
             taken.fetch_add(additional, Ordering::Relaxed);
         }
-        self.count(additional);
+        self.shared.count(additional);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.all.shrink(reservation, shrink);
+        self.shared.all.shrink(reservation, shrink);
         if let Some((taken, _)) = self.part(reservation) {
             taken.fetch_sub(shrink, Ordering::Relaxed);
         }
-        self.count(shrink);
+        self.shared.count(shrink);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let Some((taken, limit)) = self.part(reservation) else {
-            self.all.try_grow(reservation, additional)?;
-            self.count(additional);
+            self.shared.all.try_grow(reservation, additional)?;
+            self.shared.count(additional);
             return Ok(());
         };
         let all = taken.fetch_add(additional, Ordering::Relaxed) + additional;
         let grown = match all <= limit {
-            true => self.all.try_grow(reservation, additional),
+            true => self.shared.all.try_grow(reservation, additional),
             false => Err(DataFusionError::ResourcesExhausted("the first phases of grouping have their part".into())),
         };
         match &grown {
-            Ok(()) => self.count(additional),
+            Ok(()) => self.shared.count(additional),
             Err(_) => _ = taken.fetch_sub(additional, Ordering::Relaxed),
         }
         grown
     }
 
     fn reserved(&self) -> usize {
-        self.all.reserved()
+        self.shared.all.reserved()
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        self.all.memory_limit()
+        self.shared.all.memory_limit()
     }
 }
 
 impl fmt::Display for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.all.fmt(f)
+        self.shared.all.fmt(f)
     }
 }

@@ -84,7 +84,7 @@ impl ExecutionPlan for Sort {
         let means = Means::new("Sort", &context);
         let batch_size = context.session_config().batch_size();
         let mut sorter = Sorter::new(self.columns.clone(), schema.clone(), self.wanted, batch_size, means)?;
-        let mut input = paced(self.input.execute(partition, context.clone())?, &context);
+        let mut input = paced(&self.input, partition, context)?;
         let batches = async move {
             while let Some(batch) = input.try_next().await? {
                 sorter.insert(&batch)?;

@@ -93,7 +93,7 @@ impl ExecutionPlan for Groups {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let means = Means::new("Groups", &context);
         let batch_size = context.session_config().batch_size();
-        let input = paced(self.shape.like.input().execute(partition, context.clone())?, &context);
+        let input = paced(self.shape.like.input(), partition, context)?;
         let groups = group(self.shape.clone(), input, means, batch_size);
         let batches = stream::once(groups).try_flatten().boxed();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), batches))))
