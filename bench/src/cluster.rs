@@ -100,9 +100,14 @@ impl Cluster {
 
     /// Copies this cluster, which must be stopped. The copy has the same data and settings, and `settings` in addition.
     pub fn copy(&self, settings: &[(&str, &str)]) -> Result<Cluster> {
-        let directory = self.server.cluster_directory()?;
+        self.copy_for(&self.server, settings)
+    }
+
+    /// Like [`Cluster::copy`], with the programs of another server.
+    pub fn copy_for(&self, server: &Arc<Server>, settings: &[(&str, &str)]) -> Result<Cluster> {
+        let directory = server.cluster_directory()?;
         let environment = self.environment.clone();
-        let copy = Cluster { server: self.server.clone(), directory, environment };
+        let copy = Cluster { server: server.clone(), directory, environment };
         run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(self.data()).arg(copy.data()))?;
         copy.configure(&settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect::<Vec<_>>())?;
         copy.resume()?;

@@ -11,7 +11,7 @@ use postgres::Client;
 use serde_json::json;
 
 use crate::arguments::{Arguments, Parsed};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Stop};
 use crate::report::Findings;
 use crate::server::Server;
 use crate::sets::{self, Query, Route, Set};
@@ -73,7 +73,12 @@ pub fn run(server: &Arc<Server>, options: &Options) -> Result<Report> {
     ] {
         findings.report.set_meta(key, value);
     }
-    let mut sides = [Side::start(BASE, &base, set, scale)?, Side::start(THIS, server, set, scale)?];
+    eprintln!("loading {}, {} {scale}", set.name, set.scale_is);
+    // Both servers have copies of the same rows.
+    let loaded = Cluster::start(server, &sets::cluster_options())?;
+    set.create(&loaded.config(), scale)?;
+    loaded.stop(Stop::Fast)?;
+    let mut sides = [Side::start(BASE, &base, &loaded, set)?, Side::start(THIS, server, &loaded, set)?];
     for query in &set.queries(scale) {
         measure(&mut sides, query, rounds, &mut findings)?;
     }
@@ -89,10 +94,8 @@ struct Side {
 }
 
 impl Side {
-    fn start(name: &'static str, server: &Arc<Server>, set: &Set, scale: f64) -> Result<Side> {
-        eprintln!("{name}: loading {}, {} {scale}", set.name, set.scale_is);
-        let cluster = Cluster::start(server, &sets::cluster_options())?;
-        set.create(&cluster.config(), scale)?;
+    fn start(name: &'static str, server: &Arc<Server>, loaded: &Cluster, set: &Set) -> Result<Side> {
+        let cluster = loaded.copy_for(server, &[])?;
         let mut client = cluster.connect()?;
         anker::create_extension(&mut client)?;
         anker::mirror(&mut client, set.tables, Duration::from_secs(600))?;
