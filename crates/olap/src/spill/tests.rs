@@ -251,7 +251,7 @@ fn freed_memory_counts_against_the_limit() {
         assert_eq!(given_back(), before, "{consumer}: the allocator was looked at for every byte");
         operator.try_grow(2 * MB).unwrap();
         assert_eq!((given_back(), freed.bytes()), (before + 1, 0), "{consumer}");
-        // What an operator releases may be too much for the allocator to keep.
+        // Released memory may be more than the allocator may keep.
         freed.bytes.store(95 * MB, Ordering::Relaxed);
         operator.shrink(2 * MB);
         assert_eq!(given_back(), before + 2, "{consumer}");
