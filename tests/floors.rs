@@ -60,7 +60,8 @@ const HOUSES: &[House] = &[
         folder: "src/pg",
         floors: &[
             &["changes", "error", "hooks", "memory", "owner", "plain", "rights", "symbols", "tag"],
-            &["compat", "make", "snapshot", "transaction", "walk"],
+            &["compat"],
+            &["make", "snapshot", "transaction", "walk"],
             &["attempt", "descriptor", "record", "tree", "wait", "wal", "zone"],
             &["catalog", "process", "utility"],
             &["session", "types"],
@@ -106,6 +107,19 @@ fn rooms_know_only_those_below() {
         read(&root.join(folder), &within, &mut files);
         let wrong = violations(&within, floors, &files);
         assert!(wrong.is_empty(), "{folder}:\n{}", wrong.join("\n"));
+    }
+}
+
+#[test]
+fn only_one_room_asks_for_the_version_of_postgresql() {
+    let mut files = Vec::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"), &[], &mut files);
+    assert!(files.iter().any(|file| file.code.contains("feature = \"since_")), "no guard was found");
+    for File { module, code } in files {
+        let module = module.join("::");
+        assert!(!code.contains("feature = \"pg"), "{module}: a guard says since which version it holds");
+        let is_compat = module == "pg::compat" || module.starts_with("pg::compat::");
+        assert!(is_compat || !code.contains("feature = \"since_"), "{module}: versions differ in pg::compat alone");
     }
 }
 

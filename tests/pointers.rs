@@ -42,6 +42,11 @@ fn followers(code: &str) -> Vec<String> {
         if !is_item || before.contains("unsafe") {
             continue;
         }
+        // A declaration of a function of PostgreSQL has no body.
+        let ends_head = |line: &&&str| line.ends_with(['{', ';']);
+        if lines[at..].iter().find(ends_head).is_some_and(|line| line.ends_with(';')) {
+            continue;
+        }
         let indent = &line[..line.len() - line.trim_start().len()];
         let end = format!("{indent}}}");
         let item: Vec<&str> = lines[at..].iter().copied().take_while(|line| *line != end).collect();
@@ -62,6 +67,7 @@ fn followers_are_found() {
     let code = "impl A {\n    pub fn bad(\n        self,\n        list: *mut List,\n    ) -> bool {\n        unsafe { list.read() }\n    }\n\
                 \n    fn maker(&self) -> *mut List {\n        unsafe { make() }\n    }\n\
                 \n    unsafe fn told(list: *mut List) -> bool {\n        unsafe { list.read() }\n    }\n}\n\
+                \nunsafe extern {\n    fn declared(at: *const u8);\n}\n\
                 \nfn worse(at: *const u8) -> u8 {\n    unsafe { *at }\n}\n\nfn keeps(at: *const u8) -> Kept {\n    Kept(at)\n}\n";
     assert_eq!(followers(code), ["bad", "worse"]);
 }

@@ -15,7 +15,7 @@
 //! - `process`, `wait`: background workers, and sleeping in them
 //! - `memory`, `error`, `hooks`, `utility`: memory contexts, errors with code and hint, hooks
 //! - `changes`: tells caches about changes of the catalog
-//! - `compat`: differences between PostgreSQL's versions
+//! - `compat`: differences between PostgreSQL's versions, all of them
 //! - `symbols`: functions of the server that pgrx offers not at all or in an unsuitable form; `plain`: variables
 //!
 //! Functions here that are not `unsafe` are sound for every caller on the main thread of a server process. Some say

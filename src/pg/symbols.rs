@@ -6,15 +6,6 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 
 use pgrx::pg_sys;
 
-/// The beginning of `pg_locale_struct` of PostgreSQL 18.
-#[cfg(feature = "pg18")]
-#[repr(C)]
-pub(super) struct Locale {
-    _provider: c_char,
-    _deterministic: bool,
-    pub(super) collate_is_c: bool,
-}
-
 /// The beginning of `PQcommMethods`.
 #[repr(C)]
 pub(super) struct ClientMethods {
@@ -46,24 +37,6 @@ unsafe extern "C-unwind" {
         options: i32,
         params: pg_sys::ParamListInfo,
     ) -> *mut pg_sys::PlannedStmt;
-    #[cfg_attr(not(feature = "pg15"), link_name = "expression_tree_walker_impl")]
-    pub fn expression_tree_walker(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool;
-    #[cfg_attr(not(feature = "pg15"), link_name = "query_tree_walker_impl")]
-    pub fn query_tree_walker(query: *mut pg_sys::Query, walker: Walker, context: *mut c_void, flags: i32) -> bool;
-    #[cfg_attr(not(feature = "pg15"), link_name = "expression_tree_mutator_impl")]
-    pub fn expression_tree_mutator(
-        node: *mut pg_sys::Node,
-        mutator: Mutator,
-        context: *mut c_void,
-    ) -> *mut pg_sys::Node;
-    #[cfg_attr(not(feature = "pg15"), link_name = "query_tree_mutator_impl")]
-    pub fn query_tree_mutator(
-        query: *mut pg_sys::Query,
-        mutator: Mutator,
-        context: *mut c_void,
-        flags: i32,
-    ) -> *mut pg_sys::Query;
-
     pub fn check_functions_in_node(
         node: *mut pg_sys::Node,
         checker: pg_sys::check_function_callback,
@@ -95,18 +68,6 @@ unsafe extern "C-unwind" {
     pub(super) fn PushActiveSnapshot(snapshot: pg_sys::Snapshot);
     pub(super) safe fn PopActiveSnapshot();
     pub(super) safe fn EnterParallelMode();
-    pub(super) fn ExecutorRun(
-        query: *mut pg_sys::QueryDesc,
-        direction: pg_sys::ScanDirection::Type,
-        count: u64,
-        #[cfg(not(feature = "pg18"))] once: bool,
-    );
-    pub(super) fn standard_ExecutorRun(
-        query: *mut pg_sys::QueryDesc,
-        direction: pg_sys::ScanDirection::Type,
-        count: u64,
-        #[cfg(not(feature = "pg18"))] once: bool,
-    );
     pub fn standard_ProcessUtility(
         statement: *mut pg_sys::PlannedStmt,
         query: *const c_char,
@@ -126,10 +87,6 @@ unsafe extern "C-unwind" {
         keys: *mut pg_sys::List,
         constraints: *mut *mut pg_sys::List,
     ) -> bool;
-    #[cfg(feature = "pg18")]
-    pub(super) fn pg_newlocale_from_collation(collation: pg_sys::Oid) -> *const Locale;
-    #[cfg(not(feature = "pg18"))]
-    pub(super) fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
     pub(super) fn has_subclass(relation: pg_sys::Oid) -> bool;
     pub(super) fn find_inheritance_children(parent: pg_sys::Oid, lockmode: pg_sys::LOCKMODE) -> *mut pg_sys::List;
     pub(super) fn find_all_inheritors(
@@ -159,12 +116,6 @@ unsafe extern "C-unwind" {
     pub(super) fn OutputFunctionCall(function: *mut pg_sys::FmgrInfo, value: pg_sys::Datum) -> *const c_char;
     pub(super) fn SendFunctionCall(function: *mut pg_sys::FmgrInfo, value: pg_sys::Datum) -> *mut pg_sys::varlena;
     pub(super) fn pg_detoast_datum_packed(value: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
-    pub(super) fn pq_sendcountedtext(
-        message: pg_sys::StringInfo,
-        text: *const c_char,
-        length: c_int,
-        #[cfg(feature = "pg15")] counts_itself: bool,
-    );
     pub(super) safe fn pg_get_client_encoding() -> c_int;
     pub(super) safe fn GetDatabaseEncoding() -> c_int;
     pub(super) fn pg_localtime(seconds: *const i64, zone: *const pg_sys::pg_tz) -> *const pg_sys::pg_tm;
@@ -185,13 +136,6 @@ unsafe extern "C-unwind" {
         context: *mut pg_sys::LogicalDecodingContext,
         reader: *mut pg_sys::XLogReaderState,
     );
-    pub(super) fn LogLogicalMessage(
-        prefix: *const c_char,
-        message: *const c_char,
-        size: usize,
-        transactional: bool,
-        #[cfg(not(feature = "pg15"))] flush: bool,
-    ) -> pg_sys::XLogRecPtr;
 
     // Signals.
     pub(super) fn die(signal: c_int);

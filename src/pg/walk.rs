@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
+use super::compat;
 use super::symbols::{self, Mutator, Walker};
 
 /// Whether a walker returns true for a node or for a node below it. Rust code begins each walk with this function. If
@@ -37,7 +38,7 @@ pub unsafe fn mutate(node: *mut pg_sys::Node, mutator: Mutator, context: *mut c_
 /// `node` is valid, and `walker` takes this context.
 pub unsafe fn walk_children(node: *mut pg_sys::Node, walker: Walker, context: *mut c_void) -> bool {
     // SAFETY: by the caller's promise.
-    unsafe { pg_guard_ffi_boundary(|| symbols::expression_tree_walker(node, walker, context)) }
+    unsafe { pg_guard_ffi_boundary(|| compat::expression_tree_walker(node, walker, context)) }
 }
 
 /// Like [`walk_children`] for the parts of a query. The walker visits subqueries in FROM and in WITH as queries.
@@ -47,7 +48,7 @@ pub unsafe fn walk_children(node: *mut pg_sys::Node, walker: Walker, context: *m
 /// `query` is valid, and `walker` takes this context.
 pub unsafe fn walk_query(query: *mut pg_sys::Query, walker: Walker, context: *mut c_void) -> bool {
     // SAFETY: by the caller's promise.
-    unsafe { pg_guard_ffi_boundary(|| symbols::query_tree_walker(query, walker, context, 0)) }
+    unsafe { pg_guard_ffi_boundary(|| compat::query_tree_walker(query, walker, context, 0)) }
 }
 
 /// Copies a node, with each child replaced by the mutator's result.
@@ -57,7 +58,7 @@ pub unsafe fn walk_query(query: *mut pg_sys::Query, walker: Walker, context: *mu
 /// `node` is valid, and `mutator` takes this context.
 pub unsafe fn mutate_children(node: *mut pg_sys::Node, mutator: Mutator, context: *mut c_void) -> *mut pg_sys::Node {
     // SAFETY: by the caller's promise.
-    unsafe { pg_guard_ffi_boundary(|| symbols::expression_tree_mutator(node, mutator, context)) }
+    unsafe { pg_guard_ffi_boundary(|| compat::expression_tree_mutator(node, mutator, context)) }
 }
 
 /// Like [`mutate_children`], for a query.
@@ -72,7 +73,7 @@ pub unsafe fn mutate_query(
     flags: u32,
 ) -> *mut pg_sys::Query {
     // SAFETY: by the caller's promise.
-    unsafe { pg_guard_ffi_boundary(|| symbols::query_tree_mutator(query, mutator, context, flags as i32)) }
+    unsafe { pg_guard_ffi_boundary(|| compat::query_tree_mutator(query, mutator, context, flags as i32)) }
 }
 
 /// The sets of keys by which a query groups, as lists of the numbers that GROUP BY gives to the keys. Null if there are
@@ -126,7 +127,7 @@ unsafe extern "C-unwind" fn visit_functions(node: *mut pg_sys::Node, context: *m
             pg_sys::NodeTag::T_Query => {
                 let flags = 0;
                 return pg_guard_ffi_boundary(|| {
-                    symbols::query_tree_walker(node.cast(), visit_functions, context, flags)
+                    compat::query_tree_walker(node.cast(), visit_functions, context, flags)
                 });
             }
             // PostgreSQL needs no permission for a conversion by a type's input and output functions, so these do not

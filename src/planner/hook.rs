@@ -20,11 +20,12 @@ use super::tree::split::split;
 use super::tree::unplanned::{self, Reads};
 use super::words::reason::{Reason, Why};
 use crate::pg::attempt::attempt;
+use crate::pg::compat;
 use crate::pg::error::Error;
 use crate::pg::planning;
 use crate::pg::relation::{self, Lock};
 use crate::pg::session;
-use crate::pg::symbols::{self, Planner};
+use crate::pg::symbols::Planner;
 use crate::pg::tree::{Node, Ref};
 use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
@@ -359,7 +360,7 @@ unsafe fn census(query: *mut pg_sys::Query) -> Census {
     // SAFETY: a valid query; the walker gets the context that it expects.
     unsafe {
         let flags = pg_sys::QTW_EXAMINE_RTES_BEFORE as i32;
-        symbols::query_tree_walker(query, count_relations, (&raw mut census).cast(), flags);
+        compat::query_tree_walker(query, count_relations, (&raw mut census).cast(), flags);
     }
     census
 }
@@ -388,13 +389,10 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
                 }
                 false
             }
-            pg_sys::NodeTag::T_Query => symbols::query_tree_walker(
-                node.cast(),
-                count_relations,
-                context,
-                pg_sys::QTW_EXAMINE_RTES_BEFORE as i32,
-            ),
-            _ => symbols::expression_tree_walker(node, count_relations, context),
+            pg_sys::NodeTag::T_Query => {
+                compat::query_tree_walker(node.cast(), count_relations, context, pg_sys::QTW_EXAMINE_RTES_BEFORE as i32)
+            }
+            _ => compat::expression_tree_walker(node, count_relations, context),
         }
     }
 }

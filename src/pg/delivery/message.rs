@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use pgrx::prelude::*;
 
-use crate::pg::{session, symbols};
+use crate::pg::{compat, session, symbols};
 
 /// A message under construction. The message itself and its bytes lie in PostgreSQL's memory.
 pub struct Message {
@@ -110,13 +110,7 @@ impl Message {
         // `known` is reset below.
         unsafe {
             let length = libc::strlen(text) as c_int;
-            symbols::pq_sendcountedtext(
-                &mut self.string,
-                text,
-                length,
-                #[cfg(feature = "pg15")]
-                false,
-            );
+            compat::put_counted_text(&mut self.string, text, length);
         }
         if self.string.maxlen as usize != self.known {
             self.known = 0;

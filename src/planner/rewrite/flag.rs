@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 
 use super::own::OwnFunction;
-use crate::pg::{symbols, walk};
+use crate::pg::{compat, symbols, walk};
 
 static FUNCTION: OwnFunction = OwnFunction::named(c"olap");
 
@@ -21,7 +21,7 @@ pub unsafe fn take(query: *mut pg_sys::Query) -> bool {
     let context = (&raw mut function).cast();
     // SAFETY: a valid query; walker and mutator get the oid that they expect.
     unsafe {
-        if !symbols::query_tree_walker(query, is_flag, context, 0) {
+        if !compat::query_tree_walker(query, is_flag, context, 0) {
             return false;
         }
         walk::mutate_query(query, without_flag, context, pg_sys::QTW_DONT_COPY_QUERY);
@@ -43,8 +43,8 @@ unsafe extern "C-unwind" fn is_flag(node: *mut pg_sys::Node, context: *mut c_voi
             {
                 true
             }
-            pg_sys::NodeTag::T_Query => symbols::query_tree_walker(node.cast(), is_flag, context, 0),
-            _ => symbols::expression_tree_walker(node, is_flag, context),
+            pg_sys::NodeTag::T_Query => compat::query_tree_walker(node.cast(), is_flag, context, 0),
+            _ => compat::expression_tree_walker(node, is_flag, context),
         }
     }
 }
@@ -63,8 +63,8 @@ unsafe extern "C-unwind" fn without_flag(node: *mut pg_sys::Node, context: *mut 
             {
                 symbols::makeBoolConst(true, false)
             }
-            pg_sys::NodeTag::T_Query => symbols::query_tree_mutator(node.cast(), without_flag, context, 0).cast(),
-            _ => symbols::expression_tree_mutator(node, without_flag, context),
+            pg_sys::NodeTag::T_Query => compat::query_tree_mutator(node.cast(), without_flag, context, 0).cast(),
+            _ => compat::expression_tree_mutator(node, without_flag, context),
         }
     }
 }

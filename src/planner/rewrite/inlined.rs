@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 
 use crate::pg::tree::Ref;
-use crate::pg::{catalog, make, symbols, walk};
+use crate::pg::{catalog, compat, make, walk};
 
 /// The greatest number of calls that are replaced in a query. Without a limit, replacing a function that calls itself
 /// would never end.
@@ -32,9 +32,9 @@ unsafe extern "C-unwind" fn finds_body(node: *mut pg_sys::Node, context: *mut c_
             pg_sys::NodeTag::T_RangeTblEntry => has_body(node.cast()),
             pg_sys::NodeTag::T_Query => {
                 let before = pg_sys::QTW_EXAMINE_RTES_BEFORE as i32;
-                symbols::query_tree_walker(node.cast(), finds_body, context, before)
+                compat::query_tree_walker(node.cast(), finds_body, context, before)
             }
-            _ => symbols::expression_tree_walker(node, finds_body, context),
+            _ => compat::expression_tree_walker(node, finds_body, context),
         }
     }
 }
@@ -92,9 +92,9 @@ unsafe extern "C-unwind" fn inline_entries(node: *mut pg_sys::Node, context: *mu
             }
             pg_sys::NodeTag::T_Query => {
                 let before = pg_sys::QTW_EXAMINE_RTES_BEFORE as i32;
-                symbols::query_tree_walker(node.cast(), inline_entries, context, before)
+                compat::query_tree_walker(node.cast(), inline_entries, context, before)
             }
-            _ => symbols::expression_tree_walker(node, inline_entries, context),
+            _ => compat::expression_tree_walker(node, inline_entries, context),
         }
     }
 }

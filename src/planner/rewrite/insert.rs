@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 
 use crate::pg::tree::Ref;
-use crate::pg::{make, symbols};
+use crate::pg::{compat, make};
 use crate::planner::words::reason::{Attempt, Why};
 
 /// Whether a query inserts rows that it reads from something other than VALUES.
@@ -18,7 +18,7 @@ pub fn reads_rows(query: Ref<'_, pg_sys::Query>) -> bool {
 /// Whether a query or one of its subqueries has an ORDER BY.
 unsafe fn orders_rows(query: *mut pg_sys::Query) -> bool {
     // SAFETY: the caller's query; the walker needs no context.
-    unsafe { !(*query).sortClause.is_null() || symbols::query_tree_walker(query, is_in_order, std::ptr::null_mut(), 0) }
+    unsafe { !(*query).sortClause.is_null() || compat::query_tree_walker(query, is_in_order, std::ptr::null_mut(), 0) }
 }
 
 /// Finds queries with ORDER BY. The function owns nothing, so errors may jump over it.
@@ -28,7 +28,7 @@ unsafe extern "C-unwind" fn is_in_order(node: *mut pg_sys::Node, context: *mut c
         match node.as_ref() {
             None => false,
             Some(tag) if tag.type_ == pg_sys::NodeTag::T_Query => orders_rows(node.cast()),
-            Some(_) => symbols::expression_tree_walker(node, is_in_order, context),
+            Some(_) => compat::expression_tree_walker(node, is_in_order, context),
         }
     }
 }

@@ -166,7 +166,10 @@ fn upper_query(
     };
     compat::without_group_entry(&mut upper);
     if !groups {
-        compat::without_grouping(&mut upper);
+        upper.hasAggs = false;
+        upper.groupClause = std::ptr::null_mut();
+        upper.groupingSets = std::ptr::null_mut();
+        upper.groupDistinct = false;
     }
     upper
 }

@@ -59,7 +59,7 @@ unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *
         let Some(tag) = node.as_ref().map(|node| node.type_) else { return false };
         match tag {
             pg_sys::NodeTag::T_Query => {
-                return symbols::query_tree_walker(node.cast(), binds_planner, is_general, 0);
+                return compat::query_tree_walker(node.cast(), binds_planner, is_general, 0);
             }
             pg_sys::NodeTag::T_CoerceToDomain => return true,
             // Parameters of other kinds stand for the values with which a subquery is compared.
@@ -73,7 +73,7 @@ unsafe extern "C-unwind" fn binds_planner(node: *mut pg_sys::Node, is_general: *
             _ if symbols::check_functions_in_node(node, Some(has_body_in_sql), std::ptr::null_mut()) => return true,
             _ => {}
         }
-        symbols::expression_tree_walker(node, binds_planner, is_general)
+        compat::expression_tree_walker(node, binds_planner, is_general)
     }
 }
 
@@ -172,11 +172,11 @@ unsafe extern "C-unwind" fn collect(node: *mut pg_sys::Node, reads: *mut c_void)
         match tag {
             pg_sys::NodeTag::T_Query => {
                 add_query(node.cast(), reads);
-                symbols::query_tree_walker(node.cast(), collect, reads, 0)
+                compat::query_tree_walker(node.cast(), collect, reads, 0)
             }
             // Nothing refers to this WITH query, so its relations are not read.
             pg_sys::NodeTag::T_CommonTableExpr if (*node.cast::<pg_sys::CommonTableExpr>()).cterefcount == 0 => false,
-            _ => symbols::expression_tree_walker(node, collect, reads),
+            _ => compat::expression_tree_walker(node, collect, reads),
         }
     }
 }

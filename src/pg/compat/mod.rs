@@ -1,0 +1,42 @@
+//! Differences between PostgreSQL's versions. Only this room asks which version the extension is compiled for.
+//!
+//! The features `since_16`, `since_17` and `since_18` say from which version on code applies. Cargo.toml derives them
+//! from the version. So a new version takes the newest code of each function, until the compiler objects.
+//!
+//! - `catalog`: operators, collations, descriptors of rows, keys
+//! - `client`: values on their way to the client
+//! - `decoding`: WAL records, changed rows, the slot
+//! - `executor`: running statements
+//! - `permissions`: who may read, own and call what
+//! - `process`: this process, and the list of all processes
+//! - `queries`: trees of queries, and their walkers
+//! - `zone`: names of time zones
+
+mod catalog;
+mod client;
+mod decoding;
+mod executor;
+mod permissions;
+mod process;
+mod queries;
+mod zone;
+
+pub use self::catalog::{MeaningOfOperator, NOT_EQUAL, meanings_of_operator, ordered_by_bytes, strategy};
+pub(super) use self::catalog::{first_attribute, primary_key_index};
+pub(super) use self::client::put_counted_text;
+pub(super) use self::decoding::database_of_block;
+pub use self::decoding::{changed_rows, create_temporary_slot, log_message};
+pub(super) use self::executor::{AroundRun, run_around, run_hooks_alone};
+pub use self::executor::{is_always_read, range_table_relation, run_statement};
+pub(super) use self::permissions::without_rights;
+pub use self::permissions::{
+    append_range_table, are_permitted, ask_no_permissions, may_execute, owns_database, owns_relation, set_permissions,
+    with_permissions_of, without_checks,
+};
+pub(super) use self::process::{backend_status, handle_signal, no_owner};
+pub use self::process::{end_process, own_process_number};
+pub use self::queries::{
+    expression_tree_mutator, expression_tree_walker, flatten_join_columns, query_tree_mutator, query_tree_walker,
+    replace_columns, without_group_entry,
+};
+pub(super) use self::zone::{ZoneName, zone_named};
