@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use follow::WideRows;
 use pgrx::prelude::*;
-use protocol::change::StreamMessage;
+use protocol::change::{self, StreamMessage};
 
 use super::gate::Gates;
 use super::outbox::Outbox;
@@ -16,7 +16,7 @@ use crate::note::{Content, Note, PREFIX};
 use crate::pg::decoding::{Action, Change, Commit, Follow, Message};
 use crate::pg::memory::Scratch;
 use crate::pg::relation::{Historic, OpenRelation};
-use crate::pg::tuple::RowEncoder;
+use crate::pg::tuple::{Fitting, RowEncoder};
 use crate::pg::types::{OnDisk, TooWide};
 use crate::settings;
 
@@ -33,8 +33,6 @@ pub struct Follower {
     token: u64,
     wide: WideRows,
     transaction: Transaction,
-    row: Vec<u8>,
-    key: Vec<u8>,
     /// The memory for values that have to be decompressed. It is emptied after each change.
     scratch: Scratch,
 }
@@ -108,8 +106,6 @@ impl Follower {
             token,
             wide: WideRows::new(settings::max_row_bytes() as u64),
             transaction: Transaction::default(),
-            row: Vec::new(),
-            key: Vec::new(),
             scratch,
         }
     }
@@ -128,41 +124,31 @@ impl Follower {
         if change.among_ddl && !self.transaction.has_identity(encoder, change.relation) {
             return Err(Void::Unfit);
         }
-        let (row, key) = (&mut self.row, &mut self.key);
-        row.clear();
-        key.clear();
         let Some(mut encoder) = encoder.fitting(change.relation.descriptor(), settings::max_row_bytes()) else {
             return Err(Void::Unfit);
-        };
-        let message = match (change.action, change.old, change.new) {
-            (Action::Insert, _, Some(new)) => {
-                encoder.row(new, OnDisk::Unchanged, row)?;
-                StreamMessage::Insert { relid, row }
-            }
-            (Action::Update, None, Some(_)) if encoder.full_identity() => return Err(Void::Unfit),
-            (Action::Update, old, Some(new)) => {
-                encoder.updated_row(old, new, row)?;
-                let old_key = match old {
-                    Some(old) => {
-                        encoder.key(old, key)?;
-                        Some(&key[..])
-                    }
-                    None => None,
-                };
-                StreamMessage::Update { relid, old_key, row }
-            }
-            (Action::Delete, Some(old), _) => {
-                encoder.key(old, key)?;
-                StreamMessage::Delete { relid, key }
-            }
-            _ => return Err(Void::Unfit),
         };
         if !self.transaction.begun {
             self.transaction.begun = true;
             self.out.send(&StreamMessage::Begin { xid: self.transaction.xid });
         }
-        self.out.send(&message);
-        Ok(())
+        self.out.send_change(|out| {
+            match (change.action, change.old, change.new) {
+                (Action::Insert, _, Some(new)) => {
+                    change::insert(out, relid, |out| encoder.row(new, OnDisk::Unchanged, out))
+                }
+                (Action::Update, None, Some(new)) if !encoder.full_identity() => {
+                    change::update(out, relid, |out| encoder.row(new, OnDisk::Unchanged, out))
+                }
+                (Action::Update, Some(old), Some(new)) => {
+                    let key = |encoder: &mut Fitting<'_>, out: &mut Vec<u8>| encoder.key(old, out);
+                    let row = |encoder: &mut Fitting<'_>, out: &mut Vec<u8>| encoder.updated_row(old, new, out);
+                    change::update_with_key(out, relid, encoder, key, row)
+                }
+                (Action::Delete, Some(old), _) => change::delete(out, relid, |out| encoder.key(old, out)),
+                _ => return Err(Void::Unfit),
+            }
+            .map_err(Void::from)
+        })
     }
 
     /// Records a change of `anker.mirrored`. The table's first column is a regclass and part of the key, so the WAL
@@ -184,8 +170,6 @@ impl Follower {
 
     /// Frees the memory that the longest recent row has needed.
     pub fn shrink(&mut self) {
-        self.row = Vec::new();
-        self.key = Vec::new();
         self.out.shrink();
     }
 

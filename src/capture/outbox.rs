@@ -7,7 +7,6 @@ use protocol::ring::Producer;
 
 use super::engine_process::{EngineProcess, Pulse};
 use crate::pg::process;
-use crate::pg::tuple::make_room;
 
 /// The size of the ring: some tens of milliseconds of changes at full speed. If the engine is slower, the worker waits
 /// instead of using more memory.
@@ -34,8 +33,18 @@ impl Outbox {
     }
 
     pub fn send(&mut self, message: &StreamMessage<'_>) {
-        make_room(&mut self.buffer, row_bytes(message));
         message.encode(&mut self.buffer);
+        self.flush_if_full();
+    }
+
+    /// Sends a row change, which `append` writes directly into the buffer.
+    pub fn send_change<E>(&mut self, append: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        append(&mut self.buffer)?;
+        self.flush_if_full();
+        Ok(())
+    }
+
+    fn flush_if_full(&mut self) {
         if self.buffer.len() >= BATCH_BYTES {
             self.flush();
         }
@@ -55,15 +64,5 @@ impl Outbox {
     /// Frees the memory that a long message has needed. To be called after `flush`.
     pub fn shrink(&mut self) {
         self.buffer.shrink_to(2 * BATCH_BYTES);
-    }
-}
-
-/// The length of a message's rows and keys, which have no limit of their own.
-fn row_bytes(message: &StreamMessage<'_>) -> usize {
-    match message {
-        StreamMessage::Insert { row, .. } => row.len(),
-        StreamMessage::Update { old_key, row, .. } => old_key.map_or(0, <[u8]>::len) + row.len(),
-        StreamMessage::Delete { key, .. } => key.len(),
-        _ => 0,
     }
 }

@@ -88,12 +88,9 @@ impl Fitting<'_> {
         columns.iter().try_for_each(|column| out.put(column.ty, &column.value(row, on_disk, out.left())))
     }
 
-    /// Appends the new row of an update. Values that the update did not touch come from the old tuple, which has the
-    /// columns of the identity, or all columns.
-    pub fn updated_row(&mut self, old: Option<Tuple<'_>>, new: Tuple<'_>, out: &mut Vec<u8>) -> Result<(), TooWide> {
-        let Some(old) = old else {
-            return self.row(new, OnDisk::Unchanged, out);
-        };
+    /// Appends the new row of an update. Values of the key that the update did not touch come from the old tuple, which
+    /// has the columns of the identity, or all columns.
+    pub fn updated_row(&mut self, old: Tuple<'_>, new: Tuple<'_>, out: &mut Vec<u8>) -> Result<(), TooWide> {
         let encoder = &mut *self.encoder;
         let new = encoder.new.deform(new, self.descriptor);
         let old = encoder.old.deform(old, self.descriptor);
@@ -198,7 +195,7 @@ impl Column {
 }
 
 /// Reserves memory for `bytes` bytes and a little more. Raises an error if there is none.
-pub fn make_room(out: &mut Vec<u8>, bytes: usize) {
+fn make_room(out: &mut Vec<u8>, bytes: usize) {
     const A_LITTLE_MORE: usize = 64;
     if out.try_reserve(bytes + A_LITTLE_MORE).is_err() {
         ereport!(

@@ -8,6 +8,8 @@
 //! A transaction is sent as a whole after it has committed, in commit order: `Begin`, its changes, `Commit`. No other
 //! message comes between these.
 
+use std::convert::Infallible;
+
 use plan::{Literal, Physical, TableLayout, Type};
 
 use crate::{ProtocolError, Result, Snapshot};
@@ -111,58 +113,41 @@ const PRESENT: u8 = 3;
 impl<'a> StreamMessage<'a> {
     /// Appends the message to `out`, with its length before it.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; 4]);
-        match self {
-            StreamMessage::Begin { xid } => {
+        let Ok(()) = match self {
+            StreamMessage::Insert { relid, row } => insert(out, *relid, copy(row)),
+            StreamMessage::Update { relid, old_key: None, row } => update(out, *relid, copy(row)),
+            StreamMessage::Update { relid, old_key: Some(key), row } => {
+                update_with_key(out, *relid, (), |(), out| copy(key)(out), |(), out| copy(row)(out))
+            }
+            StreamMessage::Delete { relid, key } => delete(out, *relid, copy(key)),
+            StreamMessage::Begin { xid } => framed(out, |out| {
                 out.push(BEGIN);
-                out.extend_from_slice(&xid.to_le_bytes());
-            }
-            StreamMessage::Insert { relid, row } => {
-                out.push(INSERT);
-                out.extend_from_slice(&relid.to_le_bytes());
-                out.extend_from_slice(row);
-            }
-            StreamMessage::Update { relid, old_key, row } => {
-                out.push(if old_key.is_some() { UPDATE_WITH_KEY } else { UPDATE });
-                out.extend_from_slice(&relid.to_le_bytes());
-                if let Some(key) = old_key {
-                    out.extend_from_slice(&(key.len() as u32).to_le_bytes());
-                    out.extend_from_slice(key);
-                }
-                out.extend_from_slice(row);
-            }
-            StreamMessage::Delete { relid, key } => {
-                out.push(DELETE);
-                out.extend_from_slice(&relid.to_le_bytes());
-                out.extend_from_slice(key);
-            }
-            StreamMessage::Commit { xid, lsn, time } => {
+                copy(&xid.to_le_bytes())(out)
+            }),
+            StreamMessage::Commit { xid, lsn, time } => framed(out, |out| {
                 out.push(COMMIT);
                 out.extend_from_slice(&xid.to_le_bytes());
                 out.extend_from_slice(&lsn.to_le_bytes());
-                out.extend_from_slice(&time.to_le_bytes());
-            }
-            StreamMessage::Position { lsn } => {
+                copy(&time.to_le_bytes())(out)
+            }),
+            StreamMessage::Position { lsn } => framed(out, |out| {
                 out.push(POSITION);
-                out.extend_from_slice(&lsn.to_le_bytes());
-            }
-            StreamMessage::Gate { snapshot } => {
+                copy(&lsn.to_le_bytes())(out)
+            }),
+            StreamMessage::Gate { snapshot } => framed(out, |out| {
                 out.push(GATE);
-                encode_postcard(snapshot, out);
-            }
-            StreamMessage::Watch { generation, layout } => {
+                copy(&in_postcard(snapshot))(out)
+            }),
+            StreamMessage::Watch { generation, layout } => framed(out, |out| {
                 out.push(WATCH);
                 out.extend_from_slice(&generation.to_le_bytes());
-                encode_postcard(layout, out);
-            }
-            StreamMessage::Retire { relid } => {
+                copy(&in_postcard(layout))(out)
+            }),
+            StreamMessage::Retire { relid } => framed(out, |out| {
                 out.push(RETIRE);
-                out.extend_from_slice(&relid.to_le_bytes());
-            }
-        }
-        let length = (out.len() - start - 4) as u32;
-        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+                copy(&relid.to_le_bytes())(out)
+            }),
+        };
     }
 
     /// Decodes one message. `bytes` begin after the message's length.
@@ -200,10 +185,75 @@ pub fn changed_table(head: [u8; CHANGE_HEAD]) -> Option<u32> {
     }
 }
 
-fn encode_postcard<T: serde::Serialize>(value: &T, out: &mut Vec<u8>) {
+/// Appends an insert. `row` appends the row, so that a long row is not copied once more. Here and below, `out` is left as
+/// it was if the row or the key cannot be appended.
+pub fn insert<E>(out: &mut Vec<u8>, relid: u32, row: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    row_change(out, INSERT, relid, row)
+}
+
+/// Appends an update that does not change the key.
+pub fn update<E>(out: &mut Vec<u8>, relid: u32, row: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    row_change(out, UPDATE, relid, row)
+}
+
+/// Appends an update with the old key. Both come from `source`.
+pub fn update_with_key<S, E>(
+    out: &mut Vec<u8>,
+    relid: u32,
+    mut source: S,
+    old_key: impl FnOnce(&mut S, &mut Vec<u8>) -> Result<(), E>,
+    row: impl FnOnce(&mut S, &mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    row_change(out, UPDATE_WITH_KEY, relid, |out| {
+        framed(out, |out| old_key(&mut source, out))?;
+        row(&mut source, out)
+    })
+}
+
+/// Appends a delete.
+pub fn delete<E>(out: &mut Vec<u8>, relid: u32, key: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    row_change(out, DELETE, relid, key)
+}
+
+fn row_change<E>(
+    out: &mut Vec<u8>,
+    tag: u8,
+    relid: u32,
+    content: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    framed(out, |out| {
+        out.push(tag);
+        out.extend_from_slice(&relid.to_le_bytes());
+        content(out)
+    })
+}
+
+/// Appends bytes with their length before them.
+fn framed<E>(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let appended = content(out);
+    match appended {
+        Ok(()) => {
+            let length = (out.len() - start - 4) as u32;
+            out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        }
+        Err(_) => out.truncate(start),
+    }
+    appended
+}
+
+/// Appends a copy of `bytes`.
+fn copy(bytes: &[u8]) -> impl FnOnce(&mut Vec<u8>) -> Result<(), Infallible> {
+    move |out| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+fn in_postcard<T: serde::Serialize>(value: &T) -> Vec<u8> {
     // Serialising plain data into memory cannot fail.
-    let bytes = postcard::to_stdvec(value).expect("plain data serialises");
-    out.extend_from_slice(&bytes);
+    postcard::to_stdvec(value).expect("plain data serialises")
 }
 
 /// Appends one value of a column of type `ty`.
@@ -362,6 +412,25 @@ mod tests {
             rest = &rest[4 + length..];
         }
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_appended_leaves_nothing_behind() {
+        let mut bytes = b"before".to_vec();
+        let fails = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"half");
+            Err(())
+        };
+        let works = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"whole");
+            Ok(())
+        };
+        assert!(insert(&mut bytes, 1, fails).is_err());
+        assert!(update(&mut bytes, 1, fails).is_err());
+        assert!(update_with_key(&mut bytes, 1, (), |(), out| fails(out), |(), out| works(out)).is_err());
+        assert!(update_with_key(&mut bytes, 1, (), |(), out| works(out), |(), out| fails(out)).is_err());
+        assert!(delete(&mut bytes, 1, fails).is_err());
+        assert_eq!(bytes, b"before");
     }
 
     #[test]

@@ -57,4 +57,4 @@ pub enum ProtocolError {
     Io(#[from] std::io::Error),
 }
 
-pub type Result<T> = std::result::Result<T, ProtocolError>;
+pub type Result<T, E = ProtocolError> = std::result::Result<T, E>;
