@@ -97,7 +97,7 @@ pub static VALUE_COST: GucSetting<f64> = GucSetting::<f64>::new(0.0001);
 pub static ROW_COST: GucSetting<f64> = GucSetting::<f64>::new(0.001);
 pub static RESULT_COST: GucSetting<f64> = GucSetting::<f64>::new(0.003);
 pub static JOIN_ORDER_SEED: GucSetting<i32> = GucSetting::<i32>::new(0);
-pub static MAX_ROW_MB: GucSetting<i32> = GucSetting::<i32>::new(64);
+pub static MAX_ROW_MB: GucSetting<i32> = GucSetting::<i32>::new(16);
 pub static MAX_TABLES: GucSetting<i32> = GucSetting::<i32>::new(32_768);
 pub static MAX_WAL_RETAINED_MB: GucSetting<i32> = GucSetting::<i32>::new(4096);
 
