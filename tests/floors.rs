@@ -59,7 +59,8 @@ const HOUSES: &[House] = &[
     House {
         folder: "src/pg",
         floors: &[
-            &["changes", "error", "hooks", "memory", "owner", "plain", "rights", "symbols", "tag"],
+            &["plain"],
+            &["changes", "error", "hooks", "memory", "owner", "rights", "symbols", "tag"],
             &["compat"],
             &["make", "snapshot", "transaction", "walk"],
             &["attempt", "descriptor", "record", "tree", "wait", "wal", "zone"],

@@ -16,7 +16,8 @@
 //! - `memory`, `error`, `hooks`, `utility`: memory contexts, errors with code and hint, hooks
 //! - `changes`: tells caches about changes of the catalog
 //! - `compat`: differences between PostgreSQL's versions, all of them
-//! - `symbols`: functions of the server that pgrx offers not at all or in an unsuitable form; `plain`: variables
+//! - `symbols`: functions of the server that pgrx offers not at all or in an unsuitable form; `plain`: macros for
+//!   them, and for variables
 //!
 //! Functions here that are not `unsafe` are sound for every caller on the main thread of a server process. Some say
 //! that they need a transaction. An error of the server becomes a panic of pgrx, unless the function documents

@@ -1,4 +1,4 @@
-//! Macros for variables and functions of the server that are safe to read and to call.
+//! Macros for variables and functions of the server.
 
 /// Reads a variable of the server.
 macro_rules! variable {
@@ -19,3 +19,18 @@ macro_rules! calls {
     };
 }
 pub(super) use calls;
+
+/// Declares functions of the server that are called without pgrx's guard. pgrx declares them, too, from the headers of
+/// the version, and here the types must be the same, or the extension does not compile.
+macro_rules! unguarded {
+    ($(
+        $(#[doc = $doc:literal])* $access:vis
+        fn $name:ident($($(#[$since:meta])? $argument:ident: $ty:ty),* $(,)?) $(-> $answer:ty)?;
+    )*) => {
+        unsafe extern "C-unwind" {
+            $($(#[doc = $doc])* $access fn $name($($(#[$since])? $argument: $ty),*) $(-> $answer)?;)*
+        }
+        $(const _: unsafe fn($($(#[$since])? $ty),*) $(-> $answer)? = pgrx::pg_sys::$name;)*
+    };
+}
+pub(super) use unguarded;

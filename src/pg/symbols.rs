@@ -6,6 +6,8 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 
 use pgrx::pg_sys;
 
+use super::plain::unguarded;
+
 /// The beginning of `PQcommMethods`.
 #[repr(C)]
 pub(super) struct ClientMethods {
@@ -29,7 +31,7 @@ pub type Planner = unsafe extern "C-unwind" fn(
 pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
 pub type Mutator = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> *mut pg_sys::Node;
 
-unsafe extern "C-unwind" {
+unguarded! {
     // Planning.
     pub fn standard_planner(
         query: *mut pg_sys::Query,
@@ -43,11 +45,8 @@ unsafe extern "C-unwind" {
         context: *mut c_void,
     ) -> bool;
     pub fn makeBoolConst(value: bool, is_null: bool) -> *mut pg_sys::Node;
-    pub(super) fn expand_grouping_sets(sets: *mut pg_sys::List, distinct: bool, limit: c_int) -> *mut pg_sys::List;
 
     // Executing.
-    /// The state of a serializable transaction; null if the transaction need not be watched for conflicts.
-    pub(super) safe fn ShareSerializableXact() -> *mut c_void;
     pub fn ExecScan(
         node: *mut pg_sys::ScanState,
         access: pg_sys::ExecScanAccessMtd,
@@ -66,8 +65,6 @@ unsafe extern "C-unwind" {
     ) -> *mut pg_sys::QueryDesc;
     pub(super) fn ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
     pub(super) fn PushActiveSnapshot(snapshot: pg_sys::Snapshot);
-    pub(super) safe fn PopActiveSnapshot();
-    pub(super) safe fn EnterParallelMode();
     pub fn standard_ProcessUtility(
         statement: *mut pg_sys::PlannedStmt,
         query: *const c_char,
@@ -78,6 +75,57 @@ unsafe extern "C-unwind" {
         receiver: *mut pg_sys::DestReceiver,
         completion: *mut pg_sys::QueryCompletion,
     );
+
+    // Rows for the client.
+    pub(super) fn AllocSetContextCreateInternal(
+        parent: pg_sys::MemoryContext,
+        name: *const c_char,
+        least: usize,
+        first: usize,
+        most: usize,
+    ) -> pg_sys::MemoryContext;
+    pub(super) fn MemoryContextAllocZero(context: pg_sys::MemoryContext, size: usize) -> *mut c_void;
+    pub(super) fn MemoryContextReset(context: pg_sys::MemoryContext);
+    pub(super) fn MemoryContextDelete(context: pg_sys::MemoryContext);
+    pub(super) fn initStringInfo(string: pg_sys::StringInfo);
+    pub(super) fn enlargeStringInfo(string: pg_sys::StringInfo, more: c_int);
+    pub(super) fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, columns: c_int);
+    pub(super) fn getTypeOutputInfo(ty: pg_sys::Oid, function: *mut pg_sys::Oid, is_varlena: *mut bool);
+    pub(super) fn getTypeBinaryOutputInfo(ty: pg_sys::Oid, function: *mut pg_sys::Oid, is_varlena: *mut bool);
+    pub(super) fn fmgr_info_cxt(function: pg_sys::Oid, info: *mut pg_sys::FmgrInfo, context: pg_sys::MemoryContext);
+    pub(super) fn OutputFunctionCall(function: *mut pg_sys::FmgrInfo, value: pg_sys::Datum) -> *mut c_char;
+    pub(super) fn SendFunctionCall(function: *mut pg_sys::FmgrInfo, value: pg_sys::Datum) -> *mut pg_sys::varlena;
+    pub(super) fn pg_detoast_datum_packed(value: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
+    pub(super) fn pg_localtime(seconds: *const i64, zone: *const pg_sys::pg_tz) -> *mut pg_sys::pg_tm;
+    pub(super) fn pg_next_dst_boundary(
+        seconds: *const i64,
+        before: *mut c_long,
+        before_is_dst: *mut c_int,
+        boundary: *mut i64,
+        after: *mut c_long,
+        after_is_dst: *mut c_int,
+        zone: *const pg_sys::pg_tz,
+    ) -> c_int;
+
+    // WAL.
+    pub fn wal_segment_open(reader: *mut pg_sys::XLogReaderState, segment: u64, timeline: *mut pg_sys::TimeLineID);
+    pub fn wal_segment_close(reader: *mut pg_sys::XLogReaderState);
+
+    // Signals.
+    pub(super) fn die(signal: c_int);
+    pub(super) fn SignalHandlerForConfigReload(signal: c_int);
+}
+
+// Functions that pgrx does not declare, or not as safe ones. A newer version's headers must be compared with these.
+unsafe extern "C-unwind" {
+    // Planning.
+    pub(super) fn expand_grouping_sets(sets: *mut pg_sys::List, distinct: bool, limit: c_int) -> *mut pg_sys::List;
+
+    // Executing.
+    /// The state of a serializable transaction; null if the transaction need not be watched for conflicts.
+    pub(super) safe fn ShareSerializableXact() -> *mut c_void;
+    pub(super) safe fn PopActiveSnapshot();
+    pub(super) safe fn EnterParallelMode();
 
     // Catalog.
     pub(super) fn check_functional_grouping(
@@ -97,47 +145,12 @@ unsafe extern "C-unwind" {
 
     // Rows for the client.
     pub(super) static PqCommMethods: *const ClientMethods;
-    pub(super) fn AllocSetContextCreateInternal(
-        parent: pg_sys::MemoryContext,
-        name: *const c_char,
-        least: usize,
-        first: usize,
-        most: usize,
-    ) -> pg_sys::MemoryContext;
-    pub(super) fn MemoryContextAllocZero(context: pg_sys::MemoryContext, size: usize) -> *mut c_void;
-    pub(super) fn MemoryContextReset(context: pg_sys::MemoryContext);
-    pub(super) fn MemoryContextDelete(context: pg_sys::MemoryContext);
-    pub(super) fn initStringInfo(string: pg_sys::StringInfo);
-    pub(super) fn enlargeStringInfo(string: pg_sys::StringInfo, more: c_int);
-    pub(super) fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, columns: c_int);
-    pub(super) fn getTypeOutputInfo(ty: pg_sys::Oid, function: *mut pg_sys::Oid, is_varlena: *mut bool);
-    pub(super) fn getTypeBinaryOutputInfo(ty: pg_sys::Oid, function: *mut pg_sys::Oid, is_varlena: *mut bool);
-    pub(super) fn fmgr_info_cxt(function: pg_sys::Oid, info: *mut pg_sys::FmgrInfo, context: pg_sys::MemoryContext);
-    pub(super) fn OutputFunctionCall(function: *mut pg_sys::FmgrInfo, value: pg_sys::Datum) -> *const c_char;
-    pub(super) fn SendFunctionCall(function: *mut pg_sys::FmgrInfo, value: pg_sys::Datum) -> *mut pg_sys::varlena;
-    pub(super) fn pg_detoast_datum_packed(value: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
     pub(super) safe fn pg_get_client_encoding() -> c_int;
     pub(super) safe fn GetDatabaseEncoding() -> c_int;
-    pub(super) fn pg_localtime(seconds: *const i64, zone: *const pg_sys::pg_tz) -> *const pg_sys::pg_tm;
-    pub(super) fn pg_next_dst_boundary(
-        seconds: *const i64,
-        before: *mut c_long,
-        before_is_dst: *mut c_int,
-        boundary: *mut i64,
-        after: *mut c_long,
-        after_is_dst: *mut c_int,
-        zone: *const pg_sys::pg_tz,
-    ) -> c_int;
 
     // WAL.
-    pub fn wal_segment_open(reader: *mut pg_sys::XLogReaderState, segment: u64, timeline: *mut pg_sys::TimeLineID);
-    pub fn wal_segment_close(reader: *mut pg_sys::XLogReaderState);
     pub(super) fn LogicalDecodingProcessRecord(
         context: *mut pg_sys::LogicalDecodingContext,
         reader: *mut pg_sys::XLogReaderState,
     );
-
-    // Signals.
-    pub(super) fn die(signal: c_int);
-    pub(super) fn SignalHandlerForConfigReload(signal: c_int);
 }

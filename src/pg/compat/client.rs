@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int};
 
 use pgrx::prelude::*;
 
-unsafe extern "C-unwind" {
+use crate::pg::plain::unguarded;
+
+unguarded! {
     fn pq_sendcountedtext(
         message: pg_sys::StringInfo,
         text: *const c_char,

@@ -3,8 +3,9 @@
 use pgrx::prelude::*;
 
 use crate::pg::hooks;
+use crate::pg::plain::unguarded;
 
-unsafe extern "C-unwind" {
+unguarded! {
     fn ExecutorRun(
         query: *mut pg_sys::QueryDesc,
         direction: pg_sys::ScanDirection::Type,

@@ -7,15 +7,19 @@
 //! - `client`: values on their way to the client
 //! - `decoding`: WAL records, changed rows, the slot
 //! - `executor`: running statements
+//! - `nodes`: the fields of the nodes that the planner translates
 //! - `permissions`: who may read, own and call what
 //! - `process`: this process, and the list of all processes
 //! - `queries`: trees of queries, and their walkers
 //! - `zone`: names of time zones
 
+use pgrx::prelude::*;
+
 mod catalog;
 mod client;
 mod decoding;
 mod executor;
+mod nodes;
 mod permissions;
 mod process;
 mod queries;
@@ -40,3 +44,8 @@ pub use self::queries::{
     replace_columns, without_group_entry,
 };
 pub(super) use self::zone::{ZoneName, zone_named};
+
+/// The newest version whose headers agree with what we declare ourselves: the functions of `symbols` and of this room,
+/// and the beginnings of PostgreSQL's structures. The compiler cannot compare them.
+const NEWEST: u32 = 18;
+const _: () = assert!(pg_sys::PG_MAJORVERSION_NUM <= NEWEST, "compare them with this version's headers first");
