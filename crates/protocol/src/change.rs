@@ -185,8 +185,8 @@ pub fn changed_table(head: [u8; CHANGE_HEAD]) -> Option<u32> {
     }
 }
 
-/// Appends an insert. `row` appends the row, so that a long row is not copied once more. Here and below, `out` is left as
-/// it was if the row or the key cannot be appended.
+/// Appends an insert. `row` appends the row, so that a long row is not copied once more. Here and below, `out` is left
+/// as it was if the row or the key cannot be appended.
 pub fn insert<E>(out: &mut Vec<u8>, relid: u32, row: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
     row_change(out, INSERT, relid, row)
 }
