@@ -96,7 +96,9 @@ fn copies_for_a_wide_result_count_as_query_memory(context: &Context) -> Result<(
 /// A resource limit makes large allocations of the backend fail. The backend must raise an error. If it aborted
 /// instead, the whole server would restart.
 fn a_backend_without_memory_for_a_row_goes_on(context: &Context) -> Result<()> {
-    let (cluster, mut client) = context.anker()?;
+    let cluster = context.cluster_with(&Options::default().set("anker.max_row", "64MB"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
     client.batch_execute(
         "CREATE TABLE huge (id integer PRIMARY KEY, v text);
          INSERT INTO huge SELECT i, repeat('0123456789', 6000000) FROM generate_series(1, 2) i",
