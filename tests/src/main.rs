@@ -36,6 +36,7 @@ mod loading;
 mod locales;
 mod long_rows;
 mod mechanisms;
+mod monitored;
 mod nesting;
 mod ordered;
 mod parts;
@@ -99,6 +100,7 @@ fn main() -> std::process::ExitCode {
         ("redefined", redefined::TESTS),
         ("snapshots", snapshots::TESTS),
         ("mechanisms", mechanisms::TESTS),
+        ("monitored", monitored::TESTS),
         ("nesting", nesting::TESTS),
         ("forking", forking::TESTS),
         ("patched_kernel", patched_kernel::TESTS),
