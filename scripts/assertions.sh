@@ -10,11 +10,11 @@ prepare_assertions() {
     assertions_pg_config=$store/pgsql/bin/pg_config
     if [[ -x $assertions_pg_config ]]; then return; fi
     install_packages "${assertions_packages[@]}"
-    say "Building PostgreSQL 15 with assertions: some ten minutes of CPU time, once."
+    say "Building PostgreSQL $postgresql with assertions: some ten minutes of CPU time, once."
     rm -rf "$store"
     mkdir -p "$store/source"
-    from_debian deb-src "$(installed_release)" "$store" source --download-only postgresql-15
-    archives=("$store"/postgresql-15_*.orig.tar.*)
+    from_debian deb-src "$(installed_release)" "$store" source --download-only postgresql-$postgresql
+    archives=("$store"/postgresql-$postgresql_*.orig.tar.*)
     tar -xf "${archives[0]}" -C "$store/source" --strip-components 1
     # Installed into a place of its own and moved when complete, so that an interrupted build is not taken for one.
     # A test copies the server from here to a place of its own, so no paths are built in.
@@ -34,7 +34,7 @@ prepare_assertions() {
 test_assertions() {
     local target=$CARGO_TARGET_DIR/assertions run=$CARGO_TARGET_DIR/assertions/run
     PGRX_PG_CONFIG_PATH=$assertions_pg_config CARGO_TARGET_DIR=$target \
-        cargo build --release --locked --quiet --package pg_anker || return
+        cargo build --release --locked --quiet --package pg_anker "${for_postgresql[@]}" || return
     mkdir -p "$run"
     ln -sf "$target/release/libpg_anker.so" "$release/pg_anker_engine" "$run/"
     # A test finds what it installs beside its executable.

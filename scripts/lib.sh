@@ -4,8 +4,9 @@ set -euo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 rust_wanted=1.95
-packages=(postgresql-15 postgresql-client-15 postgresql-server-dev-15 gcc make libc6-dev clang libclang-dev pkg-config)
 source "$project/scripts/env"
+packages=("postgresql-$postgresql" "postgresql-client-$postgresql" "postgresql-server-dev-$postgresql"
+    gcc make libc6-dev clang libclang-dev pkg-config)
 release=$CARGO_TARGET_DIR/release
 
 # Downloads live outside the tree, as build results do.
@@ -44,14 +45,18 @@ install_packages() {
         say "Installing ${missing[*]}"
         "${become[@]}" env DEBIAN_FRONTEND=noninteractive sh -ec 'apt-get update -q
             apt-get install -q -y --no-install-recommends "$@"' sh "${missing[@]}" >&2 ||
-            die "The packages could not be installed. Debian 12 has them all; PostgreSQL 15 for other systems comes from" \
+            die "The packages could not be installed. Debian has them all; PostgreSQL for other systems comes from" \
                 "https://wiki.postgresql.org/wiki/Apt"
     fi
 }
 
 check_postgresql() {
     [[ -x $PGRX_PG_CONFIG_PATH ]] ||
-        die "$PGRX_PG_CONFIG_PATH is not there: install PostgreSQL 15 with its server headers, or set PGRX_PG_CONFIG_PATH."
+        die "$PGRX_PG_CONFIG_PATH is not there: install PostgreSQL with its server headers, or set PGRX_PG_CONFIG_PATH."
+    case $postgresql in
+    15 | 17 | 18) ;;
+    *) die "pg_anker knows PostgreSQL 15, 17 and 18; $PGRX_PG_CONFIG_PATH belongs to ${postgresql:-an unknown version}." ;;
+    esac
 }
 
 # Prerequisites of a build without PostgreSQL.
@@ -72,5 +77,5 @@ prepare() {
 build() {
     local packages=("${@/#/--package=}")
     compgen -G "$release/deps/libdatafusion*" >/dev/null || say "The first build compiles DataFusion: some fifteen minutes of CPU time, once."
-    cargo build --release --locked "${packages[@]:---workspace}"
+    cargo build --release --locked "${packages[@]:---workspace}" "${for_postgresql[@]}"
 }

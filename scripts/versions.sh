@@ -1,77 +1,103 @@
-# Newer versions of PostgreSQL, out of newer releases of Debian: the headers are enough to compile the extension.
+# Other versions of PostgreSQL, each in a Debian of its own. The Debian is made once and kept in the cache. Making it, and
+# running something in it, needs root.
 
 source "$project/scripts/debian.sh"
 
-declare -A debian_release=([17]=trixie [18]=forky)
+declare -A debian_release=([15]=bookworm [17]=trixie [18]=forky)
+# The other packages of a Debian: a compiler for test libraries, and the sources of locales.
+debian_packages=(gcc libc6-dev locales)
 
-# Sets version_pg_config to a stand-in for the version's pg_config, which may need a newer C library than this system's.
-prepare_version() {
-    local version=$1 store=$cache/versions/$1 package
-    version_pg_config=$store/pg_config
-    if [[ -x $version_pg_config ]]; then return; fi
+debian_of() { printf '%s' "$cache/versions/$1/root"; }
+
+has_debian() { [[ -e $cache/versions/$1/ready ]]; }
+
+# Makes the Debian of a version.
+prepare_debian() {
+    local version=$1 store=$cache/versions/$1 release=${debian_release[$1]:-} root script included
+    [[ $release ]] || die "PostgreSQL $version is in no Debian that is known here; known: ${!debian_release[*]}"
+    if has_debian "$version"; then return; fi
+    [[ $(id -u) == 0 ]] || die "Making a Debian with PostgreSQL $version needs root."
+    install_packages debootstrap
+    say "Making a Debian $release with PostgreSQL $version: some three minutes, once."
+    root=$(debian_of "$version")
     rm -rf "$store"
     mkdir -p "$store"
-    from_debian deb "${debian_release[$version]}" "$store" download "postgresql-server-dev-$version"
-    package=("$store"/*.deb)
-    dpkg-deb -x "${package[0]}" "$store"
-    cat >"$store/pg_config.new" <<END
+    # A release that is newer than debootstrap is installed in the same way as unstable.
+    script=/usr/share/debootstrap/scripts/$release
+    [[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
+    included=$(IFS=, && printf '%s' "postgresql-$version,${debian_packages[*]}")
+    debootstrap --variant=minbase --include="$included" "$release" "$root" \
+        "$(debian_suites | awk -v release="$(installed_release)" '$2 == release { print $1; exit }')" \
+        "$script" >"$store/log" || die "No Debian $release, see $store/log"
+    # The headers without the compilers that their package depends on.
+    from_debian deb "$release" "$store" download "postgresql-server-dev-$version"
+    dpkg-deb -x "$store"/postgresql-server-dev-*.deb "$root"
+    rm "$store"/*.deb
+    stand_in_for_pg_config "$version" >"$store/pg_config"
+    chmod +x "$store/pg_config"
+    touch "$store/ready"
+}
+
+# A script that answers like the version's pg_config, whose own program may need a newer C library than this system's.
+stand_in_for_pg_config() {
+    local version=$1 root
+    root=$(debian_of "$version")
+    cat <<END
 #!/bin/sh
 case \$1 in
---version) echo "PostgreSQL $(sed -nE 's/^#define PG_VERSION "(.*)"/\1/p' "$store/usr/include/postgresql/$version/server/pg_config.h")" ;;
---includedir-server) echo $store/usr/include/postgresql/$version/server ;;
---pkgincludedir) echo $store/usr/include/postgresql ;;
---bindir) echo $store/usr/lib/postgresql/$version/bin ;;
---libdir | --pkglibdir) echo $store/usr/lib/postgresql/$version/lib ;;
---sharedir) echo $store/usr/share/postgresql/$version ;;
+--version) echo "PostgreSQL $(sed -nE 's/^#define PG_VERSION "(.*)"/\1/p' "$root/usr/include/postgresql/$version/server/pg_config.h")" ;;
+--includedir-server) echo $root/usr/include/postgresql/$version/server ;;
+--pkgincludedir) echo $root/usr/include/postgresql ;;
+--bindir) echo $root/usr/lib/postgresql/$version/bin ;;
+--libdir | --pkglibdir) echo $root/usr/lib/postgresql/$version/lib ;;
+--sharedir) echo $root/usr/share/postgresql/$version ;;
 --cppflags) echo -D_GNU_SOURCE ;;
 --configure) echo "'--with-openssl'" ;;
 *) echo "not known here: \$1" >&2; exit 1 ;;
 esac
 END
-    chmod +x "$store/pg_config.new"
-    mv "$store/pg_config.new" "$version_pg_config"
 }
 
-# Runs tests/versions/ in a Debian of that version's release, whose programs need a newer C library. This needs root.
-smoke_version() {
-    local version=$1 root=$cache/versions/$1/root target=$CARGO_TARGET_DIR/versions bin=/usr/lib/postgresql/$1/bin engine script status=0
-    prepare_version "$version"
-    PGRX_PG_CONFIG_PATH=$version_pg_config CARGO_TARGET_DIR=$target \
-        cargo build --release --locked --quiet --package pg_anker --no-default-features --features "pg$version" || return
-    if [[ ! -x $root$bin/postgres ]]; then
-        install_packages debootstrap
-        rm -rf "$root"
-        # A release that is newer than debootstrap is installed in the same way as unstable.
-        script=/usr/share/debootstrap/scripts/${debian_release[$version]}
-        [[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
-        debootstrap --variant=minbase --include="postgresql-$version" "${debian_release[$version]}" "$root" \
-            "$(debian_suites | awk -v release="$(installed_release)" '$2 == release { print $1; exit }')" \
-            "$script" >"$root.log" ||
-            die "No Debian ${debian_release[$version]}, see $root.log"
-    fi
-    cp "$target/release/libpg_anker.so" "$root/usr/lib/postgresql/$version/lib/pg_anker.so"
-    cp "$release/pg_anker_engine" "$root/usr/lib/postgresql/$version/lib/"
-    cp "$project"/pgrx-config/* "$root/usr/share/postgresql/$version/extension/"
-    rm -rf "$root/tmp/"*
-    cp "$project"/tests/versions/*.sql "$root/tmp/"
-    mkdir -p "$root/dev/shm" && chmod 1777 "$root/dev/shm"
-    mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
-    inside() { chroot --userspec=postgres:postgres "$root" env LC_ALL=C.UTF-8 HOME=/tmp "$@"; }
-    query() { inside "$bin/psql" -h /tmp -d postgres -XqAt -v ON_ERROR_STOP=1 "$@"; }
-    inside "$bin/initdb" -D /tmp/data -A trust -N >/dev/null
-    printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '/tmp'" "shared_preload_libraries = 'pg_stat_statements, pg_anker'" \
-        "wal_level = logical" >>"$root/tmp/data/postgresql.conf"
-    inside "$bin/pg_ctl" -D /tmp/data -l /tmp/log -w -s start || status=1
-    query -f /tmp/smoke.sql >"$root/tmp/out" || status=1
-    engine=$(query -c "SELECT engine_pid FROM anker.engine") && kill -KILL "$engine" || status=1
-    query -f /tmp/smoke-after.sql >>"$root/tmp/out" || status=1
-    inside "$bin/pg_ctl" -D /tmp/data -m fast -s stop || status=1
-    umount "$root/proc"
-    # Eighteen comparisons, an engine that answered, no process that died.
-    if [[ $(grep -cx t "$root/tmp/out") != 18 ]] || grep -qx f "$root/tmp/out" || ! grep -q 'Anker: engine' "$root/tmp/out" ||
-        grep -E 'PANIC|terminated by signal' "$root/tmp/log"; then
-        status=1
-    fi
-    ((status == 0)) || cat "$root/tmp/out" "$root/tmp/log" >&2
-    return "$status"
+# for_version VERSION COMMAND ...: runs a cargo command on the extension alone, compiled for that version. Only the
+# extension knows the server's headers.
+for_version() {
+    local version=$1
+    shift
+    PGRX_PG_CONFIG_PATH=$cache/versions/$version/pg_config CARGO_TARGET_DIR=$CARGO_TARGET_DIR/versions \
+        cargo "$1" --release --locked --quiet --package pg_anker --no-default-features --features "pg$version" "${@:2}"
+}
+
+# Runs a command in the Debian of a version, with the project and the build results at their usual places. The mounts
+# end with the command.
+in_debian() {
+    local version=$1 root
+    shift
+    root=$(debian_of "$version")
+    # shellcheck disable=SC2016 # The inner shell expands these.
+    unshare --mount --propagation private sh -ec '
+        root=$1 && shift
+        while [ "$1" != -- ]; do
+            mkdir -p "$root$1"
+            mount --bind "$1" "$root$1"
+            shift
+        done
+        shift
+        mount -t proc proc "$root/proc"
+        mkdir -p "$root/dev/shm"
+        mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+        exec chroot "$root" "$@"' sh "$root" "$project" "$CARGO_TARGET_DIR" /sys -- "$@"
+}
+
+# Runs the integration tests, with arguments of anker-tests, on that version. Engine and tests are those of the ordinary
+# build.
+test_version() {
+    local version=$1 run=$CARGO_TARGET_DIR/versions/$1
+    shift
+    prepare_debian "$version"
+    for_version "$version" build || return
+    mkdir -p "$run"
+    # A test finds what it installs beside its executable. Another build may write to that directory meanwhile.
+    cp "$CARGO_TARGET_DIR/versions/release/libpg_anker.so" "$release"/{pg_anker_engine,anker-tests} "$run/"
+    in_debian "$version" env -i PATH="$PATH" LC_ALL=C.UTF-8 HOME=/root ${CI:+CI="$CI"} \
+        PGRX_PG_CONFIG_PATH="/usr/lib/postgresql/$version/bin/pg_config" "$run/anker-tests" "$@"
 }
