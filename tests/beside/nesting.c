@@ -128,15 +128,36 @@ look_elsewhere(Node *node, bool *is_elsewhere)
 		{
 			LockRelationOid(other, entry->rellockmode);
 			entry->relid = other;
-#if PG_VERSION_NUM >= 160000
-			entry->perminfoindex = 0;
-#endif
 			*is_elsewhere = true;
 		}
 		return false;
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, look_elsewhere, is_elsewhere, QTW_EXAMINE_RTES_BEFORE);
+	{
+		Query	   *query = (Query *) node;
+		bool		stopped = query_tree_walker(query, look_elsewhere, is_elsewhere, QTW_EXAMINE_RTES_BEFORE);
+
+#if PG_VERSION_NUM >= 160000
+		ListCell   *cell;
+
+		/* The permissions name the table once more. The table has been replaced, so nothing is asked for. */
+		foreach(cell, query->rtable)
+		{
+			RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
+			RTEPermissionInfo *asked;
+
+			if (entry->perminfoindex == 0)
+				continue;
+			asked = list_nth_node(RTEPermissionInfo, query->rteperminfos, entry->perminfoindex - 1);
+			if (asked->relid != entry->relid)
+			{
+				asked->relid = entry->relid;
+				asked->requiredPerms = 0;
+			}
+		}
+#endif
+		return stopped;
+	}
 	return expression_tree_walker(node, look_elsewhere, is_elsewhere);
 }
 

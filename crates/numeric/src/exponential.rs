@@ -64,7 +64,24 @@ impl Numeric {
         }
     }
 
+    /// The power as PostgreSQL 15 computes it.
     pub fn power(&self, exponent: &Numeric) -> Result<Numeric, Error> {
+        self.power_by(exponent, |base, whole, _| whole_power(base, whole))
+    }
+
+    /// The power as PostgreSQL 16 and later versions compute it: if the exponent is an integer, a small result has more
+    /// digits than before.
+    pub fn power_since_16(&self, exponent: &Numeric) -> Result<Numeric, Error> {
+        self.power_by(exponent, whole_power_since_16)
+    }
+
+    /// The power. `whole_power` computes it if the exponent is an integer, which it gets together with the exponent's
+    /// scale.
+    fn power_by(
+        &self,
+        exponent: &Numeric,
+        whole_power: impl FnOnce(&Var, i32, i32) -> Result<Var, Error>,
+    ) -> Result<Numeric, Error> {
         let (Some(base), Some(by)) = (self.long(), exponent.long()) else {
             return self.special_power(exponent);
         };
@@ -72,7 +89,11 @@ impl Numeric {
         if base.is_zero() && by.negative {
             return Err(Error::ZeroToNegativePower);
         }
-        power(&base, &by)?.numeric().checked()
+        let power = match as_i32(&by) {
+            Some(whole) => whole_power(&base, whole, by.scale),
+            None => power(&base, &by),
+        };
+        power?.numeric().checked()
     }
 
     /// The power if the base or the exponent is not finite. The rules are those of POSIX.
@@ -215,10 +236,8 @@ fn log(base: &Var, number: &Var) -> Result<Var, Error> {
     Ok(ln_of_number.over(&ln_of_base, scale))
 }
 
+/// The power with an exponent that is no integer of 32 bits.
 fn power(base: &Var, exponent: &Var) -> Result<Var, Error> {
-    if let Some(whole) = as_i32(exponent) {
-        return whole_power(base, whole, SIGNIFICANT.max(base.scale).clamp(0, SHOWN_LIMIT));
-    }
     if base.is_zero() {
         return Ok(Var::zero(SIGNIFICANT));
     }
@@ -250,27 +269,60 @@ fn as_i32(value: &Var) -> Option<i32> {
     i32::try_from(if value.negative { -magnitude } else { magnitude }).ok()
 }
 
-/// The power with an integer exponent, by repeated squaring.
-fn whole_power(base: &Var, exponent: i32, scale: i32) -> Result<Var, Error> {
-    match exponent {
-        0 => return Ok(Var { scale, ..Var::small(1) }),
-        1 => return Ok(base.clone().round(scale)),
-        -1 => return base.inverse(scale),
-        2 => return Ok(base.times(base, scale)),
-        _ => {}
+/// The power with an integer exponent.
+fn whole_power(base: &Var, exponent: i32) -> Result<Var, Error> {
+    let scale = SIGNIFICANT.max(base.scale).clamp(0, SHOWN_LIMIT);
+    if let Some(power) = simple_power(base, exponent, scale) {
+        return power;
     }
-    let Some(&first) = base.digits.first() else { return Ok(Var::zero(scale)) };
-    // The logarithm is estimated from the first base-10000 digits, at most four of them.
-    let others = &base.digits[1..base.digits.len().min(4)];
-    let leading = others.iter().fold(f64::from(first), |value, &digit| value * f64::from(BASE) + f64::from(digit));
-    let behind = (base.weight - others.len() as i32) * DECIMALS;
-    let weight = f64::from(exponent) * (leading.log10() + f64::from(behind));
+    let weight = weight_of_power(base, exponent);
     if weight > f64::from(3 * WEIGHT_LIMIT * DECIMALS) {
         return Err(Error::Overflow);
     }
     if weight + 1.0 < f64::from(-scale) || weight + 1.0 < f64::from(-SHOWN_LIMIT) {
         return Ok(Var::zero(scale));
     }
+    squared(base, exponent, weight, scale)
+}
+
+/// The power with an integer exponent since PostgreSQL 16: the scale leaves room for the significant digits of a small
+/// result.
+fn whole_power_since_16(base: &Var, exponent: i32, scale_of_exponent: i32) -> Result<Var, Error> {
+    let weight = weight_of_power(base, exponent);
+    if weight > f64::from((WEIGHT_LIMIT + 1) * DECIMALS) {
+        return Err(Error::Overflow);
+    }
+    if weight + 1.0 < f64::from(-SHOWN_LIMIT) {
+        return Ok(Var::zero(SHOWN_LIMIT));
+    }
+    let scale = (SIGNIFICANT - weight as i32).max(base.scale).max(scale_of_exponent).clamp(0, SHOWN_LIMIT);
+    simple_power(base, exponent, scale).unwrap_or_else(|| squared(base, exponent, weight, scale))
+}
+
+/// The power if no repeated squaring is needed.
+fn simple_power(base: &Var, exponent: i32, scale: i32) -> Option<Result<Var, Error>> {
+    Some(match exponent {
+        0 => Ok(Var { scale, ..Var::small(1) }),
+        1 => Ok(base.clone().round(scale)),
+        -1 => base.inverse(scale),
+        2 => Ok(base.times(base, scale)),
+        _ if base.is_zero() => Ok(Var::zero(scale)),
+        _ => return None,
+    })
+}
+
+/// The estimated decimal logarithm of a power: 0 if the base is zero. It is computed from the base's first base-10000
+/// digits, at most four of them.
+fn weight_of_power(base: &Var, exponent: i32) -> f64 {
+    let Some(&first) = base.digits.first() else { return 0.0 };
+    let others = &base.digits[1..base.digits.len().min(4)];
+    let leading = others.iter().fold(f64::from(first), |value, &digit| value * f64::from(BASE) + f64::from(digit));
+    let behind = (base.weight - others.len() as i32) * DECIMALS;
+    f64::from(exponent) * (leading.log10() + f64::from(behind))
+}
+
+/// The power with an integer exponent, by repeated squaring. `weight` is the result's estimated decimal logarithm.
+fn squared(base: &Var, exponent: i32, weight: f64, scale: i32) -> Result<Var, Error> {
     let significant = 1 + scale + weight as i32 + f64::from(exponent).abs().ln() as i32 + 8;
     let mut bits = exponent.unsigned_abs();
     let mut square = base.clone();

@@ -69,9 +69,8 @@ fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
 
-/// Reads an exponent as C's `strtol` does.
+/// Reads an exponent. PostgreSQL 15 alone accepts spaces before it; here they are an error.
 fn exponent(text: &str) -> Result<i64, ParseError> {
-    let text = text.trim_start_matches(is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(ParseError::Syntax);

@@ -40,3 +40,16 @@ fn what_is_not_defined_is_an_error() {
     assert_eq!(value("10").power(&value("200000")).unwrap_err(), Error::Overflow);
     assert_eq!(value("7000").exp().unwrap_err(), Error::Overflow);
 }
+
+#[test]
+fn powers_of_postgresql_16() {
+    let mut differ_from_15 = 0;
+    for line in include_str!("powers.tsv").lines() {
+        let [base, exponent, power] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let (base, exponent) = (value(base), value(exponent));
+        let shown = |result: Result<Numeric, Error>| result.expect("no error").to_string();
+        assert_eq!(shown(base.power_since_16(&exponent)), power, "{base} {exponent}");
+        differ_from_15 += usize::from(shown(base.power(&exponent)) != power);
+    }
+    assert!(differ_from_15 > 50, "{differ_from_15}");
+}

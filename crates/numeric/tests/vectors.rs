@@ -93,6 +93,8 @@ fn texts() {
     for line in lines("text") {
         let expected = match line[1] {
             "Evalue overflows numeric format" => Err(ParseError::Overflow),
+            // Later versions of PostgreSQL refuse it, so it is left to the heap.
+            _ if line[0] == "1e 5" => Err(ParseError::Syntax),
             error if error.starts_with('E') => Err(ParseError::Syntax),
             text => Ok(text.to_string()),
         };

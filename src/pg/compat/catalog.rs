@@ -78,3 +78,7 @@ pub unsafe fn primary_key_index(relation: pg_sys::Relation) -> pg_sys::Oid {
         return pg_sys::RelationGetPrimaryKeyIndex(relation, false);
     }
 }
+
+/// power() of numerics, which shows more digits of small results since PostgreSQL 16.
+pub const POWER_OF_NUMERICS: plan::Named =
+    if cfg!(feature = "since_16") { plan::Named::PowerSince16 } else { plan::Named::Power };

@@ -25,7 +25,9 @@ mod process;
 mod queries;
 mod zone;
 
-pub use self::catalog::{MeaningOfOperator, NOT_EQUAL, meanings_of_operator, ordered_by_bytes, strategy};
+pub use self::catalog::{
+    MeaningOfOperator, NOT_EQUAL, POWER_OF_NUMERICS, meanings_of_operator, ordered_by_bytes, strategy,
+};
 pub(super) use self::catalog::{first_attribute, primary_key_index};
 pub(super) use self::client::put_counted_text;
 pub(super) use self::decoding::database_of_block;

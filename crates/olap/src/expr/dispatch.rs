@@ -79,6 +79,7 @@ pub fn apply(function: Named, operand: Type, ty: Type, args: &[ColumnarValue], r
         | Named::Ln
         | Named::Log
         | Named::Power
+        | Named::PowerSince16
         | Named::Cbrt
         | Named::Sin
         | Named::Cos

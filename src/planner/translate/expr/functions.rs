@@ -7,6 +7,7 @@ use plan::catalogue::{self, Call};
 use plan::{ArithOp, Expr, Field, Literal, Named, Type, numeric_modifier};
 
 use super::compare::{letters_of, named_locale, require_deterministic};
+use crate::pg::compat;
 use crate::pg::tree::Node;
 use crate::planner::translate::{Translator, Typed, boolean, cast, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
@@ -158,7 +159,7 @@ fn meaning(function: pg_sys::Oid) -> Option<Meaning> {
         pg_sys::F_LN_NUMERIC | pg_sys::F_NUMERIC_LN => Numeric(Named::Ln),
         pg_sys::F_LOG_NUMERIC_NUMERIC | pg_sys::F_NUMERIC_LOG => Numeric(Named::Log),
         pg_sys::F_POW_NUMERIC_NUMERIC | pg_sys::F_POWER_NUMERIC_NUMERIC | pg_sys::F_NUMERIC_POWER => {
-            Numeric(Named::Power)
+            Numeric(compat::POWER_OF_NUMERICS)
         }
         pg_sys::F_ROUND_NUMERIC_INT4 => ToDigits(Named::Round),
         pg_sys::F_TRUNC_NUMERIC_INT4 => ToDigits(Named::Trunc),

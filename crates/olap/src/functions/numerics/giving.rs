@@ -54,7 +54,8 @@ impl Function {
             | Named::Exp
             | Named::Ln
             | Named::Log
-            | Named::Power => Some(Function::Named(function)),
+            | Named::Power
+            | Named::PowerSince16 => Some(Function::Named(function)),
             _ => None,
         }
     }
@@ -92,11 +93,19 @@ pub fn compute(function: Function, args: &[Given], rows: usize, out: &mut impl O
         Function::Named(Named::Log) => {
             pairs(args, rows, out, |base, value| affordable(value)?.log(affordable(base)?).map_err(failure))
         }
-        Function::Named(Named::Power) => pairs(args, rows, out, |base, by| {
-            let digits = base.to_f64().map_or(f64::INFINITY, |base| base.abs().log10());
-            affordable(base)?.power(affordable_power(by, digits)?).map_err(failure)
-        }),
+        Function::Named(Named::Power) => pairs(args, rows, out, power(Numeric::power)),
+        Function::Named(Named::PowerSince16) => pairs(args, rows, out, power(Numeric::power_since_16)),
         Function::Named(other) => Err(DataFusionError::Internal(format!("{other:?} does not give a numeric"))),
+    }
+}
+
+/// A power whose base and exponent are short enough to be computed with.
+fn power(
+    of: impl Fn(&Numeric, &Numeric) -> std::result::Result<Numeric, numeric::Error>,
+) -> impl Fn(&Numeric, &Numeric) -> Outcome<Numeric> {
+    move |base, by| {
+        let digits = base.to_f64().map_or(f64::INFINITY, |base| base.abs().log10());
+        of(affordable(base)?, affordable_power(by, digits)?).map_err(failure)
     }
 }
 

@@ -10,9 +10,9 @@ const MANY_DECIMALS: u16 = 100;
 /// The arguments of a function of numerics whose exact result may have infinitely many digits. Empty for any other
 /// expression.
 fn arguments_of_root_or_power(expr: &Expr) -> &[Expr] {
-    use Named::{Exp, Ln, Log, Power, Sqrt};
+    use Named::{Exp, Ln, Log, Power, PowerSince16, Sqrt};
     match expr {
-        Expr::Call { function: Sqrt | Exp | Ln | Log | Power, ty: Type::Numeric, args } => args,
+        Expr::Call { function: Sqrt | Exp | Ln | Log | Power | PowerSince16, ty: Type::Numeric, args } => args,
         _ => &[],
     }
 }

@@ -90,7 +90,10 @@ pub enum Named {
     Ln,
     /// The logarithm of the last operand, to the base of the first operand if there are two, otherwise to base ten.
     Log,
+    /// power() of numerics as PostgreSQL 15 computes it, and of floats.
     Power,
+    /// power() of numerics as PostgreSQL 16 and later versions compute it.
+    PowerSince16,
     Cbrt,
     Sin,
     Cos,
