@@ -13,9 +13,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Result, os};
 
-const DEFAULT_PG_CONFIG: &str = "/usr/lib/postgresql/15/bin/pg_config";
+/// The directory of Debian's packages of PostgreSQL, below which each version has its own.
+const DEBIAN: &str = "/usr/lib/postgresql";
+/// The version of PostgreSQL that the tree is built for by default.
+const DEFAULT_VERSION: &str = "15";
 /// The account that Debian's packages make for the server.
 const SERVER_USER: &str = "postgres";
+
+/// The tree that this program was built from. A package's program needs none, and names none of the machine's paths.
+const SOURCES: &str = match option_env!("PG_ANKER_SOURCES") {
+    Some(tree) => tree,
+    None => concat!(env!("CARGO_MANIFEST_DIR"), "/.."),
+};
 
 /// The name of a file that marks a directory which must not be removed after the process that created it has ended.
 const KEEP: &str = "keep";
@@ -43,10 +52,15 @@ fn owner(directory: &Path) -> Option<u32> {
 }
 
 impl Server {
-    /// Copies PostgreSQL and installs the extension that lies beside the running executable.
+    /// Copies PostgreSQL and installs the extension that lies beside the running executable. If there is none, the
+    /// copied PostgreSQL must have the extension already.
     pub fn install() -> Result<Server> {
-        let built = std::env::current_exe()?.parent().ok_or("executable without a directory")?.to_owned();
-        Server::without_extension()?.with_extension(&built)
+        let server = Server::without_extension()?;
+        match built_beside() {
+            Some(built) => server.with_extension(&built),
+            None if server.engine()?.exists() => Ok(server),
+            None => Err("pg_anker is neither built beside this program nor installed in PostgreSQL".into()),
+        }
     }
 
     /// A second server of this process, with another build of the extension: the library and the engine that lie in
@@ -64,7 +78,7 @@ impl Server {
                 .map_err(|e| format!("{}: {e} (build with: cargo build --release --workspace)", from.display()))?;
         }
         let extension = server.directory_of("--sharedir")?.join("extension");
-        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pgrx-config");
+        let own = Path::new(SOURCES).join("pgrx-config");
         let source = if built.join("pg_anker.control").exists() { built.to_owned() } else { own };
         for entry in fs::read_dir(&source).map_err(|e| format!("{}: {e}", source.display()))? {
             let path = entry?.path();
@@ -192,6 +206,11 @@ impl Server {
         Ok(())
     }
 
+    /// The engine's executable.
+    pub fn engine(&self) -> Result<PathBuf> {
+        Ok(self.directory_of("--pkglibdir")?.join("pg_anker_engine"))
+    }
+
     fn directory_of(&self, option: &str) -> Result<PathBuf> {
         Ok(self.relocated(&pg_config(option)?))
     }
@@ -211,8 +230,22 @@ impl Drop for Server {
 }
 
 pub fn pg_config(option: &str) -> Result<PathBuf> {
-    let program = std::env::var("PGRX_PG_CONFIG_PATH").unwrap_or_else(|_| DEFAULT_PG_CONFIG.into());
+    let program = std::env::var_os("PGRX_PG_CONFIG_PATH").map_or_else(default_pg_config, PathBuf::from);
     Ok(run(Command::new(program).arg(option))?.trim().into())
+}
+
+/// The directory of the running executable, if the extension was built there.
+fn built_beside() -> Option<PathBuf> {
+    let directory = std::env::current_exe().ok()?.parent()?.to_owned();
+    directory.join("libpg_anker.so").exists().then_some(directory)
+}
+
+/// The program of the version that the extension was built for, or of the newest version in which it is installed.
+fn default_pg_config() -> PathBuf {
+    let version = |version: &str| Path::new(DEBIAN).join(version);
+    let installed = ["18", "17", "15"].map(version).into_iter().find(|v| v.join("lib/pg_anker_engine").exists());
+    let chosen = installed.filter(|_| built_beside().is_none()).unwrap_or_else(|| version(DEFAULT_VERSION));
+    chosen.join("bin/pg_config")
 }
 
 /// Runs a command to its end, and returns its output. If the command fails, the error contains the output.

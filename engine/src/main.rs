@@ -41,9 +41,9 @@ use colstore::Mechanism;
 use control::Control;
 use process::Urgency;
 use protocol::control::{Settings, ToWorker};
-use protocol::env;
 use protocol::mechanism::FORK;
 use protocol::ring::Consumer;
+use protocol::{ProtocolError, env};
 use shared::{Connections, STACK, Shared};
 use stats::Stats;
 use stream::StreamError;
@@ -71,7 +71,12 @@ const BLOCKED_THREADS: usize = 8;
 fn run() -> Result<StreamError, Box<dyn Error>> {
     let control = Control::new(process::inherit(env::CONTROL_FD)?);
     process::settle(control.socket())?;
-    let ring = Consumer::open(process::inherit(env::RING_FD)?)?;
+    let greeting = ToWorker::Hello { version: protocol::VERSION, pid: std::process::id() };
+    let ring = match Consumer::open(process::inherit(env::RING_FD)?) {
+        // The greeting tells the worker why this engine is of no use.
+        Err(ProtocolError::Version) => control.end_with(&greeting),
+        opened => opened?,
+    };
     let settings = Settings::from_text(&std::env::var(env::SETTINGS).map_err(|e| format!("{}: {e}", env::SETTINGS))?)?;
     let Snapshots { mechanism, forks } = snapshots(&settings.mechanism)
         .unwrap_or_else(|reason| control.end_with(&ToWorker::NoMechanism { name: settings.mechanism.clone(), reason }));
@@ -100,7 +105,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
 
     // Hello is the first message. It goes through the same queue as the later events.
     let events = control.start()?;
-    events.send(ToWorker::Hello { version: protocol::VERSION, pid: std::process::id() })?;
+    events.send(greeting)?;
     let (writer, handle) = Writer::new(ring, &settings, mechanism, events, stats.clone());
     let shared = Shared {
         mechanism: mechanism.name(),

@@ -91,7 +91,7 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
         None => return Ok(()),
     }
     if frame::parse::<Hello>(&payload)?.version != protocol::VERSION {
-        return Ok(peer.refuse(&Refusal::Version { engine: protocol::VERSION })?);
+        return Ok(peer.refuse(&Refusal::Version)?);
     }
     // The rows sent along with the next request, or the reason why they were not read.
     let mut sent = Ok(Sent::default());

@@ -13,12 +13,11 @@ use pgrx::prelude::*;
 use protocol::control::ToWorker;
 use protocol::env;
 
+use super::executable;
 use super::state::give_up;
 use crate::client::{FILE_DIRECTORY, disk_path, socket_path};
-use crate::pg::session;
 use crate::settings;
 
-const EXECUTABLE: &str = "pg_anker_engine";
 /// The size of the buffer for a packet, far above the longest message on the control channel.
 const PACKET_BYTES: usize = 64 << 10;
 /// The engine's score for the kernel's out-of-memory killer. The engine should be killed first, because a lost engine
@@ -41,11 +40,10 @@ impl EngineProcess {
             _ => {}
         }
         let (control, theirs) = packet_pair().map_err(|e| format!("could not create a socket pair: {e}"))?;
-        // The executable is installed beside our library.
-        let executable = session::library_directory().join(EXECUTABLE);
+        let path = executable::path();
         let inherited = [ring.as_raw_fd(), theirs.as_raw_fd()];
         let parent = std::process::id();
-        let mut command = Command::new(&executable);
+        let mut command = Command::new(&path);
         command
             .env(env::RING_FD, inherited[0].to_string())
             .env(env::CONTROL_FD, inherited[1].to_string())
@@ -55,8 +53,10 @@ impl EngineProcess {
             .stdin(Stdio::null());
         // SAFETY: between fork and exec only async-signal-safe calls are made, and no memory is allocated.
         unsafe { command.pre_exec(move || become_engine(parent, inherited)) };
-        let child = command.spawn().map_err(|e| format!("could not start \"{}\": {e}", executable.display()))?;
-        Ok(EngineProcess { child, control, inbox: VecDeque::new() })
+        let child = command.spawn().map_err(|e| format!("could not start \"{}\": {e}", path.display()))?;
+        let engine = EngineProcess { child, control, inbox: VecDeque::new() };
+        executable::check()?;
+        Ok(engine)
     }
 
     pub fn pid(&self) -> i32 {

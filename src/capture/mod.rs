@@ -8,6 +8,7 @@
 //! ```
 
 mod engine_process;
+mod executable;
 mod follower;
 mod gate;
 mod launcher;
@@ -20,6 +21,7 @@ mod worker;
 
 /// Registers the launcher and installs the hook; called while the library is preloaded.
 pub fn init() {
+    executable::remember();
     crate::pg::process::register_launcher();
     utility::install();
 }

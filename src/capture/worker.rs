@@ -39,6 +39,8 @@ const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
 const TRIM_INTERVAL: Duration = Duration::from_secs(10);
 /// The time after which another reader of the list of tables is started if the first one has brought no list.
 const LIST_RETRY: Duration = Duration::from_secs(5);
+const OTHER_BUILD: &str = "the engine is of another build than the library that the server has loaded: install both from \
+                           one package, and restart the server";
 
 #[pg_guard]
 #[unsafe(no_mangle)]
@@ -249,10 +251,7 @@ fn wait_for_hello(engine: &mut EngineProcess) {
         engine.hear();
         match engine.next_message() {
             Some(ToWorker::Hello { version, .. }) if version == protocol::VERSION => return,
-            Some(ToWorker::Hello { version, .. }) => give_up(&format!(
-                "the engine speaks protocol version {version}, this library {}: install both from one build",
-                protocol::VERSION
-            )),
+            Some(ToWorker::Hello { .. }) => give_up(OTHER_BUILD),
             Some(ToWorker::NoMechanism { name, reason }) => give_up_on_setting(
                 &format!("anker.mechanism = {name} does not work here: {reason}"),
                 "Set anker.mechanism = auto in postgresql.conf and reload, or boot a kernel that has it.",

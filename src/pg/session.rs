@@ -1,8 +1,9 @@
 //! This process as the server sees it: its database, user and settings. All functions must run on the main thread.
 
-use std::ffi::{CStr, OsStr, c_char};
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pgrx::prelude::*;
 
@@ -143,11 +144,18 @@ pub fn is_utf8() -> bool {
     encoding() == pg_sys::pg_enc::PG_UTF8 as i32
 }
 
-/// The directory of the server's libraries.
+/// The directory of this library's file, as the server has found it by `dynamic_library_path`.
 pub fn library_directory() -> PathBuf {
-    // SAFETY: a C string that the server has set at its start.
-    let path = unsafe { CStr::from_ptr((&raw const pg_sys::pkglib_path).cast()) };
-    PathBuf::from(OsStr::from_bytes(path.to_bytes()))
+    let inside: fn() -> PathBuf = library_directory;
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the function accepts any address, and fills `found`, for which zeroes are valid, too. The name is a C
+    // string as long as the library is loaded, which it is, because this code belongs to it.
+    let path = unsafe {
+        libc::dladdr(inside as *const c_void, found.as_mut_ptr());
+        let name = found.assume_init().dli_fname;
+        if name.is_null() { c"" } else { CStr::from_ptr(name) }
+    };
+    Path::new(OsStr::from_bytes(path.to_bytes())).parent().map_or_else(PathBuf::new, Path::to_owned)
 }
 
 /// Random bytes that cannot be guessed; `None` if the system cannot make any.

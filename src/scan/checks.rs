@@ -49,11 +49,7 @@ fn check_relation(database: pg_sys::Oid, relid: pg_sys::Oid, place: Place<'_>) -
         return Err(shared::why_not_mirrored(database, relid));
     };
     if entry.state != TableState::Live {
-        let (name, state, why) = (relation_name(relid), entry.state.name(), entry.reason.as_str());
-        return Err(Why::NotLive.of(match why {
-            "" => format!("mirror of table \"{name}\" is {state}"),
-            why => format!("mirror of table \"{name}\" is {state}: {why}"),
-        }));
+        return Err(shared::why_not_live(database, relid, &entry));
     }
     let Some(relation) = place.relation(relid) else {
         let text = format!("table \"{}\" does not stand in the query's range table", relation_name(relid));

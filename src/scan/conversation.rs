@@ -230,6 +230,6 @@ fn why_refused(refusal: &Refusal) -> Why {
         Refusal::TooManyQueries { .. } | Refusal::TooManyOfUser { .. } | Refusal::Busy { .. } => Why::Busy,
         Refusal::OutOfMemory { .. } => Why::Memory,
         Refusal::NotForked { .. } => Why::Mechanism,
-        Refusal::Version { .. } | Refusal::Protocol { .. } => Why::Engine,
+        Refusal::Version | Refusal::Protocol { .. } => Why::Engine,
     }
 }

@@ -446,10 +446,30 @@ pub fn why_not_mirrored(database: pg_sys::Oid, relid: pg_sys::Oid) -> reason::Re
     Why::NotMirrored.of(match self::database(database) {
         _ if !is_there() => format!("table \"{name}\" is not mirrored: {NOT_LOADED}"),
         _ if !wal::is_logical() => format!("table \"{name}\" is not mirrored: {}", wal::NOT_LOGICAL),
-        Some(d) if !matches!(d.state, DatabaseState::Idle | DatabaseState::Running) => {
-            let why = if d.reason.as_str().is_empty() { d.state.name() } else { d.reason.as_str() };
-            format!("table \"{name}\" is not mirrored as yet; the mirror of this database: {why}")
-        }
-        _ => format!("table \"{name}\" is not mirrored"),
+        Some(d) => match why_not_followed(&d) {
+            Some(why) => format!("table \"{name}\" is not mirrored as yet; the mirror of this database: {why}"),
+            None => format!("table \"{name}\" is not mirrored"),
+        },
+        None => format!("table \"{name}\" is not mirrored"),
     })
+}
+
+/// The reason why the mirror of a table does not serve queries.
+pub fn why_not_live(database: pg_sys::Oid, relid: pg_sys::Oid, table: &Table) -> reason::Reason {
+    let (name, state) = (relation_name(relid), table.state.name());
+    let database = self::database(database);
+    Why::NotLive.of(match (table.reason.as_str(), database.as_ref().and_then(why_not_followed)) {
+        ("", None) => format!("mirror of table \"{name}\" is {state}"),
+        ("", Some(why)) => format!("mirror of table \"{name}\" is {state}; the mirror of this database: {why}"),
+        (why, _) => format!("mirror of table \"{name}\" is {state}: {why}"),
+    })
+}
+
+/// The reason why no worker follows the tables of a database; `None` if one does, or if there are no tables.
+fn why_not_followed(database: &Database) -> Option<&str> {
+    match (database.state, database.reason.as_str()) {
+        (DatabaseState::Idle | DatabaseState::Running, _) => None,
+        (state, "") => Some(state.name()),
+        (_, reason) => Some(reason),
+    }
 }

@@ -47,6 +47,7 @@ mod redefined;
 mod refusals;
 mod registered;
 mod regress;
+mod replaced;
 mod reuse;
 mod runner;
 mod security;
@@ -109,6 +110,7 @@ fn main() -> std::process::ExitCode {
         ("long_rows", long_rows::TESTS),
         ("parts", parts::TESTS),
         ("faults", faults::TESTS),
+        ("replaced", replaced::TESTS),
         ("backups", backups::TESTS),
         ("experiments", experiments::TESTS),
         ("regress", regress::TESTS),

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 /// A message from the engine to the worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// The engine runs, and listens on its socket. This is the first message.
-    Hello { version: u32, pid: u32 },
+    /// The engine runs, and listens on its socket. This is the first message. An engine of another build than the
+    /// worker sends it, too, and then does nothing.
+    Hello { version: u64, pid: u32 },
     /// The snapshot mechanism that `anker.mechanism` selects does not work on this machine. No further message follows.
     NoMechanism { name: String, reason: String },
     /// The load of this generation is complete; from now on, the table serves queries.

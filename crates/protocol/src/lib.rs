@@ -7,8 +7,8 @@
 //!  backend        ---unix socket--> engine        Request::{Query, Explain, Survey, Status}
 //! ```
 //!
-//! The crate uses neither PostgreSQL nor the engine's columns. [`VERSION`] changes whenever a message changes its form
-//! or its meaning. The two sides of every channel first compare their versions.
+//! The crate uses neither PostgreSQL nor the engine's columns. The two sides of every channel first compare their
+//! [`VERSION`]s.
 
 pub mod change;
 pub mod control;
@@ -23,7 +23,11 @@ pub mod tree;
 
 pub use snapshot::Snapshot;
 
-pub const VERSION: u32 = 12;
+/// A number that differs between releases, and between builds whose messages may differ. `build.rs` computes it.
+pub const VERSION: u64 = match u64::from_str_radix(env!("ANKER_PROTOCOL_VERSION"), 10) {
+    Ok(version) => version,
+    Err(_) => panic!("build.rs sets a number"),
+};
 
 /// Names of the environment variables with which the engine process is started.
 pub mod env {
@@ -51,8 +55,8 @@ pub enum ProtocolError {
     TooLong(usize),
     #[error("no memory for a message of {0} bytes")]
     NoMemory(usize),
-    #[error("the other side speaks protocol version {theirs}, this one {ours}")]
-    Version { theirs: u32, ours: u32 },
+    #[error("the other side is of another build")]
+    Version,
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }

@@ -28,7 +28,7 @@ use crate::tree::EnginePlan;
 /// The first message on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    pub version: u32,
+    pub version: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -160,9 +160,8 @@ pub struct Done {
 /// The reason why the engine does not serve a request. The backend then runs the query on the heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    Version {
-        engine: u32,
-    },
+    /// The backend is of another build than the engine.
+    Version,
     /// The table has no mirror.
     NotMirrored {
         relid: u32,
@@ -221,9 +220,7 @@ impl Refusal {
     /// The reason in a few words, for EXPLAIN. `name` returns the name of a table.
     pub fn reason(&self, name: impl Fn(u32) -> String) -> String {
         match self {
-            Refusal::Version { engine } => {
-                format!("engine speaks protocol version {engine}, this server {}", crate::VERSION)
-            }
+            Refusal::Version => "engine is of another build than the server's library: restart the server".into(),
             Refusal::NotMirrored { relid } => format!("table \"{}\" is not in the mirror", name(*relid)),
             Refusal::Loading { relid } => format!("table \"{}\" is being loaded", name(*relid)),
             Refusal::FingerprintDiffers { relid } => {

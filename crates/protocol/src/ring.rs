@@ -112,7 +112,7 @@ impl Producer {
         file.set_len((HEADER_BYTES + capacity) as u64)?;
         let map = Mapping::map(&fd, capacity)?;
         map.header().capacity.store(capacity as u64, Ordering::Relaxed);
-        map.header().version.store(crate::VERSION as u64, Ordering::Relaxed);
+        map.header().version.store(crate::VERSION, Ordering::Relaxed);
         map.header().magic.store(MAGIC, Ordering::Release);
         Ok((Producer { map, head: 0 }, fd))
     }
@@ -186,9 +186,8 @@ impl Consumer {
         {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a ring of pg_anker").into());
         }
-        let theirs = header.version.load(Ordering::Relaxed) as u32;
-        if theirs != crate::VERSION {
-            return Err(crate::ProtocolError::Version { theirs, ours: crate::VERSION });
+        if header.version.load(Ordering::Relaxed) != crate::VERSION {
+            return Err(crate::ProtocolError::Version);
         }
         Ok(Consumer { tail: header.tail.load(Ordering::Relaxed), map: Arc::new(map) })
     }

@@ -1,10 +1,13 @@
 //! The engine's start and end, and its reaction to requests that it does not understand.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+#![allow(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::time::Instant;
 
 use protocol::change::StreamMessage;
@@ -12,6 +15,7 @@ use protocol::control::{Settings, ToWorker};
 use protocol::env;
 use protocol::frame::{self, Kind};
 use protocol::request::{Hello, Refusal, Request};
+use protocol::ring::Producer;
 
 use crate::accounts::{self, account};
 use crate::client::{Client, request};
@@ -136,9 +140,31 @@ fn a_stream_that_is_not_understood_ends_it() {
 fn another_version_is_refused() {
     let worker = Worker::start(&Settings::default());
     let mut client = Client::connect_raw(&worker.socket());
-    client.send(Kind::Hello, &Hello { version: protocol::VERSION + 1 });
-    assert_eq!(client.refusal(), Refusal::Version { engine: protocol::VERSION });
+    client.send(Kind::Hello, &Hello { version: !protocol::VERSION });
+    assert_eq!(client.refusal(), Refusal::Version);
     assert_eq!(client.receive(&mut Vec::new()), None);
+}
+
+#[test]
+fn a_worker_of_another_build_is_greeted_all_the_same() {
+    // The worker finds the difference in the greeting, and says what to do. An engine that only ended would tell it
+    // nothing.
+    let (_ring, fd) = Producer::create(1 << 16).unwrap();
+    File::from(fd.try_clone().unwrap()).write_all_at(&(!protocol::VERSION).to_ne_bytes(), 8).unwrap();
+    let ring = fd.as_raw_fd();
+    let mut worker = Worker::start_raw("unknown=1", |command| {
+        command.env(env::RING_FD, ring.to_string());
+        // SAFETY: fcntl may be called between fork and exec; the descriptor is open until after the spawn.
+        unsafe {
+            command.pre_exec(move || match libc::fcntl(ring, libc::F_SETFD, 0) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            });
+        }
+    });
+    assert_eq!(worker.event(), ToWorker::Hello { version: protocol::VERSION, pid: worker.pid() });
+    worker.hang_up();
+    assert_eq!(worker.wait_for_exit().code(), Some(0));
 }
 
 #[test]
