@@ -73,9 +73,13 @@ prepare() {
     check_postgresql
 }
 
+announce_first_build() {
+    compgen -G "$release/deps/libdatafusion*" >/dev/null || say "The first build compiles DataFusion: some fifteen minutes of CPU time, once."
+}
+
 # Builds the named packages, or everything. All builds share their dependencies.
 build() {
     local packages=("${@/#/--package=}")
-    compgen -G "$release/deps/libdatafusion*" >/dev/null || say "The first build compiles DataFusion: some fifteen minutes of CPU time, once."
+    announce_first_build
     cargo build --release --locked "${packages[@]:---workspace}" "${for_postgresql[@]}"
 }
