@@ -235,7 +235,10 @@ impl Follow for Follower {
     fn commit(&mut self, commit: Commit, catalog: Historic<'_>) {
         let transaction = std::mem::take(&mut self.transaction);
         if transaction.begun {
-            self.out.send(&StreamMessage::Commit { xid: transaction.xid, lsn: commit.lsn, time: commit.time });
+            // A query that waits for this position must not be answered before a table is retired below.
+            let is_all = transaction.void.is_empty() && transaction.listed.is_empty() && commit.invalidated.is_empty();
+            let lsn = if is_all && !transaction.list_truncated { commit.lsn } else { 0 };
+            self.out.send(&StreamMessage::Commit { xid: transaction.xid, lsn, time: commit.time });
             self.gates.sent(transaction.xid);
         }
         for (&relid, void) in &transaction.void {

@@ -13,6 +13,7 @@ use crate::wide::growth;
 
 tests![
     a_long_row_costs_its_table_and_no_memory,
+    a_long_row_among_other_changes_is_not_missed,
     a_long_row_that_was_there_before_is_not_loaded,
     long_values_within_the_limit_are_followed,
     long_records_that_nobody_follows_are_passed_over,
@@ -115,6 +116,27 @@ fn a_long_row_costs_its_table_and_no_memory(context: &Context) -> Result<()> {
             .batch_execute(&format!("DELETE FROM {table} WHERE length(a) > 1000; SELECT anker.unmirror('{table}')"))?;
         anker::mirror(&mut client, &[table], LIVE)?;
         ensure!(anker::verify(&mut client, table)?.is_empty(), "{table}: heap and mirror differ");
+    }
+    Ok(())
+}
+
+/// A query that waits for a transaction may be answered as soon as the mirror has the transaction. By then the mirror
+/// must also know that it lacks the long row.
+fn a_long_row_among_other_changes_is_not_missed(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = cluster(context)?;
+    client.batch_execute("ALTER TABLE long ALTER COLUMN a SET STORAGE EXTERNAL")?;
+    anker::mirror(&mut client, &["beside", "long"], LIVE)?;
+    for round in 0..5 {
+        for changes in ["INSERT INTO beside SELECT max(id) + 1 FROM beside", "UPDATE long SET b = 'short' WHERE id < 5"]
+        {
+            let long = "INSERT INTO long VALUES (-1, repeat('x', 5000000), 'b', 'c')";
+            client.batch_execute(&format!("BEGIN; {changes}; {long}; {changes}; COMMIT"))?;
+            same(&mut client, "SELECT count(*), min(id) FROM long WHERE anker.olap()")
+                .map_err(|e| format!("round {round}, {changes}: {e}"))?;
+            is_given_up(&mut client, "long")?;
+            client.batch_execute("DELETE FROM long WHERE id < 0; SELECT anker.unmirror('long')")?;
+            anker::mirror(&mut client, &["long"], LIVE)?;
+        }
     }
     Ok(())
 }

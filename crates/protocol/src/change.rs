@@ -35,7 +35,9 @@ pub enum StreamMessage<'a> {
         relid: u32,
         key: &'a [u8],
     },
-    /// `lsn` is the end of the commit record; `time` is PostgreSQL's commit timestamp in microseconds since 2000-01-01.
+    /// `lsn` is the end of the commit record, so the stream has reached this position. It is 0 if messages follow that
+    /// belong to the transaction, for example that a table is retired; then a later `Position` has it. `time` is
+    /// PostgreSQL's commit timestamp in microseconds since 2000-01-01.
     Commit {
         xid: u64,
         lsn: u64,
