@@ -92,6 +92,8 @@ test_packages() {
         say "-- PostgreSQL $version in Debian ${debian_release[$version]}: the life of a package"
         on_fresh "$version" life.sh "$debs" /packages || status=1
     done
+    say "-- PostgreSQL $1: the demo"
+    on_fresh "$1" demo.sh "$debs" /packages || status=1
     if [[ " $* " == *" 18 "* ]]; then
         say "-- PostgreSQL 18: the files of an extension image"
         on_fresh 18 image.sh "$debs/extension-image-18" /extensions/pg-anker || status=1

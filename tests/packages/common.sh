@@ -1,4 +1,4 @@
-# Shared by life.sh and image.sh, which run inside a Debian of their own.
+# Shared by life.sh, image.sh and demo.sh, which run inside a Debian of their own.
 
 version=$1
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive

@@ -61,8 +61,10 @@ sql "DROP EXTENSION pg_anker"
 rm "$conf/conf.d/pg_anker.conf"
 pg_ctlcluster "$version" main restart
 apt-get purge -qq "$name" >/dev/null
-[[ -z $(find / -xdev -path /packages -prune -o -path /proc -prune -o -path /var/lib/apt -prune -o ! -path /etc/apt/apt.conf.d/pg_anker -iname '*anker*' -print |
-    tee /dev/stderr) ]]
 pg_ctlcluster "$version" main restart
+# The only thing that stays is an empty directory, which the documents mention.
+rmdir "/var/lib/postgresql/$version/main/pgsql_tmp_anker"
+left=$(find / -xdev ! -path /etc/apt/apt.conf.d/pg_anker -iname '*anker*')
+[[ -z $left ]] || { echo "left behind: $left"; false; }
 [[ $(sql "SELECT count(*) FROM t") == 1000 && $(sql "SELECT count(*) FROM pg_replication_slots") == 0 ]]
 pg_ctlcluster "$version" main stop
