@@ -58,17 +58,19 @@ fn a_table_is_made_with_the_modifiers_of_the_heap(context: &Context) -> Result<(
     let (_cluster, mut client) = context.anker()?;
     client.batch_execute(TABLES)?;
     anker::mirror(&mut client, &["t", "u"], LIVE)?;
-    for (at, value) in [
-        "CASE WHEN true THEN c END",
-        "CASE WHEN id > 0 THEN CASE WHEN false THEN NULL ELSE c END ELSE c END",
-        "coalesce(NULL, v)",
-        "greatest(coalesce(NULL, n), CASE WHEN true THEN n END)",
-        "(SELECT CASE WHEN true THEN n END FROM u WHERE u.id = t.id)",
+    for (at, (value, rest)) in [
+        ("CASE WHEN true THEN c END", ""),
+        ("CASE WHEN true THEN c END", "GROUP BY 1"),
+        ("CASE WHEN id > 0 THEN CASE WHEN false THEN NULL ELSE c END ELSE c END", ""),
+        ("coalesce(NULL, v)", ""),
+        ("coalesce(NULL, v)", "GROUP BY coalesce(NULL, v)"),
+        ("greatest(coalesce(NULL, n), CASE WHEN true THEN n END)", ""),
+        ("(SELECT CASE WHEN true THEN n END FROM u WHERE u.id = t.id)", ""),
     ]
     .into_iter()
     .enumerate()
     {
-        let query = format!("SELECT {value} AS a FROM t");
+        let query = format!("SELECT {value} AS a FROM t {rest}");
         let mut made = |route: &str| -> Result<Vec<String>> {
             client.batch_execute(&format!("SET anker.route = {route}; CREATE TABLE {route}_{at} AS {query}"))?;
             let ty = format!(

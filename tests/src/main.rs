@@ -38,6 +38,7 @@ mod long_rows;
 mod mechanisms;
 mod monitored;
 mod nesting;
+mod newer;
 mod ordered;
 mod parts;
 mod patched_kernel;
@@ -103,6 +104,7 @@ fn main() -> std::process::ExitCode {
         ("mechanisms", mechanisms::TESTS),
         ("monitored", monitored::TESTS),
         ("nesting", nesting::TESTS),
+        ("newer", newer::TESTS),
         ("forking", forking::TESTS),
         ("patched_kernel", patched_kernel::TESTS),
         ("locales", locales::TESTS),

@@ -5,6 +5,7 @@
 //!
 //! - `catalog`: operators, collations, descriptors of rows, keys
 //! - `client`: values on their way to the client
+//! - `computed`: columns that stand for expressions, the meaning of functions
 //! - `decoding`: WAL records, changed rows, the slot
 //! - `executor`: running statements
 //! - `nodes`: the fields of the nodes that the planner translates
@@ -17,6 +18,7 @@ use pgrx::prelude::*;
 
 mod catalog;
 mod client;
+mod computed;
 mod decoding;
 mod executor;
 mod nodes;
@@ -30,14 +32,15 @@ pub use self::catalog::{
 };
 pub(super) use self::catalog::{first_attribute, primary_key_index};
 pub(super) use self::client::put_counted_text;
+pub use self::computed::{QUARTERS_HAVE_SIGNS, group_keys};
 pub(super) use self::decoding::database_of_block;
 pub use self::decoding::{changed_rows, create_temporary_slot, log_message};
 pub(super) use self::executor::{AroundRun, run_around, run_hooks_alone};
 pub use self::executor::{is_always_read, range_table_relation, run_statement};
 pub(super) use self::permissions::without_rights;
 pub use self::permissions::{
-    append_range_table, are_permitted, ask_no_permissions, may_execute, owns_database, owns_relation, set_permissions,
-    with_permissions_of, without_checks,
+    append_range_table, are_permitted, ask_no_permissions, may_execute, owns_database, owns_relation, selects,
+    set_permissions, with_permissions_of, without_checks,
 };
 pub(super) use self::process::{backend_status, handle_signal, no_owner};
 pub use self::process::{end_process, own_process_number};

@@ -42,12 +42,6 @@ impl<'a> Node<'a> {
         unsafe { pg_sys::pull_varnos(ptr::null_mut(), self.as_ptr()) }
     }
 
-    /// The number of items of its own level's FROM that the expression reads.
-    pub fn count_of_items(self) -> i32 {
-        // SAFETY: the set is new.
-        unsafe { pg_sys::bms_num_members(self.items()) }
-    }
-
     /// Whether the expression reads `item`, and no other item of its own level's FROM.
     pub fn reads_only(self, item: i32) -> bool {
         // SAFETY: both sets are new.
@@ -144,6 +138,13 @@ impl<'a> Ref<'a, pg_sys::RangeTblEntry> {
     /// The name of an item of FROM.
     pub fn name(self) -> Option<&'a CStr> {
         self.eref()?.aliasname()
+    }
+
+    /// The expressions for which the columns of an entry stand, if the entry represents the keys of the groups. Queries
+    /// have such an entry since PostgreSQL 18. Empty for any other entry.
+    pub fn group_keys(self) -> List<'a, pg_sys::Node> {
+        // SAFETY: null, or a list that is a part of the tree.
+        unsafe { List::new(compat::group_keys(&self)) }
     }
 
     /// The names of the item's columns.

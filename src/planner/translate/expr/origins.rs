@@ -97,7 +97,7 @@ impl<'a, J: Judge<'a>> Origins<'_, J> {
                 let mut rows = entry.values_lists().iter().filter_map(|row| row.iter().nth(column));
                 Some(rows.all(|value| self.follow(value, levels)))
             }
-            _ => None,
+            _ => entry.group_keys().iter().nth(column).map(|key| self.follow(key, levels)),
         }
     }
 

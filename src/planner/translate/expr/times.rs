@@ -3,9 +3,11 @@
 //! A time zone is a parameter. For the session's zone, its value is the zone that is set when the query starts.
 
 use pgrx::prelude::*;
+use plan::catalogue::{self, Call};
 use plan::{ArithOp, BoolOp, CmpOp, Expr, Field, Interval, Literal, Named, Type, pattern};
 
 use super::functions::{apply, field};
+use crate::pg::compat;
 use crate::pg::tree::Node;
 use crate::planner::translate::{Translator, Typed, boolean, cast, constant_literal, exact};
 use crate::planner::words::reason::{Attempt, Reason, Why};
@@ -153,8 +155,11 @@ impl<'a> Translator<'a> {
             }
             (Asked::PartOfInterval { float }, &[name, interval]) => {
                 let field = self.field_name(name, &reason)?;
-                let function = if float { Named::DatePart(field) } else { Named::Extract(field) };
                 let interval = self.expression(interval)?;
+                if field == Field::Quarter && compat::QUARTERS_HAVE_SIGNS {
+                    return signed_quarter(float, interval).ok_or_else(reason);
+                }
+                let function = if float { Named::DatePart(field) } else { Named::Extract(field) };
                 apply(function, vec![interval]).ok_or_else(reason)
             }
             (Asked::Age, &[to, from]) => {
@@ -339,6 +344,26 @@ impl<'a> Translator<'a> {
             _ => None,
         }
     }
+}
+
+/// The quarter of an interval since PostgreSQL 18: it is negative if the months are. The engine's quarter counts up from
+/// 1 for positive months, and down from 1 for negative ones.
+fn signed_quarter(float: bool, interval: Typed) -> Option<Typed> {
+    let part = |field| {
+        let function = if float { Named::DatePart(field) } else { Named::Extract(field) };
+        apply(function, vec![interval.clone()])
+    };
+    let (year, month, quarter) = (part(Field::Year)?, part(Field::Month)?, part(Field::Quarter)?);
+    let number = |n: i64| {
+        let value = if float { Literal::Float(n as f64) } else { Literal::Int(n) };
+        Box::new(Expr::Literal { ty: quarter.ty, value: Some(value) })
+    };
+    let is_negative = |part: Typed| Expr::Cmp { op: CmpOp::Lt, left: Box::new(part.expr), right: number(0) };
+    let either = Expr::Bool { op: BoolOp::Or, args: vec![is_negative(year), is_negative(month)] };
+    let ty = catalogue::result_type(Call::Arith(ArithOp::Sub), &[quarter.ty, quarter.ty])?;
+    let below = Expr::Arith { op: ArithOp::Sub, ty, left: Box::new(quarter.expr.clone()), right: number(2) };
+    let otherwise = Box::new(cast(quarter, ty));
+    Some(exact(Expr::Case { branches: vec![(either, below)], otherwise }, ty))
 }
 
 fn calculated(op: ArithOp, left: Expr, by: i64) -> Expr {

@@ -557,7 +557,10 @@ fn has_subquery(node: Node<'_>) -> bool {
 
 /// Whether a condition reads at most one table.
 fn concerns_one_table(condition: Node<'_>) -> bool {
-    condition.count_of_items() <= 1
+    let columns = condition.columns_and_calls().filter_map(|node| node.cast::<pg_sys::Var>());
+    let mut items = columns.map(|column| column.varno);
+    let first = items.next();
+    items.all(|item| Some(item) == first)
 }
 
 /// # Safety

@@ -1,0 +1,370 @@
+//! What came with PostgreSQL 16, 17 and 18, and what these versions compute otherwise than 15. Heap and engine must give
+//! the same answers.
+
+use std::time::Duration;
+
+use bench::{Result, anker};
+use postgres::Client;
+
+use crate::flagged::compare;
+use crate::runner::{Context, Skipped, ensure, tests};
+
+tests![
+    infinite_intervals,
+    quarters_of_intervals,
+    newer_syntax_and_functions,
+    conditions_above_outer_joins,
+    builtin_locales,
+];
+
+const LIVE: Duration = Duration::from_secs(60);
+
+/// Skips the test if the server is older than this version.
+fn since(client: &mut Client, version: i32, reason: &'static str) -> Result<()> {
+    match number(client)? >= version {
+        true => Ok(()),
+        false => Err(Skipped(reason).into()),
+    }
+}
+
+fn number(client: &mut Client) -> Result<i32> {
+    let shown = anker::text_rows(client, "SHOW server_version_num")?;
+    Ok(shown.first().ok_or("no version")?.parse()?)
+}
+
+/// Intervals can be infinite since PostgreSQL 17. The engine does not compute with such intervals.
+fn infinite_intervals(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    since(&mut client, 170_000, "infinite intervals came with PostgreSQL 17")?;
+    client.batch_execute(
+        "CREATE TABLE span (id integer PRIMARY KEY, v interval, ts timestamp, tz timestamptz, d date, tm time, f float8);
+         INSERT INTO span VALUES (1, 'infinity', 'infinity', 'infinity', 'infinity', '01:00', 'infinity'),
+           (2, '-infinity', '-infinity', '-infinity', '-infinity', '02:00', '-infinity'),
+           (3, '1 day', '2024-02-29', '2024-02-29', '2024-02-29', '03:00', 2), (4, '0', '2024-03-01', '2024-03-01', '2024-03-01', '04:00', 0),
+           (5, '-1 mon', '2024-03-02', '2024-03-02', '2024-03-02', '05:00', 'NaN'), (6, NULL, NULL, NULL, NULL, NULL, NULL);
+         CREATE TABLE finite AS SELECT * FROM span WHERE id > 2; ALTER TABLE finite ADD PRIMARY KEY (id);
+         CREATE TABLE plain AS SELECT * FROM span; ANALYZE",
+    )?;
+    anker::mirror(&mut client, &["span", "finite"], LIVE)?;
+    let mut questions = Vec::new();
+    for table in ["span", "finite"] {
+        for value in [
+            "v",
+            "-v",
+            "v::text",
+            "isfinite(v)",
+            "v * 2",
+            "v * f",
+            "v / 2",
+            "v / f",
+            "v + v",
+            "v - v",
+            "v - interval 'infinity'",
+            "ts + v",
+            "tz + v",
+            "d + v",
+            "tm + v",
+            "ts - v",
+            "tz - v",
+            "d - v",
+            "ts - timestamp '2024-01-01'",
+            "ts - ts",
+            "tz - tz",
+            "timestamp 'infinity' - ts",
+            "ts + interval 'infinity'",
+            "tz - interval '-infinity'",
+            "age(ts, timestamp '2024-01-01')",
+            "age(tz, timestamptz 'infinity')",
+            "extract(year FROM v)",
+            "extract(month FROM v)",
+            "extract(epoch FROM v)",
+            "date_part('hour', v)",
+            "justify_days(v)",
+            "justify_hours(v)",
+            "justify_interval(v)",
+            "interval 'infinity' * f",
+            "make_interval(days => id) * f",
+            "v = interval 'infinity'",
+            "v > interval '-infinity'",
+            "greatest(v, interval '1 hour')",
+            "coalesce(v, interval 'infinity')",
+            "date_bin('1 hour', ts, '2024-01-01')",
+            "(v, id) < (interval 'infinity', 3)",
+        ] {
+            // An error of one row must not hide the values of others.
+            for id in 1..=6 {
+                questions.push(format!("SELECT {value} FROM {table} WHERE id = {id} AND anker.olap()"));
+            }
+        }
+        for query in [
+            "SELECT id, v FROM {t} WHERE anker.olap() ORDER BY v, id",
+            "SELECT count(v), count(DISTINCT v), min(v), max(v) FROM {t} WHERE anker.olap()",
+            "SELECT sum(v) FROM {t} WHERE id <> 2 AND anker.olap()",
+            "SELECT avg(v) FROM {t} WHERE id <> 1 AND anker.olap()",
+            "SELECT sum(v) FROM {t} WHERE anker.olap()",
+            "SELECT v, count(*) FROM {t} WHERE anker.olap() GROUP BY v",
+            "SELECT id, sum(v) OVER (ORDER BY id ROWS 1 PRECEDING) FROM {t} WHERE id > 1 AND anker.olap() ORDER BY id",
+            "SELECT id, count(*) OVER (ORDER BY ts RANGE interval 'infinity' PRECEDING) FROM {t} WHERE anker.olap() ORDER BY id",
+            "SELECT id, count(*) OVER (ORDER BY v RANGE interval '1 day' PRECEDING) FROM {t} WHERE anker.olap() ORDER BY id",
+            "SELECT a.id, b.id FROM {t} a JOIN plain b ON a.v = b.v WHERE anker.olap()",
+            "SELECT a.id, b.v FROM {t} a JOIN plain b ON a.id = b.id AND b.v > a.v WHERE anker.olap()",
+            "SELECT a.id, b.v FROM {t} a LEFT JOIN plain b ON a.id = b.id WHERE anker.olap()",
+            "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY v) FROM {t} WHERE anker.olap()",
+            "SELECT array_agg(v ORDER BY id) FROM {t} WHERE anker.olap()",
+        ] {
+            questions.push(query.replace("{t}", table));
+        }
+    }
+    for sql in &questions {
+        compare(&mut client, sql, false)?;
+    }
+    client.batch_execute("SET plan_cache_mode = force_generic_plan")?;
+    for (at, flag) in ["true", "anker.olap()"].iter().enumerate() {
+        client.batch_execute(&format!(
+            "PREPARE p{at} (interval) AS SELECT id, v < $1, ts + $1 FROM finite WHERE {flag} ORDER BY id"
+        ))?;
+    }
+    for value in ["infinity", "-infinity", "1 day"] {
+        let mut rows = |name: &str| anker::text_rows(&mut client, &format!("EXECUTE {name} ('{value}')"));
+        let (heap, engine) = (rows("p0")?, rows("p1")?);
+        ensure!(heap == engine, "{value}: {engine:?}, on the heap {heap:?}");
+    }
+    let failures = anker::failures(&mut client)?;
+    ensure!(failures == 0, "the engine has met {failures} plans that it should not have");
+    Ok(())
+}
+
+/// Since PostgreSQL 18, the quarter of a negative interval is negative.
+fn quarters_of_intervals(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE span (id integer PRIMARY KEY, v interval);
+         INSERT INTO span SELECT i, i * interval '1 month' + (i % 3 - 1) * interval '40 days' FROM generate_series(-40, 40) i;
+         INSERT INTO span VALUES (100, NULL)",
+    )?;
+    anker::mirror(&mut client, &["span"], LIVE)?;
+    for sql in [
+        "SELECT id, extract(quarter FROM v) FROM span WHERE anker.olap()",
+        "SELECT id, date_part('quarter', v), date_part('quarter', -v) FROM span WHERE anker.olap()",
+        "SELECT extract(quarter FROM v), count(*) FROM span WHERE anker.olap() GROUP BY 1",
+        "SELECT count(*) FROM span WHERE extract(quarter FROM v) = -1 AND anker.olap()",
+    ] {
+        compare(&mut client, sql, false)?;
+        let who = anker::explained(&mut client, sql)?;
+        ensure!(who.as_deref() == Some("engine"), "{sql}: {who:?}");
+    }
+    compare(&mut client, "SELECT id, extract(week FROM v) FROM span WHERE anker.olap()", false)?;
+    Ok(())
+}
+
+/// Queries that are possible since a version.
+const NEWER: &[(i32, &str)] = &[
+    (160_000, "SELECT g, any_value(x) IS NOT NULL FROM t WHERE anker.olap() GROUP BY g"),
+    (160_000, "SELECT g, any_value(g) FILTER (WHERE id > 3) FROM t WHERE anker.olap() GROUP BY g"),
+    (160_000, "SELECT count(*) FROM t WHERE id < 0x1F AND n > 1_0.5 AND id <> 0o17 AND id > 0b11 AND anker.olap()"),
+    (160_000, "SELECT id, num::integer, num::bigint FROM t WHERE id <> 9 AND anker.olap()"),
+    (160_000, "SELECT id, num::numeric FROM t WHERE id <> 9 AND anker.olap()"),
+    (160_000, "SELECT id, doc IS JSON, x IS JSON OBJECT FROM t WHERE anker.olap()"),
+    (160_000, "SELECT g, json_arrayagg(id ORDER BY id) FROM t WHERE anker.olap() GROUP BY g"),
+    (160_000, "SELECT g, json_objectagg(id::text : n ORDER BY id) IS NOT NULL FROM t WHERE anker.olap() GROUP BY g"),
+    (160_000, "SELECT id, json_object('a' : n, 'b' : x) FROM t WHERE anker.olap()"),
+    (
+        160_000,
+        "SELECT id, date_add(tz, '1 day', 'Europe/Paris'), date_subtract(tz, '1 month') FROM t WHERE anker.olap()",
+    ),
+    (160_000, "SELECT id, erf(n::float8), array_length(array_sample(list, 1), 1) FROM t WHERE anker.olap()"),
+    (160_000, "SELECT id, trim_array(list, 1), list[1:2] FROM t WHERE anker.olap()"),
+    (160_000, "SELECT count(*) FROM t WHERE x <> SYSTEM_USER OR SYSTEM_USER IS NULL AND anker.olap()"),
+    (160_000, "SELECT max(s.id) FROM (SELECT id FROM t WHERE anker.olap()) WHERE id > 3"),
+    (160_000, "SELECT min(xid), max(xid) FROM t WHERE anker.olap()"),
+    (160_000, "SELECT g, count(*) FROM t WHERE anker.olap() AND x COLLATE \"unicode\" > 'b' GROUP BY g"),
+    (170_000, "SELECT id, to_bin(id), to_oct(id), to_hex(id) FROM t WHERE anker.olap()"),
+    (170_000, "SELECT id, tz AT LOCAL, ts AT LOCAL FROM t WHERE anker.olap()"),
+    (170_000, "SELECT id, json_value(doc, '$.a' RETURNING integer) FROM t WHERE anker.olap()"),
+    (
+        170_000,
+        "SELECT json_value(doc, '$.a' RETURNING integer DEFAULT -1 ON EMPTY), count(*) FROM t WHERE anker.olap() GROUP BY 1",
+    ),
+    (
+        170_000,
+        "SELECT id, json_query(doc, '$.b'), json_exists(doc, '$.a') FROM t WHERE json_exists(doc, '$.a') AND anker.olap()",
+    ),
+    (170_000, "SELECT id, json_scalar(n), json_serialize(doc) FROM t WHERE anker.olap()"),
+    (
+        170_000,
+        "SELECT t.id, j.* FROM t, JSON_TABLE(doc, '$' COLUMNS (a integer PATH '$.a', NESTED PATH '$.b[*]' COLUMNS (b text PATH '$'))) j WHERE anker.olap()",
+    ),
+    (
+        170_000,
+        "SELECT count(*) FROM t JOIN JSON_TABLE('[1,2,3]', '$[*]' COLUMNS (a integer PATH '$')) j ON j.a = t.g WHERE anker.olap()",
+    ),
+    (170_000, "SELECT id, xmltext(x) FROM t WHERE id = 3 AND anker.olap()"),
+    (
+        170_000,
+        "SELECT id, x COLLATE pg_c_utf8 FROM t WHERE x COLLATE pg_c_utf8 > 'B' AND anker.olap() ORDER BY x COLLATE pg_c_utf8, id",
+    ),
+    (
+        170_000,
+        "SELECT id, upper(x COLLATE pg_c_utf8), lower(x COLLATE pg_c_utf8), initcap(x COLLATE pg_c_utf8) FROM t WHERE anker.olap()",
+    ),
+    (170_000, "SELECT id FROM t WHERE x COLLATE pg_c_utf8 ILIKE '%ß%' AND anker.olap()"),
+    (170_000, "SELECT id FROM t WHERE x COLLATE pg_c_utf8 ~ '^\\w+$' AND anker.olap()"),
+    (170_000, "SELECT min(x COLLATE pg_c_utf8), max(x COLLATE pg_c_utf8) FROM t WHERE anker.olap()"),
+    (
+        180_000,
+        "SELECT id, upper(x COLLATE pg_unicode_fast), casefold(x COLLATE pg_unicode_fast) FROM t WHERE anker.olap()",
+    ),
+    (180_000, "SELECT id FROM t WHERE x COLLATE pg_unicode_fast ILIKE 'STRASSE%' AND anker.olap()"),
+    (180_000, "SELECT id, x FROM t WHERE anker.olap() ORDER BY x COLLATE pg_unicode_fast, id"),
+    (180_000, "SELECT id FROM t WHERE x COLLATE any_case LIKE 'A%' AND anker.olap()"),
+    (
+        180_000,
+        "SELECT id, position('A' IN x COLLATE any_case), replace(x COLLATE any_case, 'A', '-') FROM t WHERE anker.olap()",
+    ),
+    (180_000, "SELECT x COLLATE any_case, count(*) FROM t WHERE anker.olap() GROUP BY 1 HAVING false"),
+    (180_000, "SELECT id, crc32(x::bytea), crc32c(x::bytea), reverse(x::bytea), reverse(x) FROM t WHERE anker.olap()"),
+    (180_000, "SELECT id, array_sort(list), array_reverse(list) FROM t WHERE anker.olap()"),
+    (180_000, "SELECT array_sort(list), count(*) FROM t WHERE anker.olap() GROUP BY 1"),
+    (180_000, "SELECT id, gamma(id), lgamma(n::float8) FROM t WHERE anker.olap()"),
+    (180_000, "SELECT id, id::bytea, id::bytea::integer, id::bigint::bytea FROM t WHERE anker.olap()"),
+    (180_000, "SELECT min(x::bytea), max(x::bytea), min(list), max(list) FROM t WHERE anker.olap()"),
+    (180_000, "SELECT g, min(x::bytea), max(ROW(g, id)) FROM t WHERE anker.olap() GROUP BY g"),
+    (180_000, "SELECT id, jsonb_strip_nulls(doc, true), json_strip_nulls(doc::json) FROM t WHERE anker.olap()"),
+    (
+        180_000,
+        "SELECT id, (doc -> 'z')::integer, (doc -> 'z')::numeric, (doc -> 'z')::boolean FROM t WHERE anker.olap()",
+    ),
+    (180_000, "SELECT count((doc -> 'z')::float8) FROM t WHERE anker.olap()"),
+    (180_000, "SELECT id, uuid_extract_version(uuidv7()) FROM t WHERE anker.olap()"),
+    (180_000, "SELECT id, to_number(roman, 'RN') FROM t WHERE anker.olap()"),
+    (180_000, "SELECT id, extract(quarter FROM tz - ts), extract(week FROM tz) FROM t WHERE anker.olap()"),
+    (180_000, "SELECT id, power(n, 3.5), sqrt(n), exp(n / 50), ln(n + 1) FROM t WHERE n > 0 AND anker.olap()"),
+    (150_000, "SELECT CASE WHEN g > 1 THEN x END, count(*) FROM t WHERE anker.olap() GROUP BY 1"),
+    (
+        150_000,
+        "SELECT g + 1, sum(id) OVER w FROM t WHERE anker.olap() GROUP BY g + 1, id WINDOW w AS (PARTITION BY g + 1 ORDER BY id) ORDER BY 1, 2",
+    ),
+    (
+        150_000,
+        "SELECT g % 2, count(*), (SELECT count(*) FROM t u WHERE u.g = t.g % 2) FROM t WHERE anker.olap() GROUP BY g % 2 HAVING g % 2 < 5",
+    ),
+    (
+        150_000,
+        "SELECT g, x, count(*), grouping(g, x) FROM t WHERE anker.olap() GROUP BY CUBE (g, x) HAVING count(*) > 1 OR grouping(g) = 1",
+    ),
+    (
+        150_000,
+        "SELECT k + 1, max(c) FROM (SELECT g AS k, count(*) AS c FROM t GROUP BY g) s WHERE k > 0 AND anker.olap() GROUP BY k + 1",
+    ),
+    (
+        150_000,
+        "SELECT k, c FROM (SELECT g + 1 AS k, count(*) AS c FROM t WHERE anker.olap() GROUP BY g + 1) s WHERE k > 1 ORDER BY c, k",
+    ),
+    (
+        150_000,
+        "SELECT u.id, s.k FROM t u LEFT JOIN (SELECT g + 1 AS k FROM t GROUP BY g + 1) s ON s.k = u.g WHERE anker.olap()",
+    ),
+    (
+        150_000,
+        "SELECT s.k FROM t u LEFT JOIN (SELECT coalesce(g, 0) AS k FROM t WHERE g > 1 GROUP BY 1) s ON s.k = u.g WHERE anker.olap() GROUP BY s.k",
+    ),
+];
+
+fn newer_syntax_and_functions(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+         CREATE TABLE t (id integer PRIMARY KEY, g integer, n numeric(8,2), x text, num text, doc jsonb, list integer[],
+           ts timestamp, tz timestamptz, roman text, xid xid8);
+         INSERT INTO t SELECT i, i % 4, i * 1.25, (ARRAY['abc', 'ABC', 'Straße', 'ÄB', 'ǆ', 'x y', 'σς', ''])[i % 8 + 1],
+           (ARRAY['1', ' 2 ', '-3', '44'])[i % 4 + 1], jsonb_build_object('a', i, 'b', jsonb_build_array(i, 'q'), 'z', i % 3),
+           ARRAY[i % 3, 5, i], timestamp '2024-01-31' + i * interval '1 day', timestamptz '2024-03-30 22:00+00' + i * interval '1 hour',
+           (ARRAY['IX', 'XL', 'M'])[i % 3 + 1], (i * 7)::text::xid8 FROM generate_series(1, 24) i",
+    )?;
+    let version = number(&mut client)?;
+    if version >= 160_000 {
+        client
+            .batch_execute("UPDATE t SET num = (ARRAY['0x1f', '1_000', '0b101', '0o17'])[id % 4 + 1] WHERE id > 12")?;
+    }
+    if version >= 180_000 {
+        client.batch_execute("UPDATE t SET doc = doc || '{\"z\": null}' WHERE id > 20")?;
+    }
+    client.batch_execute("ANALYZE t")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    for (_, sql) in NEWER.iter().filter(|(since, _)| version >= *since) {
+        compare(&mut client, sql, false)?;
+    }
+    let failures = anker::failures(&mut client)?;
+    ensure!(failures == 0, "the engine has met {failures} plans that it should not have");
+    Ok(())
+}
+
+/// Since PostgreSQL 16, columns name the outer joins that may turn them into nulls.
+fn conditions_above_outer_joins(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE a (id integer PRIMARY KEY, x text); CREATE TABLE b (id integer PRIMARY KEY, x text);
+         INSERT INTO a SELECT i, 'a' || i FROM generate_series(1, 30) i; INSERT INTO b SELECT i, 'b' || i FROM generate_series(1, 30, 2) i; ANALYZE",
+    )?;
+    anker::mirror(&mut client, &["a", "b"], LIVE)?;
+    for sql in [
+        "SELECT a.id, b.x FROM a LEFT JOIN b USING (id) WHERE quote_nullable(b.x) < 'b' AND anker.olap()",
+        "SELECT a.id, b.x FROM a LEFT JOIN b USING (id) WHERE quote_nullable(a.x) < 'a2' AND anker.olap()",
+        "SELECT id, b.x FROM a FULL JOIN b USING (id) WHERE quote_nullable(b.x) > 'M' AND anker.olap()",
+    ] {
+        compare(&mut client, sql, false)?;
+        let who = anker::explained(&mut client, sql)?;
+        ensure!(who.as_deref() == Some("engine"), "{sql}: {who:?}");
+    }
+    Ok(())
+}
+
+/// PostgreSQL's own locales, which came with version 17.
+fn builtin_locales(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    since(&mut client, 170_000, "builtin locales came with PostgreSQL 17")?;
+    let mut locales = vec!["C", "C.UTF-8"];
+    if number(&mut client)? >= 180_000 {
+        locales.push("PG_UNICODE_FAST");
+    }
+    for (at, locale) in locales.into_iter().enumerate() {
+        client.batch_execute(&format!(
+            "CREATE DATABASE d{at} TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER builtin BUILTIN_LOCALE '{locale}' LOCALE 'C'"
+        ))?;
+        let mut own = cluster.connect_to(&format!("d{at}"))?;
+        anker::create_extension(&mut own)?;
+        own.batch_execute(
+            "CREATE TABLE w (id integer PRIMARY KEY, x text, c char(8));
+             INSERT INTO w SELECT i, w, w FROM unnest(ARRAY['abc', 'ABC', 'Abc def', 'äöü', 'ÄÖÜ', 'Straße', 'STRASSE', 'ǆ ǅ', 'σς', 'ıİ', '', 'a-b', 'é', '9', NULL])
+               WITH ORDINALITY AS v (w, i); ANALYZE w",
+        )?;
+        anker::mirror(&mut own, &["w"], LIVE)?;
+        for sql in [
+            "SELECT id, x FROM w WHERE anker.olap() ORDER BY x, id",
+            "SELECT id FROM w WHERE x > 'Z' AND anker.olap()",
+            "SELECT min(x), max(x), min(c), max(c) FROM w WHERE anker.olap()",
+            "SELECT a.id, b.id FROM w a JOIN w b ON a.x < b.x AND a.id < 9 WHERE anker.olap()",
+            "SELECT x, count(*) FROM w WHERE anker.olap() GROUP BY x",
+            "SELECT greatest(x, 'a'), least(x, 'b') FROM w WHERE anker.olap()",
+            "SELECT id FROM w WHERE x LIKE 'a%' AND anker.olap()",
+        ] {
+            compare(&mut own, sql, false).map_err(|e| format!("{locale}: {e}"))?;
+            let who = anker::explained(&mut own, sql)?;
+            ensure!(who.as_deref() == Some("engine"), "{locale}: {sql}: {who:?}");
+        }
+        for sql in [
+            "SELECT id, upper(x), lower(x), initcap(x) FROM w WHERE anker.olap()",
+            "SELECT upper(x COLLATE \"C\"), count(*) FROM w WHERE anker.olap() GROUP BY 1",
+            "SELECT id FROM w WHERE x ILIKE 'STRASSE' AND anker.olap()",
+            "SELECT id FROM w WHERE x ILIKE '%ä%' AND anker.olap()",
+            "SELECT id FROM w WHERE x ~* 'ä' AND anker.olap()",
+            "SELECT id FROM w WHERE x ~ '^\\w+$' AND anker.olap()",
+            "SELECT id FROM w WHERE x ~ '[[:upper:]]' AND anker.olap()",
+            "SELECT id, regexp_replace(x, '\\w', '-') FROM w WHERE anker.olap()",
+            "SELECT count(*) FROM w a JOIN w b ON lower(a.x) = lower(b.x) WHERE anker.olap()",
+        ] {
+            compare(&mut own, sql, false).map_err(|e| format!("{locale}: {e}"))?;
+        }
+    }
+    Ok(())
+}
