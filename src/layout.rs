@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 use plan::{Identity, MirrorColumn, TableLayout, Type, numeric_modifier};
 
 use crate::pg::catalog::{self, text_of};
+use crate::pg::descriptor::is_virtual;
 use crate::pg::relation::OpenRelation;
 use crate::pg::session;
 use crate::pg::types::{self, Form};
@@ -117,9 +118,8 @@ pub fn fingerprint(relation: &OpenRelation) -> u64 {
 /// The mirror's type of a column, or the reason why the column cannot be mirrored. Values of a type that the engine
 /// cannot compute with are kept unchanged.
 fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String> {
-    // A virtual generated column (from PostgreSQL 18 on) is not stored, but computed by each query.
-    const VIRTUAL: u8 = b'v';
-    if attribute.attgenerated as u8 == VIRTUAL {
+    // Each query computes the column from other columns.
+    if is_virtual(attribute) {
         return Err("virtual generated column".into());
     }
     let (sql_type, modifier) = types::without_domain(attribute.atttypid, attribute.atttypmod);
@@ -146,7 +146,10 @@ fn identity(
 ) -> Result<Identity, NotMirrorable> {
     let (table, keys) = (relation.name(), relation.identity_attributes());
     if relation.has_full_identity() {
-        return match excluded.first() {
+        // The other columns determine a virtual column, so rows that differ in it also differ without it.
+        let mut stored =
+            excluded.iter().filter(|column| !is_virtual(&relation.attributes()[column.attnum as usize - 1]));
+        return match stored.next() {
             None => Ok(Identity::Full),
             Some(column) => Err(NotMirrorable {
                 message: format!(

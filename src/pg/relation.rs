@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 
 use super::catalog::{self, text_of};
 use super::descriptor::Descriptor;
-use super::tree::{List, Node, Ref};
+use super::tree::{List, Memory, Node, Ref};
 use super::{compat, make, session, symbols};
 
 /// Locks on relations, named after the actions that they allow. They need a transaction, and its end releases them.
@@ -215,6 +215,19 @@ impl OpenRelation {
     /// The name of a column, quoted for SQL where needed, in the database's encoding.
     pub fn quoted_column(&self, attnum: i16) -> Vec<u8> {
         catalog::quoted(&self.attributes()[attnum as usize - 1].attname)
+    }
+
+    /// The expression that computes a virtual generated column from columns of item 1 of FROM.
+    pub fn generation_expression<'a>(&self, _memory: Memory<'a>, attnum: i16) -> Node<'a> {
+        // SAFETY: the relation is open. The expression is a new tree in the current memory.
+        unsafe { Node::new(compat::generation_expression(self.0, attnum)) }
+    }
+
+    /// The expression or list of expressions, with each virtual generated column of item 1 of FROM, which must be this
+    /// relation, replaced by the expression that computes the column.
+    pub fn without_virtual_columns<'a>(&self, expression: Node<'a>) -> Node<'a> {
+        // SAFETY: the relation is open. The result is a new tree, or `expression` itself.
+        unsafe { Node::new(compat::without_virtual_columns(self.0, expression.as_ptr())) }
     }
 
     pub fn is_partitioned(&self) -> bool {

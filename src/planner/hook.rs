@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
+use super::rewrite::generated::compute_virtual_columns;
 use super::rewrite::own::OwnFunction;
 use super::rewrite::unwrap::{merge_into_sorted, unwrapped};
 use super::rewrite::{flag, inlined, insert};
@@ -292,6 +293,7 @@ unsafe fn analytic(
         PLACEHOLDER.oid().ok_or_else(|| Why::Engine.of("extension pg_anker is not installed in this database"))?;
     // SAFETY: the tree of the query stays in place; the upper query is new.
     unsafe {
+        compute_virtual_columns(query);
         merge_into_sorted(query);
         let split = split(Ref::new(unwrapped(query)), placeholder)?;
         // If a cursor must scroll, a node above both sides stores the rows, so the engine's side need not scroll.

@@ -6,10 +6,15 @@ use std::time::Duration;
 use bench::{Result, anker};
 use postgres::Client;
 
-use crate::flagged::compare;
+use crate::flagged::{compare, same};
 use crate::runner::{Context, Skipped, ensure, tests};
 
 tests![
+    virtual_columns_are_computed,
+    virtual_columns_are_computed_anew,
+    virtual_columns_of_parts_policies_and_inserts,
+    virtual_columns_are_described_as_by_the_heap,
+    rows_with_virtual_columns_are_followed,
     infinite_intervals,
     quarters_of_intervals,
     newer_syntax_and_functions,
@@ -30,6 +35,280 @@ fn since(client: &mut Client, version: i32, reason: &'static str) -> Result<()> 
 fn number(client: &mut Client) -> Result<i32> {
     let shown = anker::text_rows(client, "SHOW server_version_num")?;
     Ok(shown.first().ok_or("no version")?.parse()?)
+}
+
+const NO_VIRTUAL: &str = "virtual columns came with PostgreSQL 18";
+
+/// The virtual columns have values even where the columns that they read are null, so that they show whether they are
+/// computed for the rows that an outer join adds.
+const ITEMS: &str = "
+    CREATE TABLE item (
+      id integer PRIMARY KEY, price numeric(8,2), discount numeric(8,1), name text, code char(4),
+      total numeric GENERATED ALWAYS AS (coalesce(price, 0) - coalesce(discount, 0)) VIRTUAL,
+      label text GENERATED ALWAYS AS (coalesce(upper(name), 'NONE')),
+      twice integer GENERATED ALWAYS AS (id * 2),
+      kept numeric GENERATED ALWAYS AS (price * 2) STORED,
+      quoted text GENERATED ALWAYS AS (quote_nullable(name)),
+      whole numeric(6,1) GENERATED ALWAYS AS (price / 3),
+      same_price numeric GENERATED ALWAYS AS (price),
+      padded char(6) GENERATED ALWAYS AS (code));
+    INSERT INTO item SELECT i, nullif(i * 1.25, 10), nullif(i % 4, 2), nullif('n' || i % 5, 'n3'), 'c' || i % 3
+      FROM generate_series(1, 40) i;
+    ALTER TABLE item DROP COLUMN kept;
+    CREATE TABLE sale (id integer PRIMARY KEY, item integer, n integer);
+    INSERT INTO sale SELECT i, nullif(i % 50, 7), i % 6 FROM generate_series(1, 120) i;
+    CREATE VIEW labels AS SELECT id, label, total FROM item;
+    ANALYZE";
+
+fn items(client: &mut Client) -> Result<()> {
+    since(client, 180_000, NO_VIRTUAL)?;
+    client.batch_execute(ITEMS)?;
+    anker::mirror(client, &["item", "sale"], LIVE)
+}
+
+/// Queries that the engine must run.
+const COMPUTED: &[&str] = &[
+    "SELECT id, total, label, twice, whole, same_price, padded FROM item WHERE anker.olap()",
+    "SELECT * FROM item WHERE twice BETWEEN 5 AND 31 AND anker.olap()",
+    "SELECT label, count(*), sum(total), min(twice), max(whole) FROM item WHERE total > 3 AND anker.olap() GROUP BY label",
+    "SELECT total, label, count(*) FROM item WHERE anker.olap() GROUP BY total, label HAVING max(twice) > 20",
+    "SELECT twice % 3, sum(total + 1) FROM item WHERE anker.olap() GROUP BY twice % 3",
+    "SELECT id, quoted FROM item WHERE anker.olap()",
+    "SELECT id FROM item WHERE quoted <> 'NULL' AND anker.olap()",
+    "SELECT DISTINCT label FROM item WHERE anker.olap()",
+    "SELECT id, total FROM item WHERE anker.olap() ORDER BY total DESC, id LIMIT 7",
+    "SELECT id, sum(total) OVER (PARTITION BY label ORDER BY id), rank() OVER (ORDER BY whole, id) FROM item WHERE anker.olap() ORDER BY id",
+    "SELECT s.id, i.id, i.total, i.label, i.twice FROM sale s LEFT JOIN item i ON i.id = s.item WHERE anker.olap()",
+    "SELECT s.id, i.label FROM item i RIGHT JOIN sale s ON i.twice = s.item AND i.total > 2 WHERE anker.olap()",
+    "SELECT i.label, count(*), count(i.label), sum(i.total) FROM sale s LEFT JOIN item i ON i.id = s.item WHERE anker.olap() GROUP BY i.label",
+    "SELECT s.id FROM sale s LEFT JOIN item i ON i.id = s.item WHERE i.label IS NULL AND anker.olap()",
+    "SELECT s.id, i.total FROM sale s FULL JOIN item i ON i.twice = s.item WHERE anker.olap()",
+    "SELECT label, total, a.id, b.id FROM item a FULL JOIN (SELECT label, total, id + 3 AS id FROM item) b USING (label, total) WHERE anker.olap()",
+    "SELECT a.id, b.id FROM item a JOIN item b ON a.total = b.whole OR a.twice = b.id WHERE anker.olap()",
+    "SELECT count(*) FROM item a JOIN item b USING (label) JOIN sale s ON s.item = a.twice WHERE anker.olap()",
+    "SELECT s.id, (SELECT max(i.total) FROM item i WHERE i.twice = s.item) FROM sale s WHERE anker.olap()",
+    "SELECT id FROM sale s WHERE EXISTS (SELECT FROM item i WHERE i.twice = s.item AND i.total > s.n) AND anker.olap()",
+    "SELECT id FROM sale WHERE item NOT IN (SELECT twice FROM item WHERE label <> 'N1') AND anker.olap()",
+    "SELECT i.id, (SELECT sum(n) FROM sale s WHERE s.item = i.twice) FROM item i WHERE anker.olap()",
+    "SELECT label, code, sum(total), grouping(label) FROM item WHERE anker.olap() GROUP BY GROUPING SETS ((label, code), (label), ())",
+    "SELECT label, count(*) FILTER (WHERE total > 5) FROM item WHERE anker.olap() GROUP BY ROLLUP (label)",
+    "SELECT id, total, label FROM item WHERE anker.olap() GROUP BY id",
+    "WITH w AS MATERIALIZED (SELECT label, total FROM item) SELECT label, max(total) FROM w WHERE anker.olap() GROUP BY 1",
+    "SELECT total FROM item WHERE anker.olap() UNION SELECT whole FROM item",
+    "SELECT label, max(total) FROM labels WHERE id > 3 AND anker.olap() GROUP BY label",
+    "SELECT s.id, l.total FROM sale s LEFT JOIN labels l ON l.id = s.item WHERE anker.olap()",
+    "SELECT s.id, x.t FROM sale s, LATERAL (SELECT sum(total) AS t FROM item i WHERE i.id < s.n) x WHERE anker.olap()",
+    "SELECT string_agg(label, ',' ORDER BY total, id) FROM item WHERE anker.olap()",
+    "SELECT array_agg(padded ORDER BY id), count(DISTINCT padded) FROM item WHERE anker.olap()",
+    "SELECT id FROM item WHERE padded = 'c1' AND anker.olap()",
+    "SELECT coalesce(i.label, 'nobody'), count(*) FROM sale s LEFT JOIN item i ON i.id = s.item WHERE anker.olap() GROUP BY 1",
+];
+
+/// Queries whose answer may come from either side.
+const ANSWERED: &[&str] = &[
+    "SELECT i FROM item i WHERE anker.olap()",
+    "SELECT row_to_json(i) FROM item i WHERE twice > 9 AND anker.olap()",
+    "SELECT s.id, i FROM sale s LEFT JOIN item i ON i.id = s.item WHERE anker.olap()",
+    "SELECT tableoid::regclass, total FROM item WHERE anker.olap()",
+    "SELECT i.id, i.total, count(*) FROM sale s LEFT JOIN item i ON i.id = s.item WHERE anker.olap() GROUP BY i.id",
+    "SELECT total FROM item TABLESAMPLE BERNOULLI (100) WHERE anker.olap()",
+    "SELECT s.id, i.quoted FROM sale s LEFT JOIN item i ON i.id = s.item WHERE anker.olap()",
+    "SELECT s.id FROM sale s LEFT JOIN item i ON i.id = s.item AND i.quoted <> 'NULL' WHERE i.quoted IS NULL AND anker.olap()",
+    "SELECT quoted, count(*) FROM item WHERE anker.olap() GROUP BY quoted",
+    "SELECT json_agg(total) FROM item WHERE id = 3 AND anker.olap()",
+];
+
+fn virtual_columns_are_computed(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    items(&mut client)?;
+    for sql in COMPUTED {
+        compare(&mut client, sql, false)?;
+        let who = anker::explained(&mut client, sql)?;
+        ensure!(who.as_deref() == Some("engine"), "{sql}: {who:?}");
+    }
+    for sql in ANSWERED {
+        compare(&mut client, sql, false)?;
+    }
+    // The rows of the changed table are sent along, and the engine computes the column from them.
+    client.batch_execute("BEGIN; UPDATE item SET price = 99 WHERE id < 9")?;
+    for sql in COMPUTED.iter().chain(ANSWERED) {
+        compare(&mut client, sql, false)?;
+    }
+    client.batch_execute("ROLLBACK; SET plan_cache_mode = force_generic_plan")?;
+    client.batch_execute("PREPARE p (numeric) AS SELECT id, label FROM item WHERE total > $1 AND anker.olap()")?;
+    client.batch_execute("PREPARE q (numeric) AS SELECT id, label FROM item WHERE total > $1")?;
+    for value in ["4", "20.5", "NULL"] {
+        let mut rows = |name: &str| anker::text_rows(&mut client, &format!("EXECUTE {name} ({value})"));
+        let (engine, heap) = (rows("p")?, rows("q")?);
+        ensure!(
+            engine.len() == heap.len() && heap.iter().all(|row| engine.contains(row)),
+            "{value}: {engine:?} {heap:?}"
+        );
+    }
+    let failures = anker::failures(&mut client)?;
+    ensure!(failures == 0, "the engine has met {failures} plans that it should not have");
+    Ok(())
+}
+
+/// The expression of a virtual column changes, or a column is added. Plans that were made before must not be used.
+fn virtual_columns_are_computed_anew(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    items(&mut client)?;
+    let mut other = cluster.connect()?;
+    let sql = "SELECT label, sum(total), max(twice) FROM item WHERE anker.olap() GROUP BY label";
+    other.batch_execute(&format!("PREPARE p AS {sql} ORDER BY label; SET plan_cache_mode = force_generic_plan"))?;
+    let rebuilds = |client: &mut Client| {
+        anker::text_rows(client, "SELECT rebuilds FROM anker.tables WHERE relation = 'item'::regclass")
+    };
+    let before = rebuilds(&mut client)?;
+    for change in [
+        "ALTER TABLE item ALTER COLUMN total SET EXPRESSION AS (price * 3)",
+        "ALTER TABLE item ALTER COLUMN label SET EXPRESSION AS (coalesce(lower(name), 'none') || id % 2)",
+        "ALTER TABLE item ALTER COLUMN twice SET EXPRESSION AS (-id)",
+    ] {
+        anker::text_rows(&mut other, "EXECUTE p")?;
+        client.batch_execute(change)?;
+        same(&mut client, sql)?;
+        let found = anker::text_rows(&mut other, "EXECUTE p")?;
+        let sorted = format!("{} ORDER BY label", sql.replace("anker.olap()", "true"));
+        let expected = anker::text_rows(&mut client, &sorted)?;
+        ensure!(found == expected, "{change}: {found:?}, on the heap {expected:?}");
+        let who = anker::analyzed(&mut client, sql)?;
+        ensure!(who.as_deref() == Some("engine"), "{change}: {who:?}");
+    }
+    let after = rebuilds(&mut client)?;
+    ensure!(before == after, "the mirror was built again: {before:?} {after:?}");
+    client.batch_execute("ALTER TABLE item ADD COLUMN more integer GENERATED ALWAYS AS (coalesce(id, 1) + 5)")?;
+    anker::wait_live(&mut client, "item", LIVE)?;
+    let sql = "SELECT s.id, i.more FROM sale s LEFT JOIN item i ON i.id = s.item WHERE anker.olap()";
+    compare(&mut client, sql, false)?;
+    let who = anker::analyzed(&mut client, sql)?;
+    ensure!(who.as_deref() == Some("engine"), "{sql}: {who:?}");
+    Ok(())
+}
+
+fn virtual_columns_of_parts_policies_and_inserts(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    items(&mut client)?;
+    client.batch_execute(
+        "CREATE TABLE parts (k integer, v integer, w integer GENERATED ALWAYS AS (v + 1000), PRIMARY KEY (k)) PARTITION BY RANGE (k);
+         CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
+         CREATE TABLE parts_2 (x text, v integer, k integer NOT NULL, w integer GENERATED ALWAYS AS (v * -1));
+         ALTER TABLE parts_2 DROP COLUMN x; ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES FROM (10) TO (20);
+         INSERT INTO parts (k, v) SELECT i, i % 7 FROM generate_series(0, 19) i;
+         CREATE TABLE tree (k integer PRIMARY KEY, v integer, w integer GENERATED ALWAYS AS (v + 1000));
+         CREATE TABLE leaf (w integer GENERATED ALWAYS AS (v - 1000), PRIMARY KEY (k)) INHERITS (tree);
+         INSERT INTO tree (k, v) VALUES (1, 1), (2, 2); INSERT INTO leaf (k, v) VALUES (3, 3), (4, NULL);
+         CREATE TABLE guarded (k integer PRIMARY KEY, v integer, owner text GENERATED ALWAYS AS (CASE WHEN v < 10 THEN 'u1' WHEN v < 20 THEN 'u2' ELSE 'u3' END));
+         INSERT INTO guarded SELECT i, nullif(i, 5) FROM generate_series(1, 30) i;
+         ALTER TABLE guarded ENABLE ROW LEVEL SECURITY;
+         CREATE POLICY own ON guarded USING (owner = current_setting('test.me'));
+         CREATE ROLE reader; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
+         SET test.me = 'u1'",
+    )?;
+    anker::mirror(&mut client, &["parts_1", "parts_2", "tree", "leaf", "guarded"], LIVE)?;
+    for sql in [
+        "SELECT k, w FROM parts WHERE anker.olap()",
+        "SELECT w, count(*) FROM parts WHERE w > 1002 AND anker.olap() GROUP BY w",
+        "SELECT k, w FROM parts_2 WHERE anker.olap()",
+        "SELECT k, w FROM tree WHERE anker.olap()",
+        "SELECT k, w FROM leaf WHERE anker.olap()",
+        "SELECT s.id, t.w FROM sale s LEFT JOIN tree t ON t.k = s.id WHERE anker.olap()",
+    ] {
+        compare(&mut client, sql, false)?;
+        let who = anker::explained(&mut client, sql)?;
+        ensure!(who.as_deref() == Some("engine"), "{sql}: {who:?}");
+    }
+    for sql in
+        ["SELECT k, w FROM ONLY tree WHERE anker.olap()", "SELECT tableoid::regclass, w FROM tree WHERE anker.olap()"]
+    {
+        compare(&mut client, sql, false)?;
+    }
+    client.batch_execute("SET ROLE reader")?;
+    for sql in [
+        "SELECT k, v FROM guarded WHERE anker.olap()",
+        "SELECT k, owner FROM guarded WHERE anker.olap()",
+        "SELECT owner, count(*) FROM guarded WHERE v > 3 AND anker.olap() GROUP BY owner",
+        "SELECT s.id, g.owner FROM sale s LEFT JOIN guarded g ON g.k = s.id WHERE anker.olap()",
+    ] {
+        let answer = compare(&mut client, sql, false)?;
+        ensure!(format!("{answer:?}").len() > 60, "{sql}: {answer:?}");
+        let who = anker::explained(&mut client, sql)?;
+        ensure!(who.as_deref() == Some("engine"), "{sql}: {who:?}");
+    }
+    client.batch_execute(
+        "RESET ROLE; CREATE TABLE copy (id integer, total numeric, n integer GENERATED ALWAYS AS (id + 1), label text)",
+    )?;
+    let insert = |flag: &str| {
+        format!(
+            "INSERT INTO copy (id, label, total) SELECT id, label, total FROM item WHERE {flag} RETURNING old.id, new.id, n, new.label"
+        )
+    };
+    let mut inserted = |flag: &str| -> Result<Vec<String>> {
+        let mut rows = anker::text_rows(&mut client, &insert(flag))?;
+        rows.sort();
+        Ok(rows)
+    };
+    let (engine, heap) = (inserted("anker.olap()")?, inserted("true")?);
+    ensure!(engine == heap && heap.len() == 40, "{engine:?}, on the heap {heap:?}");
+    let twice = anker::text_rows(&mut client, "SELECT count(*), count(DISTINCT (id, total, n, label)) FROM copy")?;
+    ensure!(twice == ["80|40"], "{twice:?}");
+    Ok(())
+}
+
+/// A result has the modifiers of the expressions, not those of the virtual columns.
+fn virtual_columns_are_described_as_by_the_heap(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    items(&mut client)?;
+    for (at, column) in
+        ["same_price", "whole", "padded", "total", "CASE WHEN true THEN same_price END"].into_iter().enumerate()
+    {
+        let mut made = |route: &str| -> Result<Vec<String>> {
+            let table = format!("{route}_{at}");
+            client.batch_execute(&format!(
+                "SET anker.route = {route}; CREATE TABLE {table} AS SELECT {column} AS a FROM item"
+            ))?;
+            let ty = format!(
+                "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum = 1"
+            );
+            anker::text_rows(&mut client, &ty)
+        };
+        let (heap, engine) = (made("off")?, made("prefer")?);
+        ensure!(heap == engine, "{column}: {engine:?}, on the heap {heap:?}");
+    }
+    Ok(())
+}
+
+fn rows_with_virtual_columns_are_followed(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    items(&mut client)?;
+    client.batch_execute(
+        "CREATE TABLE whole (a integer, b text, c integer GENERATED ALWAYS AS (coalesce(a, 0) + 1) NOT NULL);
+         ALTER TABLE whole REPLICA IDENTITY FULL;
+         INSERT INTO whole SELECT i % 5, 'b' || i FROM generate_series(1, 50) i",
+    )?;
+    anker::mirror(&mut client, &["whole"], LIVE)?;
+    for change in [
+        "UPDATE whole SET a = a + 1 WHERE a = 2; UPDATE item SET price = price + 1 WHERE id % 3 = 0",
+        "DELETE FROM whole WHERE c = 4; DELETE FROM item WHERE twice > 60",
+        "INSERT INTO whole (b) VALUES ('n'), ('n'); INSERT INTO item (id) VALUES (1000), (1001); UPDATE item SET id = id + 1 WHERE id = 1001",
+        "DELETE FROM whole WHERE ctid IN (SELECT ctid FROM whole WHERE b = 'n' LIMIT 1)",
+    ] {
+        client.batch_execute(change)?;
+        for sql in [
+            "SELECT a, b, c FROM whole WHERE anker.olap()",
+            "SELECT id, total, twice, label FROM item WHERE anker.olap()",
+        ] {
+            compare(&mut client, sql, false)?;
+            let who = anker::analyzed(&mut client, sql)?;
+            ensure!(who.as_deref() == Some("engine"), "{sql}: {who:?}");
+        }
+    }
+    for table in ["whole", "item"] {
+        let differences = anker::verify(&mut client, table)?;
+        ensure!(differences.is_empty(), "{table}: {differences:?}");
+    }
+    Ok(())
 }
 
 /// Intervals can be infinite since PostgreSQL 17. The engine does not compute with such intervals.

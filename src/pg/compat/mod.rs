@@ -32,7 +32,9 @@ pub use self::catalog::{
 };
 pub(super) use self::catalog::{first_attribute, primary_key_index};
 pub(super) use self::client::put_counted_text;
-pub use self::computed::{QUARTERS_HAVE_SIGNS, group_keys};
+pub use self::computed::{
+    HAS_VIRTUAL_COLUMNS, QUARTERS_HAVE_SIGNS, generation_expression, group_keys, without_virtual_columns,
+};
 pub(super) use self::decoding::database_of_block;
 pub use self::decoding::{changed_rows, create_temporary_slot, log_message};
 pub(super) use self::executor::{AroundRun, run_around, run_hooks_alone};

@@ -40,6 +40,30 @@ fn owns(class: pg_sys::Oid, object: pg_sys::Oid) -> bool {
     }
 }
 
+/// Whether a query reads a column of an entry of its range table, according to the permissions that it needs. Column 0
+/// stands for the whole row.
+///
+/// # Safety
+///
+/// `query` is valid, and `entry` is one of its entries.
+pub unsafe fn selects(query: &pg_sys::Query, entry: *mut pg_sys::RangeTblEntry, column: i16) -> bool {
+    let member = i32::from(column) - pg_sys::FirstLowInvalidHeapAttributeNumber;
+    // SAFETY: by the caller's promise; the number of the entry says which element of the query's list belongs to it.
+    unsafe {
+        #[cfg(not(feature = "since_16"))]
+        let columns = {
+            let _ = query;
+            (*entry).selectedCols
+        };
+        #[cfg(feature = "since_16")]
+        let columns = match (*entry).perminfoindex {
+            0 => return false,
+            _ => (*pg_sys::getRTEPermissionInfo(query.rteperminfos, entry)).selectedCols,
+        };
+        pg_sys::bms_is_member(member, columns)
+    }
+}
+
 /// Appends the range table of another query, together with the permissions that must be checked for its entries.
 ///
 /// # Safety

@@ -114,6 +114,12 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Ref<'a, pg_sys::Query> {
+    /// Whether the query itself reads a column of an entry of its range table. Column 0 stands for the whole row.
+    pub fn reads(self, entry: Ref<'_, pg_sys::RangeTblEntry>, column: i16) -> bool {
+        // SAFETY: the query is valid, and the entry is one of its entries.
+        unsafe { compat::selects(&self, entry.as_ptr(), column) }
+    }
+
     /// The functions that a query calls, including the functions of its operators and aggregates, each once.
     pub fn functions(self) -> Vec<pg_sys::Oid> {
         // SAFETY: a valid query.

@@ -3,7 +3,9 @@
 
 use pgrx::prelude::*;
 
+use crate::pg::descriptor::is_virtual;
 use crate::pg::tree::{Node, Ref};
+use crate::pg::{catalog, compat};
 use crate::planner::translate::level::subquery::named_query;
 
 /// A query level; `None` if the query from which its columns come is not known.
@@ -97,6 +99,8 @@ impl<'a, J: Judge<'a>> Origins<'_, J> {
                 let mut rows = entry.values_lists().iter().filter_map(|row| row.iter().nth(column));
                 Some(rows.all(|value| self.follow(value, levels)))
             }
+            // Planning replaces the column by an expression, which may have another type modifier.
+            pg_sys::RTEKind::RTE_RELATION if is_virtual_column(entry.relid, var.varattno) => Some(false),
             _ => entry.group_keys().iter().nth(column).map(|key| self.follow(key, levels)),
         }
     }
@@ -135,6 +139,10 @@ impl<'a, J: Judge<'a>> Origins<'_, J> {
     fn entry(&self, query: Ref<'a, pg_sys::Query>, index: i32) -> Option<Ref<'a, pg_sys::RangeTblEntry>> {
         query.rtable().iter().nth(usize::try_from(index).ok()?.checked_sub(1)?)
     }
+}
+
+fn is_virtual_column(relid: pg_sys::Oid, number: i16) -> bool {
+    compat::HAS_VIRTUAL_COLUMNS && catalog::attribute(relid, number, is_virtual).unwrap_or(false)
 }
 
 /// The query of a subquery that returns one value in an expression.
