@@ -20,7 +20,8 @@ pub struct Tuple<'a> {
     descriptor: Descriptor<'a>,
 }
 
-/// Whether a column is generated and virtual, so that no row holds its value. There are such columns since PostgreSQL 18.
+/// Whether a column is generated and virtual, so that no row holds its value. Tables can have such columns since
+/// PostgreSQL 18.
 pub fn is_virtual(column: &pg_sys::FormData_pg_attribute) -> bool {
     const VIRTUAL: u8 = b'v';
     column.attgenerated as u8 == VIRTUAL

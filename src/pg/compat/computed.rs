@@ -5,6 +5,10 @@ use pgrx::prelude::*;
 /// Whether tables can have virtual generated columns.
 pub const HAS_VIRTUAL_COLUMNS: bool = cfg!(feature = "since_18");
 
+/// Whether the range table has an entry for the keys of the groups. PostgreSQL's planner then finds out from that entry
+/// which expressions a grouping set turns into nulls.
+pub const HAS_GROUP_ENTRY: bool = cfg!(feature = "since_18");
+
 /// Whether the quarter of a negative interval is negative. Before, `extract(quarter FROM interval '-4 months')` is 0.
 pub const QUARTERS_HAVE_SIGNS: bool = cfg!(feature = "since_18");
 
@@ -23,8 +27,8 @@ pub unsafe fn generation_expression(relation: pg_sys::Relation, number: i16) -> 
     }
 }
 
-/// The expression or list of expressions, with each virtual generated column of item 1 of FROM replaced by the expression
-/// that computes it.
+/// The expression or list of expressions, with each virtual generated column of item 1 of FROM replaced by the
+/// expression that computes it.
 ///
 /// # Safety
 ///

@@ -33,7 +33,8 @@ pub use self::catalog::{
 pub(super) use self::catalog::{first_attribute, primary_key_index};
 pub(super) use self::client::put_counted_text;
 pub use self::computed::{
-    HAS_VIRTUAL_COLUMNS, QUARTERS_HAVE_SIGNS, generation_expression, group_keys, without_virtual_columns,
+    HAS_GROUP_ENTRY, HAS_VIRTUAL_COLUMNS, QUARTERS_HAVE_SIGNS, generation_expression, group_keys,
+    without_virtual_columns,
 };
 pub(super) use self::decoding::database_of_block;
 pub use self::decoding::{changed_rows, create_temporary_slot, log_message};

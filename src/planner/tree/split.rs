@@ -29,7 +29,7 @@ use crate::pg::relation::expected_rows;
 use crate::pg::tree::{Node, Ref, all_of};
 use crate::planner::rewrite::nested::{Nested, nested};
 use crate::planner::translate::columns::ScanColumn;
-use crate::planner::translate::level::ordered::Arranged;
+use crate::planner::translate::level::ordered::{Arranged, Targets};
 use crate::planner::translate::level::select::{Opened, Use, open_level};
 use crate::planner::translate::level::sent::Sent;
 use crate::planner::translate::scope::Scope;
@@ -109,11 +109,26 @@ fn top<'a>(translator: &mut Translator<'a>, query: Ref<'a, pg_sys::Query>) -> At
     }
     match translator.attempt(|translator| open_level(translator, query, Use::Top)) {
         Err(reason) if is_grouped(&query) => {
-            let level = translator.attempt(|translator| open_level(translator, query, Use::TopUngrouped));
+            let level = translator.attempt(|translator| {
+                let level = open_level(translator, query, Use::TopUngrouped)?;
+                if can_be_grouped_above(query, &level) { Ok(level) } else { Err(reason.clone()) }
+            });
             Ok(Top { query, level: level.map_err(|_| reason)?, ungrouped: true })
         }
         level => Ok(Top { query, level: level?, ungrouped: false }),
     }
+}
+
+/// Whether PostgreSQL can group the engine's rows. The upper query has no entry for the keys of grouping sets. Without
+/// the entry, the planner takes conditions and expressions of keys for those of the rows.
+fn can_be_grouped_above(query: Ref<'_, pg_sys::Query>, level: &Opened<'_>) -> bool {
+    if !compat::HAS_GROUP_ENTRY || query.groupingSets.is_null() {
+        return true;
+    }
+    let targets = Targets::of(level.targets);
+    let mut keys = query.groupClause().iter().map(|clause| targets.find(clause));
+    let is_column = |entry: Ref<'_, pg_sys::TargetEntry>| entry.expr().cast::<pg_sys::Var>().is_some();
+    level.having.is_none() && level.quals.is_none() && keys.all(|key| key.is_ok_and(|(entry, _)| is_column(entry)))
 }
 
 /// Whether the engine has enough memory for all values that are read. PostgreSQL's window functions would use files.

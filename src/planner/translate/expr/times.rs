@@ -346,8 +346,8 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The quarter of an interval since PostgreSQL 18: it is negative if the months are. The engine's quarter counts up from
-/// 1 for positive months, and down from 1 for negative ones.
+/// The quarter of an interval since PostgreSQL 18: it is negative if the months are. The engine's quarter counts up
+/// from 1 for positive months, and down from 1 for negative ones.
 fn signed_quarter(float: bool, interval: Typed) -> Option<Typed> {
     let part = |field| {
         let function = if float { Named::DatePart(field) } else { Named::Extract(field) };
