@@ -38,7 +38,7 @@ fn sources() -> Vec<(String, String)> {
 
 /// All documents of the repository: path and text.
 fn documents() -> Vec<(PathBuf, String)> {
-    let others = ["README.md", "CONTRIBUTING.md", "bench/hammerdb/README.md", "kernel-patch/README.md"];
+    let others = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "bench/hammerdb/README.md", "kernel-patch/README.md"];
     let mut found: Vec<PathBuf> = others.iter().map(|file| root().join(file)).collect();
     files(&root().join("docs"), "md", &mut found);
     found.into_iter().map(|path| (path.clone(), read(&path))).collect()

@@ -29,35 +29,51 @@ const POLL_MS: i64 = 10;
 #[pg_extern]
 fn mirror(relation: pg_sys::Oid) {
     check_server();
-    // The lock lasts until the transaction ends, so that the table cannot change between this check and the commit.
     let whole = OpenRelation::lock(relation);
     check_owner(relation);
-    let parts = partitions::settled_parts(relation);
-    let listed: Vec<pg_sys::Oid> = parts.clone().unwrap_or_else(|| vec![relation]);
-    for part in &listed {
-        describe_or_refuse(&whole, *part);
-    }
-    let mut is_new = parts.is_some() && partitions::remember(relation);
-    for part in listed {
-        is_new |= partitions::list_part(part);
-    }
-    if !is_new {
-        notice!("table \"{}\" is already mirrored", relation_name(relation));
+    match enlist(&whole) {
+        Ok(new) if new.is_empty() => notice!("table \"{}\" is already mirrored", relation_name(relation)),
+        Ok(_) => {}
+        Err(NotMirrorable { message, hint }) => {
+            report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message, hint)
+        }
     }
 }
 
 #[pg_extern]
 fn unmirror(relation: pg_sys::Oid) {
     check_owner(relation);
+    if !strike_out(relation) {
+        notice!("table \"{}\" is not mirrored", relation_name(relation));
+    }
+}
+
+/// Adds a locked table, or all its parts, to the list of mirrored tables. Returns the relations that are new in the
+/// lists. The lock lasts until the transaction ends, so that the table cannot change between these checks and the
+/// commit.
+pub fn enlist(whole: &OpenRelation) -> Result<Vec<pg_sys::Oid>, NotMirrorable> {
+    let relation = whole.oid();
+    let parts = partitions::settled_parts(relation);
+    let has_parts = parts.is_some();
+    let listed = parts.unwrap_or_else(|| vec![relation]);
+    listed.iter().try_for_each(|part| check_part(whole, *part))?;
+    let mut new = Vec::new();
+    if has_parts && partitions::remember(relation) {
+        new.push(relation);
+    }
+    new.extend(listed.into_iter().filter(|part| partitions::list_part(*part)));
+    Ok(new)
+}
+
+/// Removes a table and its parts from the list of mirrored tables. Returns whether any of them was there.
+pub fn strike_out(relation: pg_sys::Oid) -> bool {
     let parts = partitions::parts(relation, Lock::None);
     // The relation may still be listed as a parent although it has lost all its children.
     let mut was_listed = partitions::forget(relation);
     for part in parts.unwrap_or_else(|| vec![relation]) {
         was_listed |= partitions::unlist_part(part);
     }
-    if !was_listed {
-        notice!("table \"{}\" is not mirrored", relation_name(relation));
-    }
+    was_listed
 }
 
 /// The trigger on `anker.mirrored`. So every writer of the table, even pg_restore, wakes the processes that must act.
@@ -173,7 +189,7 @@ fn check_listed(whole: pg_sys::Oid, relation: pg_sys::Oid) {
 }
 
 /// Checks that the server as a whole can mirror tables.
-fn check_server() {
+pub fn check_server() {
     require_library();
     if session::in_recovery() {
         report(
@@ -191,35 +207,35 @@ fn check_server() {
     }
 }
 
-/// Raises an error if the table, or one of its parts, cannot be mirrored. Reports the columns that the mirror leaves
-/// out.
-fn describe_or_refuse(whole: &OpenRelation, part: pg_sys::Oid) {
+/// Checks that a part of a table, or the table itself, can be mirrored. Reports the columns that the mirror leaves out.
+fn check_part(whole: &OpenRelation, part: pg_sys::Oid) -> Result<(), NotMirrorable> {
     let relation = OpenRelation::lock(part);
     let of = |what: String| match part == whole.oid() {
         true => what,
         false => format!("\"{}\", a part of \"{}\": {what}", relation.name(), whole.name()),
     };
-    match layout::describe_new(&relation) {
-        Ok(described) => {
-            if let Place::Elsewhere(how) = planning::place_of_rows(&relation) {
-                let message = of(format!("heap of table \"{}\" may lack rows: {how}", relation.name()));
-                report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message, None);
-            }
-            for column in described.excluded {
-                notice!("{}", of(format!("column \"{}\" is not mirrored: {}", column.name, column.reason)));
-            }
-        }
-        Err(NotMirrorable { message, hint }) => {
-            report(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &of(message), hint)
-        }
+    let described = layout::describe_new(&relation)
+        .map_err(|NotMirrorable { message, hint }| NotMirrorable { message: of(message), hint })?;
+    if let Place::Elsewhere(how) = planning::place_of_rows(&relation) {
+        let message = of(format!("heap of table \"{}\" may lack rows: {how}", relation.name()));
+        return Err(NotMirrorable { message, hint: None });
     }
+    for column in described.excluded {
+        notice!("{}", of(format!("column \"{}\" is not mirrored: {}", column.name, column.reason)));
+    }
+    Ok(())
 }
 
 /// Requires the right to alter the table, because mirroring it costs memory and CPU.
 fn check_owner(relid: pg_sys::Oid) {
-    if !session::is_superuser() && !compat::owns_relation(relid) {
+    if !may_mirror(relid) {
         catalog::refuse_to_who_is_not_owner(relid);
     }
+}
+
+/// Whether the current user may decide if a table is mirrored.
+pub fn may_mirror(relid: pg_sys::Oid) -> bool {
+    session::is_superuser() || compat::owns_relation(relid)
 }
 
 /// Runs `work` as the owner of `anker.mirrored`, because only the owner may write that table.
@@ -245,7 +261,7 @@ pub fn run(statement: &str, relation: pg_sys::Oid) -> usize {
     touched.unwrap_or_else(|e: pgrx::spi::Error| error!("could not use the list of mirrored tables: {e}"))
 }
 
-fn report(code: PgSqlErrorCode, message: &str, hint: Option<String>) -> ! {
+pub fn report(code: PgSqlErrorCode, message: &str, hint: Option<String>) -> ! {
     let error = Error::new(code, message);
     match hint {
         Some(hint) => error.hint(hint).raise(),

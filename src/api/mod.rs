@@ -6,6 +6,7 @@ mod dropped;
 mod mirror;
 mod partitions;
 mod query;
+mod tables;
 mod verify;
 mod views;
 

@@ -35,6 +35,7 @@ mod intervals;
 mod loading;
 mod locales;
 mod long_rows;
+mod many_tables;
 mod mechanisms;
 mod monitored;
 mod nesting;
@@ -60,6 +61,7 @@ mod spilling;
 mod statements;
 mod tpcc_live;
 mod unplanned;
+mod upgraded;
 mod wide;
 mod zones;
 
@@ -90,6 +92,7 @@ fn main() -> std::process::ExitCode {
         ("errors", errors::TESTS),
         ("explain", explain::TESTS),
         ("unplanned", unplanned::TESTS),
+        ("upgraded", upgraded::TESTS),
         ("beside", beside::TESTS),
         ("wide", wide::TESTS),
         ("spilling", spilling::TESTS),
@@ -101,6 +104,7 @@ fn main() -> std::process::ExitCode {
         ("following", following::TESTS),
         ("redefined", redefined::TESTS),
         ("snapshots", snapshots::TESTS),
+        ("many_tables", many_tables::TESTS),
         ("mechanisms", mechanisms::TESTS),
         ("monitored", monitored::TESTS),
         ("nesting", nesting::TESTS),

@@ -1,0 +1,39 @@
+\echo Use "ALTER EXTENSION pg_anker UPDATE TO '0.2.0'" to load this file. \quit
+
+-- Many tables at once
+
+CREATE FUNCTION anker.mirror_tables(VARIADIC relations regclass[])
+    RETURNS TABLE (relation regclass, outcome text, reason text, hint text)
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'mirror_tables_wrapper';
+COMMENT ON FUNCTION anker.mirror_tables(regclass[]) IS 'keep a columnar mirror of each of these tables that can be mirrored';
+
+CREATE FUNCTION anker.unmirror_tables(VARIADIC relations regclass[])
+    RETURNS TABLE (relation regclass, outcome text, reason text, hint text)
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'unmirror_tables_wrapper';
+COMMENT ON FUNCTION anker.unmirror_tables(regclass[]) IS 'drop the columnar mirrors of these tables';
+
+CREATE FUNCTION anker.mirror_schema(schema regnamespace, skip regclass[] DEFAULT '{}')
+    RETURNS TABLE (relation regclass, outcome text, reason text, hint text)
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE ROWS 100
+    AS 'MODULE_PATHNAME', 'mirror_schema_wrapper';
+COMMENT ON FUNCTION anker.mirror_schema(regnamespace, regclass[]) IS 'keep a columnar mirror of each table of a schema that can be mirrored';
+
+CREATE FUNCTION anker.unmirror_schema(schema regnamespace)
+    RETURNS TABLE (relation regclass, outcome text, reason text, hint text)
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE ROWS 100
+    AS 'MODULE_PATHNAME', 'unmirror_schema_wrapper';
+COMMENT ON FUNCTION anker.unmirror_schema(regnamespace) IS 'drop the columnar mirrors of a schema''s tables';
+
+-- A mirror costs memory and CPU of the whole server, as with anker.mirror.
+REVOKE ALL ON FUNCTION anker.mirror_tables(regclass[]), anker.unmirror_tables(regclass[]),
+    anker.mirror_schema(regnamespace, regclass[]), anker.unmirror_schema(regnamespace) FROM PUBLIC;
+
+-- Comments on objects of version 0.1.0
+
+COMMENT ON TABLE anker.mirrored IS 'the tables that are mirrored; written by anker.mirror() and the like';
+COMMENT ON TABLE anker.mirrored_parents IS 'tables whose partitions or children are mirrored, including those that come later';
+COMMENT ON FUNCTION anker.mirrored_changed() IS 'trigger that wakes the processes which follow the list of mirrored tables';
+COMMENT ON FUNCTION anker.tables_info() IS 'rows of the view anker.tables';
+COMMENT ON FUNCTION anker.engine_info() IS 'row of the view anker.engine';
