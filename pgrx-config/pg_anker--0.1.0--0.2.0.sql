@@ -37,3 +37,17 @@ COMMENT ON TABLE anker.mirrored_parents IS 'tables whose partitions or children 
 COMMENT ON FUNCTION anker.mirrored_changed() IS 'trigger that wakes the processes which follow the list of mirrored tables';
 COMMENT ON FUNCTION anker.tables_info() IS 'rows of the view anker.tables';
 COMMENT ON FUNCTION anker.engine_info() IS 'row of the view anker.engine';
+
+-- Progress of loads
+
+CREATE FUNCTION anker.loads_info(
+    OUT pid integer, OUT relation regclass, OUT phase text, OUT started timestamptz, OUT heap_blks_total bigint,
+    OUT heap_blks_scanned bigint, OUT tuples_processed bigint, OUT bytes_processed bigint
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 4
+    AS 'MODULE_PATHNAME', 'loads_info_wrapper';
+COMMENT ON FUNCTION anker.loads_info() IS 'rows of the view anker.loads';
+
+CREATE VIEW anker.loads AS SELECT * FROM anker.loads_info();
+COMMENT ON VIEW anker.loads IS 'tables of this database that are being loaded into the mirror';
+GRANT SELECT ON anker.loads TO PUBLIC;

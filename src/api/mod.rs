@@ -3,6 +3,7 @@
 mod calibrate;
 mod columns;
 mod dropped;
+mod loads;
 mod mirror;
 mod partitions;
 mod query;

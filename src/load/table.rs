@@ -19,6 +19,7 @@ use crate::pg::tuple::RowEncoder;
 use crate::pg::types::{OnDisk, TooWide};
 use crate::pg::{snapshot, transaction};
 use crate::settings;
+use crate::shared::loads::{self, Phase};
 use crate::shared::{self, FixedText};
 
 const CHUNK_BYTES: usize = 256 << 10;
@@ -35,6 +36,7 @@ pub extern "C-unwind" fn anker_loader_main(database: pg_sys::Datum) {
     process::begin();
     process::connect(database);
     mark::remove_at_exit();
+    process::at_exit(loads::end);
     let start = Instant::now();
     let scratch = Scratch::lasting(c"pg_anker row");
     for order in orders::from_extra(&process::my_extra()) {
@@ -49,9 +51,11 @@ fn load_and_tell(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) {
     shared::update_generation(database, order.relid.into(), order.generation, |t| t.tried = order.generation);
     let blame = move |reason: &str| tell(database, order, reason);
     mark::set(database, order.relid.into());
+    loads::begin(database, order.relid.into());
     let outcome = process::telling_errors(|| load(database, order, scratch), blame);
     // The transaction changed nothing, and aborting it releases everything that a half-done load still holds.
     transaction::abort();
+    loads::end();
     mark::remove();
     match outcome {
         // Prepared statements were planned while the table had no mirror. If `anker.route` also routes unflagged
@@ -100,6 +104,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     engine.expect(Kind::Go)?;
     let mut encoder = RowEncoder::new(&described.layout, relation.descriptor());
     let rows = snapshot::with_active(|| send_rows(&relation, &mut encoder, &mut engine, scratch))?;
+    loads::update(|load| load.phase = Phase::Finishing);
     engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
     Ok(engine.expect(Kind::Loaded)?)
 }
@@ -128,8 +133,10 @@ fn send_rows(
     let most_bytes = settings::max_row_bytes();
     let mut encoder = encoder.fitting(relation.descriptor(), most_bytes).ok_or("the table was altered")?;
     let mut rows = Rows::active(relation);
-    let mut sent = 0u64;
+    let (mut sent, mut bytes) = (0u64, 0u64);
     let mut chunk = Vec::with_capacity(CHUNK_CAPACITY);
+    let blocks = relation.blocks().into();
+    loads::update(|load| (load.phase, load.blocks) = (Phase::Scanning, blocks));
     loop {
         let tuple = rows.next();
         let at_end = tuple.is_none();
@@ -142,6 +149,9 @@ fn send_rows(
         if chunk.len() >= CHUNK_BYTES || at_end && !chunk.is_empty() {
             engine.send(&frame::encode_header(Kind::Rows, chunk.len()))?;
             engine.send(&chunk)?;
+            bytes += chunk.len() as u64;
+            let read = rows.blocks_read();
+            loads::update(|load| (load.blocks_read, load.rows, load.bytes) = (read.into(), sent, bytes));
             chunk.clear();
             chunk.shrink_to(CHUNK_CAPACITY);
             pgrx::check_for_interrupts!();

@@ -270,8 +270,13 @@ impl OpenRelation {
 
     /// Whether the relation's file is empty.
     pub(super) fn has_no_pages(&self) -> bool {
+        self.blocks() == 0
+    }
+
+    /// The number of blocks of the relation's file.
+    pub fn blocks(&self) -> u32 {
         // SAFETY: the relation is open.
-        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.0, pg_sys::ForkNumber::MAIN_FORKNUM) == 0 }
+        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.0, pg_sys::ForkNumber::MAIN_FORKNUM) }
     }
 
     /// The columns of the primary key; empty without a key. They are also empty if other tables inherit from this

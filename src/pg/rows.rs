@@ -13,6 +13,15 @@ pub struct Rows<'a> {
     relation: &'a OpenRelation,
     snapshot: pg_sys::Snapshot,
     scan: pg_sys::TableScanDesc,
+    reached: Reached,
+}
+
+/// The place where a scan is.
+#[derive(Clone, Copy)]
+enum Reached {
+    Nothing,
+    Row,
+    End,
 }
 
 impl<'a> Rows<'a> {
@@ -24,7 +33,7 @@ impl<'a> Rows<'a> {
             assert!(pg_sys::ActiveSnapshotSet(), "an active snapshot");
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetActiveSnapshot());
             let scan = pg_sys::table_beginscan(relation.as_ptr(), snapshot, 0, ptr::null_mut());
-            Rows { relation, snapshot, scan }
+            Rows { relation, snapshot, scan, reached: Reached::Nothing }
         }
     }
 
@@ -34,7 +43,26 @@ impl<'a> Rows<'a> {
         // error.
         unsafe {
             let tuple = pg_sys::heap_getnext(self.scan, pg_sys::ScanDirection::ForwardScanDirection);
+            self.reached = if tuple.is_null() { Reached::End } else { Reached::Row };
             (!tuple.is_null()).then(|| Tuple::new(tuple, self.relation.descriptor()))
+        }
+    }
+
+    /// The number of blocks that were read so far.
+    pub fn blocks_read(&self) -> u32 {
+        if matches!(self.reached, Reached::Nothing) {
+            return 0;
+        }
+        // SAFETY: `next` was called, and raises an error for a scan of another access method than heap.
+        let (all, start, current) = unsafe {
+            let scan = &*self.scan.cast::<pg_sys::HeapScanDescData>();
+            (scan.rs_nblocks, scan.rs_startblock, scan.rs_cblock)
+        };
+        match self.reached {
+            // A scan may begin in the middle of the table, where another scan of it is.
+            Reached::Row if current >= start => current - start + 1,
+            Reached::Row => (all - start) + current + 1,
+            _ => all,
         }
     }
 }

@@ -123,6 +123,11 @@ pub fn temp_file_limit() -> Option<u64> {
     Some(u64::try_from(variable!(temp_file_limit)).ok()? * 1024)
 }
 
+/// The setting `max_worker_processes`.
+pub fn max_worker_processes() -> usize {
+    variable!(max_worker_processes) as usize
+}
+
 /// The setting `work_mem`, in kB.
 pub fn work_mem() -> i32 {
     variable!(work_mem)

@@ -1,8 +1,8 @@
 //! Shared memory: what the launcher, workers, loaders and backends tell each other.
 //!
-//! Shared memory consists of two hash tables, each under a lightweight lock: one of the databases that have or will
-//! have mirrored tables, and one of the mirrored tables. All of this is only a hint for routing, and information for
-//! the views. The engine itself decides whether it may answer a query.
+//! Shared memory consists of hash tables, each under a lightweight lock: one of the databases that have or will have
+//! mirrored tables, one of the mirrored tables, and one of the loads that are running ([`loads`]). All of this is only
+//! a hint for routing, and information for the views. The engine itself decides whether it may answer a query.
 //!
 //! If the server was started without the library, there is no shared memory, and no table is mirrored.
 
@@ -16,6 +16,7 @@ use crate::pg::{compat, hooks, process, session, wal};
 use crate::reason::{self, Why};
 use crate::settings;
 
+pub mod loads;
 mod map;
 pub mod silence;
 
@@ -59,6 +60,7 @@ unsafe extern "C-unwind" fn request() {
     }
     DATABASES.request(MAX_DATABASES);
     TABLES.request(settings::MAX_TABLES.get() as usize);
+    loads::request();
 }
 
 /// Initializes the memory when the server starts. Called again after a crash, when the memory is new.
@@ -81,6 +83,7 @@ unsafe extern "C-unwind" fn startup() {
     }
     DATABASES.create();
     TABLES.create();
+    loads::create();
 }
 
 /// Whether the server was started with the library.

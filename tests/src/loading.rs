@@ -14,6 +14,7 @@ use crate::runner::{Context, ensure, tests};
 tests![
     loads_while_writers_run,
     loads_while_commits_linger_before_they_become_visible,
+    the_progress_of_a_load_is_shown,
     a_load_gives_way_to_ddl,
     waiting_for_a_mirror_waits_for_that_of_the_table_as_it_is,
     waiting_for_a_mirror_heeds_ddl_that_was_taken_back,
@@ -158,6 +159,50 @@ fn waiting_for_a_mirror_heeds_ddl_that_was_taken_back(context: &Context) -> Resu
         ensure!(by.as_deref() == Some("engine"), "round {round}: answered by {by:?}");
     }
     Ok(())
+}
+
+fn the_progress_of_a_load_is_shown(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE first (id integer PRIMARY KEY); CREATE TABLE t (id integer PRIMARY KEY, v text);
+         INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 200000) i",
+    )?;
+    anker::mirror(&mut client, &["first"], LIVE)?;
+    let engine = anker::engine_pid(&mut client)?;
+    let before: String = client.query_one("SELECT now()::text", &[])?.get(0);
+    client.batch_execute("SELECT anker.mirror('t')")?;
+    let sends = "SELECT FROM anker.loads WHERE tuples_processed > 0";
+    let sending = wait_until(Duration::from_secs(20), || Ok(!client.query(sends, &[])?.is_empty()))?;
+    os::kill(engine, os::SIGSTOP)?;
+    ensure!(sending, "no load is shown");
+    client.batch_execute("CREATE ROLE nobody LOGIN")?;
+    let mut nobody = cluster.config().user("nobody").connect(postgres::NoTls)?;
+    // By now the loader has filled every buffer between itself and the engine.
+    std::thread::sleep(Duration::from_secs(1));
+    let progress = format!(
+        "SELECT relation, phase, pid IN (SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()),
+             started BETWEEN '{before}' AND clock_timestamp(), heap_blks_total = pg_relation_size('t') / 8192,
+             heap_blks_scanned BETWEEN 1 AND heap_blks_total - 1, tuples_processed BETWEEN 100 AND 199999,
+             bytes_processed / tuples_processed BETWEEN 1000 AND 1100
+         FROM anker.loads"
+    );
+    let shown = (anker::text_rows(&mut client, &progress), anker::text_rows(&mut nobody, &progress));
+    os::kill(engine, os::SIGCONT)?;
+    let shown = (shown.0?, shown.1?);
+    ensure!(shown.0 == ["t|scanning heap|t|t|t|t|t|t"], "anker.loads shows {:?}", shown.0);
+    ensure!(shown.1 == shown.0, "to another user anker.loads shows {:?}", shown.1);
+    anker::wait_live(&mut client, "t", LIVE)?;
+    let gone = wait_until(LIVE, || Ok(anker::text_rows(&mut client, "SELECT * FROM anker.loads")?.is_empty()))?;
+    ensure!(gone, "a load that has ended is shown");
+    // A loader that is ended leaves nothing behind.
+    client.batch_execute("SELECT anker.unmirror('t'), anker.mirror('t')")?;
+    let terminate = "SELECT pg_terminate_backend(pid, 10000) FROM anker.loads WHERE relation = 't'::regclass";
+    let ended = wait_until(LIVE, || Ok(!anker::text_rows(&mut client, terminate)?.is_empty()))?;
+    ensure!(ended, "no load is shown");
+    anker::wait_live(&mut client, "t", LIVE)?;
+    let gone = wait_until(LIVE, || Ok(anker::text_rows(&mut client, "SELECT * FROM anker.loads")?.is_empty()))?;
+    ensure!(gone, "the load that was ended is shown");
+    check(&mut client, "t")
 }
 
 fn ddl_does_not_wait_for_a_load_into_a_stopped_engine(context: &Context) -> Result<()> {
