@@ -51,3 +51,20 @@ COMMENT ON FUNCTION anker.loads_info() IS 'rows of the view anker.loads';
 CREATE VIEW anker.loads AS SELECT * FROM anker.loads_info();
 COMMENT ON VIEW anker.loads IS 'tables of this database that are being loaded into the mirror';
 GRANT SELECT ON anker.loads TO PUBLIC;
+
+-- Queries that are running
+
+CREATE FUNCTION anker.activity_info(
+    OUT pid integer, OUT usesysid oid, OUT started timestamptz, OUT phase text, OUT rows bigint,
+    OUT memory_bytes bigint, OUT disk_bytes bigint, OUT spilled_bytes bigint, OUT threads integer, OUT query_id bigint
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 10
+    AS 'MODULE_PATHNAME', 'activity_info_wrapper';
+COMMENT ON FUNCTION anker.activity_info() IS 'rows of the view anker.activity';
+
+CREATE VIEW anker.activity AS
+    SELECT pg_catalog.current_database() AS datname, a.pid, a.usesysid, r.rolname AS usename, a.started, a.phase,
+        a.rows, a.memory_bytes, a.disk_bytes, a.spilled_bytes, a.threads, a.query_id
+    FROM anker.activity_info() AS a LEFT JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) a.usesysid;
+COMMENT ON VIEW anker.activity IS 'queries that are open in the columnar engine of this database';
+GRANT SELECT ON anker.activity TO PUBLIC;

@@ -82,7 +82,7 @@ const HOUSES: &[House] = &[
         folder: "engine/src",
         floors: &[
             &["admission", "by_table", "control", "encode", "log", "memory", "process", "stats"],
-            &["peer", "room", "stream"],
+            &["activity", "peer", "room", "stream"],
             &["incoming", "writer"],
             &["shared"],
             &["forked", "load", "survey"],

@@ -10,6 +10,7 @@
 //!   worker ==> control thread: exits with the worker
 //! ```
 
+mod activity;
 mod admission;
 mod by_table;
 mod control;
@@ -36,6 +37,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use activity::Activities;
 use admission::{Admission, OpenQueries};
 use colstore::Mechanism;
 use control::Control;
@@ -115,6 +117,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
         runtime,
         admission: Arc::new(Admission::new(settings.max_queries.max(1) as usize)),
         open_queries: OpenQueries::default(),
+        activities: Activities::default(),
         connections: Connections::default(),
         stats,
         urgency,

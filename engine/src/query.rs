@@ -32,10 +32,11 @@ use futures::future::{Either, select};
 use olap::{Cancellation, JoinOrder, Manner, Reservation, Running, Runtime};
 use plan::{Literal, Plan, RelationColumn, Type};
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, Failure, FailureKind, QueryRequest, Ready, Refusal};
+use protocol::request::{Done, Failure, FailureKind, Phase, QueryRequest, Ready, Refusal};
 use protocol::tree::EnginePlan;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::activity::Activity;
 use crate::admission::Place;
 use crate::encode::{Encoder, slices};
 use crate::forked::{Task, Unplanned};
@@ -119,8 +120,11 @@ pub fn fail(peer: &mut Peer, shared: &Shared, failure: &Failure) -> io::Result<(
 pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest, sent: Sent) -> io::Result<()> {
     shared.stats.begin();
     let open = shared.open_queries.open(request.user);
+    let QueryRequest { backend, query_id, user, .. } = request;
+    let entry = shared.activities.begin(backend, query_id, user, shared.settings.query_threads);
+    let activity = &entry.activity;
     let end = match &open {
-        Ok(_) => run(peer, shared, request, sent),
+        Ok(_) => run(peer, shared, request, sent, activity),
         Err(refusal) => Ok(End::Refused(refusal.clone())),
     };
     // The query is counted before the answer is sent, so that the count includes it once the client has the answer.
@@ -130,6 +134,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest, sent: Sen
         Ok(End::Refused(_)) => Outcome::Refused,
         Err(Gone) => Outcome::Cancelled,
     });
+    activity.enter(Phase::Sending);
     match end {
         Ok(End::Done(last, done)) => {
             peer.send_rest(last.pieces.iter().map(|piece| &piece.bytes[..]), Kind::Done, &done)
@@ -140,7 +145,13 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest, sent: Sen
     }
 }
 
-fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) -> Result<End, Gone> {
+fn run(
+    peer: &mut Peer,
+    shared: &Shared,
+    request: QueryRequest,
+    mut sent: Sent,
+    activity: &Arc<Activity>,
+) -> Result<End, Gone> {
     let arrived = Instant::now();
     let task = match Task::of(shared, &request) {
         Ok(task) => task,
@@ -163,10 +174,12 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
     let start = Instant::now();
     shared.stats.ready(micros(start - arrived));
 
+    activity.enter(Phase::Queued);
     let mut place = match admit(peer, shared, &request, &lease)? {
         Ok(place) => Some(place),
         Err(end) => return Ok(end),
     };
+    activity.enter(Phase::Running);
     let queued = start.elapsed();
     let room = match room::usual(&shared.olap) {
         Ok(room) => room,
@@ -187,7 +200,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
     let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
     let cancellation = Cancellation::default();
     let manner = Manner { observed, order: join_order(random_joins), disk_bytes };
-    let work = Work { plan, params, tables: tables.views, sent, manner };
+    let work = Work { plan, params, tables: tables.views, sent, manner, activity: activity.clone() };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
     let mut job = shared.runtime.spawn(job);
     lease.when_revoked({
@@ -197,7 +210,7 @@ fn run(peer: &mut Peer, shared: &Shared, request: QueryRequest, mut sent: Sent) 
             job.abort();
         }
     });
-    let relayed = relay(peer, result, &mut place, &signs);
+    let relayed = relay(peer, result, &mut place, &signs, activity);
     if relayed.is_err() {
         cancellation.cancel();
         job.abort();
@@ -278,9 +291,15 @@ fn relay(
     mut result: mpsc::Receiver<Piece>,
     place: &mut Option<Place>,
     signs: &AtomicU32,
+    activity: &Activity,
 ) -> Result<Vec<Piece>, Gone> {
     let taken = || _ = signs.fetch_add(1, Ordering::Relaxed);
-    let mut send = |peer: &mut Peer, piece: Piece| peer.send_raw(Kind::Arrow, &piece.bytes, || drop(place.take()));
+    let mut send = |peer: &mut Peer, piece: Piece| {
+        activity.enter(Phase::Sending);
+        let sent = peer.send_raw(Kind::Arrow, &piece.bytes, || drop(place.take()));
+        activity.enter(Phase::Running);
+        sent
+    };
     let mut first = None;
     let mut begun = false;
     loop {
@@ -338,13 +357,14 @@ struct Work {
     tables: Vec<Arc<dyn TableView>>,
     sent: Sent,
     manner: Manner,
+    activity: Arc<Activity>,
 }
 
 /// Runs the plan and encodes its result. Returns the number of rows and, if the query is observed, the measured
 /// figures.
 async fn execute(
     olap: Arc<Runtime>,
-    Work { plan, params, tables, sent, manner }: Work,
+    Work { plan, params, tables, sent, manner, activity }: Work,
     long_rows: LongRows,
     pieces: mpsc::Sender<Piece>,
     cancellation: Cancellation,
@@ -352,8 +372,9 @@ async fn execute(
     let (sent, mut sent_room) = sent.into_parts();
     let views = olap::views(&plan, tables, sent)?;
     sent_room.settle();
-    let Running { schema, mut batches, observation } =
+    let Running { schema, mut batches, observation, usage } =
         olap.start_as(&plan, &params, views, &cancellation, manner).await?;
+    activity.uses(usage);
     let encoding = |e: arrow_schema::ArrowError| internal(format!("result cannot be encoded: {e}"));
     let mut encoder = Encoder::new(&schema).map_err(encoding)?;
     while let Some(batch) = batches.next().await {
@@ -369,9 +390,9 @@ async fn execute(
                 return Ok((encoder.rows(), None));
             };
             let mut memory = long_rows.room(length, encoder.rows() > 0).await?;
-            let Some(bytes) = encoder.push(&slice).map_err(encoding)? else {
-                continue;
-            };
+            let bytes = encoder.push(&slice).map_err(encoding)?;
+            activity.has_rows(encoder.rows());
+            let Some(bytes) = bytes else { continue };
             if let Some(memory) = &mut memory {
                 memory.shrink_to(bytes.len());
             }

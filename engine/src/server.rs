@@ -129,6 +129,7 @@ fn answer(peer: &mut Peer, shared: &Shared, request: Request, sent: Sent) -> Res
         Request::Load(request) => load::answer(peer, shared, request)?,
         Request::Survey(request) => survey::answer(peer, shared, request)?,
         Request::Status => status(peer, shared)?,
+        Request::Activity => peer.send(Kind::Activity, &shared.activities.list())?,
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use protocol::mechanism;
 use protocol::request::Refusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::activity::Activities;
 use crate::admission::{Admission, MAX_OPEN_QUERIES, OpenQueries};
 use crate::peer::Peer;
 use crate::process::Urgency;
@@ -37,6 +38,7 @@ pub struct Shared {
     /// Admits the queries that may run at once. Further queries wait in its queue.
     pub admission: Arc<Admission>,
     pub open_queries: OpenQueries,
+    pub activities: Activities,
     pub connections: Connections,
     pub stats: Arc<Stats>,
     /// The priority of threads that answer queries.

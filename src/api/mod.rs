@@ -1,5 +1,6 @@
 //! The SQL functions, and the removal of dropped tables from the list of mirrored tables.
 
+mod activity;
 mod calibrate;
 mod columns;
 mod dropped;

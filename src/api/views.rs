@@ -8,6 +8,7 @@ use pgrx::prelude::*;
 use protocol::delays::Percentiles;
 use protocol::frame::{self, Kind};
 use protocol::request::{Request, Status, TableStatus};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::client::{Connection, Received};
@@ -239,12 +240,15 @@ fn fallback_reasons(database: &shared::Database) -> JsonB {
 
 /// The engine's own report; `None` if the engine does not answer.
 fn status(database: pg_sys::Oid) -> Option<Status> {
+    ask(database, &Request::Status, Kind::Status)
+}
+
+/// The engine's answer to a request for figures; `None` if the engine does not answer.
+pub fn ask<T: DeserializeOwned>(database: pg_sys::Oid, request: &Request, answer: Kind) -> Option<T> {
     let mut engine = Connection::reach(database, PATIENCE).ok()?;
-    engine.request(frame::encode(Kind::Request, &Request::Status)).ok()?;
-    let Received::Frame(Kind::Status, payload) = engine.receive(Some(PATIENCE)).ok()? else {
-        return None;
-    };
-    let status = frame::parse(payload).ok();
+    engine.request(frame::encode(Kind::Request, request)).ok()?;
+    let Received::Frame(kind, payload) = engine.receive(Some(PATIENCE)).ok()? else { return None };
+    let told = (kind == answer).then(|| frame::parse(payload).ok())?;
     engine.keep();
-    status
+    told
 }

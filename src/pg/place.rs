@@ -126,6 +126,12 @@ impl<'a> Place<'a> {
         unsafe { snapshot::from_pg(self.estate().es_snapshot) }
     }
 
+    /// The id that PostgreSQL has computed for the statement; 0 if it has computed none.
+    pub fn query_id(self) -> i64 {
+        // SAFETY: the statement of a running query.
+        compat::query_id(unsafe { &*self.estate().es_plannedstmt })
+    }
+
     /// Whether the executor measures the query, as for EXPLAIN ANALYZE.
     pub fn is_instrumented(self) -> bool {
         self.estate().es_instrument != 0

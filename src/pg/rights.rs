@@ -19,6 +19,13 @@ pub fn readable_columns(relid: pg_sys::Oid) -> impl Fn(i16) -> bool {
     move |attnum| !has_security && (may_read_all || may_read(attnum))
 }
 
+/// Whether the current user may see what a role does, as in pg_stat_activity: the user is a member of the role, or may
+/// see the statistics of all users.
+pub fn may_see_activity_of(role: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups.
+    may_read_all_statistics() || unsafe { pg_sys::has_privs_of_role(pg_sys::GetUserId(), role) }
+}
+
 /// Whether the current user may see the statistics of all users, as a member of `pg_read_all_stats` (`pg_monitor` is
 /// one).
 pub fn may_read_all_statistics() -> bool {

@@ -33,6 +33,8 @@ impl Question<'_> {
         let Question { plan, params, fingerprints } = self;
         Ok(QueryRequest {
             plan: plan.clone(),
+            backend: session::pid(),
+            query_id: place.query_id(),
             user: session::user().to_u32(),
             params,
             snapshot: place.snapshot().ok_or_else(|| Why::OldSnapshot.of("not an ordinary MVCC snapshot"))?,

@@ -8,6 +8,7 @@
 //! Every test starts clusters of its own, so that tests cannot influence each other. No test may make a server process
 //! crash: at its end, the log of each cluster is searched for crashes.
 
+mod activity;
 mod answers;
 mod auto;
 mod backups;
@@ -72,6 +73,7 @@ fn main() -> std::process::ExitCode {
         ("sets", sets::TESTS),
         ("hammerdb", hammerdb::TESTS),
         ("zones", zones::TESTS),
+        ("activity", activity::TESTS),
         ("answers", answers::TESTS),
         ("auto", auto::TESTS),
         ("generated", generated::TESTS),

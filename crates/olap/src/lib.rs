@@ -39,5 +39,5 @@ pub use functions::numbers::c_library;
 pub use observe::Observation;
 pub use operators::scan::sources::{expected_views, views};
 pub use optimizer::join_order::Choice as JoinOrder;
-pub use runtime::{DiskOptions, Reservation, Running, Runtime, RuntimeOptions};
+pub use runtime::{DiskOptions, Reservation, Running, Runtime, RuntimeOptions, Usage};
 pub use spill::FreedMemory;

@@ -48,6 +48,8 @@ pub enum Kind {
     Survey = 15,
     /// Rows that belong to the request that follows, see [`crate::request::encode_sent`].
     Sent = 16,
+    /// A list of [`crate::request::QueryActivity`]
+    Activity = 17,
 }
 
 impl Kind {
@@ -55,7 +57,7 @@ impl Kind {
         use Kind::*;
         let kinds = [
             Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive, Plan,
-            Survey, Sent,
+            Survey, Sent, Activity,
         ];
         kinds.into_iter().find(|k| *k as u8 == byte).ok_or(ProtocolError::UnknownTag(byte))
     }

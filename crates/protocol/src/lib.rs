@@ -4,7 +4,7 @@
 //!  capture worker ==ring (memfd)==> engine        StreamMessage: decoded transactions, gates, positions, watches
 //!  capture worker <--socketpair---- engine        control::ToWorker: a table serves queries, a table must be rebuilt
 //!  loader         ---unix socket--> engine        Request::Load, rows, LoadEnd
-//!  backend        ---unix socket--> engine        Request::{Query, Explain, Survey, Status}
+//!  backend        ---unix socket--> engine        Request::{Query, Explain, Survey, Status, Activity}
 //! ```
 //!
 //! The crate uses neither PostgreSQL nor the engine's columns. The two sides of every channel first compare their

@@ -38,11 +38,17 @@ pub enum Request {
     Load(LoadRequest),
     Survey(SurveyRequest),
     Status,
+    /// Asks for the queries that are open.
+    Activity,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueryRequest {
     pub plan: Plan,
+    /// The process id of the backend.
+    pub backend: i32,
+    /// The id that PostgreSQL has computed for the statement; 0 if it has computed none.
+    pub query_id: i64,
     /// The oid of the user who runs the query. One user may have only a part of the queries that the engine allows to
     /// be open.
     pub user: u32,
@@ -288,6 +294,53 @@ pub struct Status {
     pub commit_to_applied_us: Vec<u64>,
     pub request_to_ready_us: Vec<u64>,
     pub tables: Vec<TableStatus>,
+}
+
+/// An open query, which `anker.activity` shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueryActivity {
+    /// These three are as in the query's request.
+    pub backend: i32,
+    pub query_id: i64,
+    pub user: u32,
+    /// The time since the request arrived.
+    pub elapsed_us: u64,
+    pub phase: Phase,
+    /// The rows of the result that were computed so far.
+    pub rows: u64,
+    /// The working memory that the query has now.
+    pub memory_bytes: u64,
+    /// The bytes that the query has on disk now, and those that it has written to disk so far.
+    pub disk_bytes: u64,
+    pub spilled_bytes: u64,
+    /// The number of threads that the query may use.
+    pub threads: u32,
+}
+
+/// The work that an open query does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Phase {
+    /// It waits until the mirror has caught up, and until it has its snapshot.
+    Snapshot,
+    /// It waits for a place among the running queries.
+    Queued,
+    Running,
+    /// Rows are being sent, and the backend has not taken all of them.
+    Sending,
+}
+
+impl Phase {
+    pub const ALL: [Phase; 4] = [Phase::Snapshot, Phase::Queued, Phase::Running, Phase::Sending];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Snapshot => "waiting for snapshot",
+            Phase::Queued => "queued",
+            Phase::Running => "running",
+            Phase::Sending => "sending",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

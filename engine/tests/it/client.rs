@@ -168,6 +168,8 @@ pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
     let fingerprints = plan.tables().map(|_| accounts::FINGERPRINT).collect();
     QueryRequest {
         plan,
+        backend: 0,
+        query_id: 0,
         user: 10,
         params: Vec::new(),
         snapshot,

@@ -103,6 +103,11 @@ pub unsafe fn run_hooks_alone(statement: &mut pg_sys::QueryDesc) {
     }
 }
 
+/// The id that PostgreSQL has computed for a statement; 0 if it has computed none. It is unsigned in some versions.
+pub fn query_id(statement: &pg_sys::PlannedStmt) -> i64 {
+    i64::from_ne_bytes(statement.queryId.to_ne_bytes())
+}
+
 /// Opens the relation with this number (from 1) in the range table of a running statement. The executor holds it open
 /// until the statement ends.
 ///

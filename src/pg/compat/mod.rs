@@ -39,7 +39,7 @@ pub use self::computed::{
 pub(super) use self::decoding::database_of_block;
 pub use self::decoding::{changed_rows, create_temporary_slot, log_message};
 pub(super) use self::executor::{AroundRun, run_around, run_hooks_alone};
-pub use self::executor::{is_always_read, range_table_relation, run_statement};
+pub use self::executor::{is_always_read, query_id, range_table_relation, run_statement};
 pub(super) use self::permissions::without_rights;
 pub use self::permissions::{
     append_range_table, are_permitted, ask_no_permissions, may_execute, owns_database, owns_relation, selects,

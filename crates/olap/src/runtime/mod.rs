@@ -76,6 +76,31 @@ pub struct Running {
     pub batches: SendableRecordBatchStream,
     /// The figures for EXPLAIN, if the query is observed.
     pub observation: Option<Observation>,
+    pub usage: Usage,
+}
+
+/// The memory and disk that one query uses, which can be read while it runs.
+#[derive(Debug)]
+pub struct Usage {
+    pool: Arc<Pool>,
+    quota: Arc<Quota>,
+}
+
+impl Usage {
+    /// The working memory that the query has now.
+    pub fn memory_bytes(&self) -> u64 {
+        self.pool.query_bytes() as u64
+    }
+
+    /// The bytes that the query has on disk now.
+    pub fn disk_bytes(&self) -> u64 {
+        self.quota.used_bytes()
+    }
+
+    /// The bytes that the query has written to disk so far.
+    pub fn spilled_bytes(&self) -> u64 {
+        self.quota.written_bytes()
+    }
 }
 
 impl Runtime {
@@ -133,16 +158,15 @@ impl Runtime {
         let observation = manner.observed.then(|| Observation::new(physical.clone(), words::meanings(&optimized.root)));
         let schema = physical.schema();
         let pool = Arc::new(self.pool.for_query());
-        let mut config = self.config.clone().with_extension(pool.clone());
-        if let Some(bytes) = manner.disk_bytes {
-            config = config.with_extension(Arc::new(Quota::new(bytes)));
-        }
+        let quota = Arc::new(Quota::new(manner.disk_bytes.unwrap_or(u64::MAX)));
+        let config = self.config.clone().with_extension(pool.clone()).with_extension(quota.clone());
+        let usage = Usage { pool: pool.clone(), quota };
         let environment = RuntimeEnv { memory_pool: pool, ..RuntimeEnv::clone(&self.environment) };
         let context = TaskContext::default().with_session_config(config);
         let context = Arc::new(context.with_runtime(Arc::new(environment)));
         let start = if plan.ends_with_groups() { results::all_or_nothing } else { results::streaming };
         let batches = start(physical, context).map_err(|e| failure(&e))?;
-        Ok(Running { schema, batches, observation })
+        Ok(Running { schema, batches, observation, usage })
     }
 
     /// The physical plan as text, one operator a line.

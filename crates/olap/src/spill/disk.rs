@@ -87,16 +87,27 @@ impl Disk {
     }
 }
 
-/// The disk space of one query, in bytes, which its user's `temp_file_limit` bounds.
+/// The disk space of one query, in bytes, which its user's `temp_file_limit` may bound.
 #[derive(Debug)]
 pub struct Quota {
     limit_bytes: u64,
     used: AtomicU64,
+    written: AtomicU64,
 }
 
 impl Quota {
     pub fn new(limit_bytes: u64) -> Quota {
-        Quota { limit_bytes, used: AtomicU64::new(0) }
+        Quota { limit_bytes, used: AtomicU64::new(0), written: AtomicU64::new(0) }
+    }
+
+    /// The bytes that the query has on disk now.
+    pub fn used_bytes(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that the query has written so far.
+    pub fn written_bytes(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     fn take_page(&self) -> io::Result<()> {
@@ -140,6 +151,9 @@ impl Account {
         });
         let page = written.inspect_err(|_| self.give_back_quota())?;
         self.disk.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if let Some(quota) = &self.quota {
+            quota.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
         if let Some(tally) = &self.tally {
             tally.added(PAGE as u64);
         }

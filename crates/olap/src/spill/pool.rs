@@ -38,6 +38,8 @@ pub trait FreedMemory: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
+    /// The memory of the query.
+    query: AtomicUsize,
     /// The memory of the query's exchanges.
     exchanges: AtomicUsize,
 }
@@ -76,12 +78,23 @@ impl Pool {
             freed,
             moved: AtomicUsize::new(0),
         };
-        Pool { shared: Arc::new(shared), exchanges: AtomicUsize::new(0) }
+        Pool { shared: Arc::new(shared), query: AtomicUsize::new(0), exchanges: AtomicUsize::new(0) }
     }
 
     /// The same memory, for one more query.
     pub fn for_query(&self) -> Pool {
-        Pool { shared: self.shared.clone(), exchanges: AtomicUsize::new(0) }
+        Pool { shared: self.shared.clone(), query: AtomicUsize::new(0), exchanges: AtomicUsize::new(0) }
+    }
+
+    /// The bytes that the query's operators have now.
+    pub fn query_bytes(&self) -> usize {
+        self.query.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that the query has taken.
+    fn took(&self, bytes: usize) {
+        self.query.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.count(bytes);
     }
 
     /// Whether the rows that wait in the query's exchanges need more memory than they should.
@@ -110,7 +123,7 @@ impl MemoryPool for Pool {
         if let Some((taken, _)) = self.part(reservation) {
             taken.fetch_add(additional, Ordering::Relaxed);
         }
-        self.shared.count(additional);
+        self.took(additional);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
@@ -118,13 +131,14 @@ impl MemoryPool for Pool {
         if let Some((taken, _)) = self.part(reservation) {
             taken.fetch_sub(shrink, Ordering::Relaxed);
         }
+        self.query.fetch_sub(shrink, Ordering::Relaxed);
         self.shared.count(shrink);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let Some((taken, limit)) = self.part(reservation) else {
             self.shared.all.try_grow(reservation, additional)?;
-            self.shared.count(additional);
+            self.took(additional);
             return Ok(());
         };
         let all = taken.fetch_add(additional, Ordering::Relaxed) + additional;
@@ -133,7 +147,7 @@ impl MemoryPool for Pool {
             false => Err(DataFusionError::ResourcesExhausted("the first phases of grouping have their part".into())),
         };
         match &grown {
-            Ok(()) => self.shared.count(additional),
+            Ok(()) => self.took(additional),
             Err(_) => _ = taken.fetch_sub(additional, Ordering::Relaxed),
         }
         grown
