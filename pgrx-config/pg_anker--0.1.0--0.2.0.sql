@@ -68,3 +68,15 @@ CREATE VIEW anker.activity AS
     FROM anker.activity_info() AS a LEFT JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) a.usesysid;
 COMMENT ON VIEW anker.activity IS 'queries that are open in the columnar engine of this database';
 GRANT SELECT ON anker.activity TO PUBLIC;
+
+-- Configuration
+
+CREATE FUNCTION anker.configure(
+    OUT setting text, OUT current text, OUT ok boolean, OUT line text, OUT restart boolean, OUT reason text
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 7
+    AS 'MODULE_PATHNAME', 'configure_wrapper';
+COMMENT ON FUNCTION anker.configure() IS 'settings that pg_anker needs on this server, with the lines that postgresql.conf lacks';
+-- Some settings are visible only to roles that may read all settings.
+REVOKE ALL ON FUNCTION anker.configure() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION anker.configure() TO pg_monitor;

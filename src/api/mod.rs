@@ -3,6 +3,7 @@
 mod activity;
 mod calibrate;
 mod columns;
+mod configure;
 mod dropped;
 mod loads;
 mod mirror;

@@ -12,7 +12,7 @@ use protocol::change::StreamMessage;
 
 use super::outbox::Outbox;
 use crate::layout::{self, NotMirrorable};
-use crate::load::{self, MAX_ORDERS};
+use crate::load::{self, MAX_LOADERS, MAX_ORDERS};
 use crate::note::{Content, Note};
 use crate::pg::process::{self, Worker};
 use crate::pg::relation::{Historic, OpenRelation};
@@ -20,7 +20,6 @@ use crate::pg::tuple::RowEncoder;
 use crate::settings;
 use crate::shared::{self, FixedText, TableState};
 
-const MAX_LOADERS: usize = 2;
 /// The delays before the next loader, after a loader could not start or ended before its first table.
 const LOADER_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(64));
 

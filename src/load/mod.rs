@@ -18,6 +18,9 @@ use serde::de::DeserializeOwned;
 
 use crate::pg::process::Extra;
 
+/// The greatest number of loaders that a database has at once.
+pub const MAX_LOADERS: usize = 2;
+
 fn to_extra(order: &impl Serialize) -> Extra {
     let mut extra: Extra = [0; size_of::<Extra>()];
     // The longest order, a list of a few integers, fits into the space.

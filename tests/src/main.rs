@@ -17,6 +17,7 @@ mod casts;
 mod chaos;
 mod chunks;
 mod columns;
+mod configured;
 mod cursors;
 mod delivery;
 mod described;
@@ -79,6 +80,7 @@ fn main() -> std::process::ExitCode {
         ("generated", generated::TESTS),
         ("chunks", chunks::TESTS),
         ("columns", columns::TESTS),
+        ("configured", configured::TESTS),
         ("casts", casts::TESTS),
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
