@@ -67,7 +67,7 @@ installs_by_make() {
     local root=$work/made debs=$1
     make --silent -C "$project" PG_CONFIG="$PGRX_PG_CONFIG_PATH" || return
     make --silent -C "$project" install PG_CONFIG="$PGRX_PG_CONFIG_PATH" DESTDIR="$root" || return
-    dpkg-deb -x "$debs"/postgresql-15-pg-anker_*-1_*.deb "$work/packaged"
+    dpkg-deb -x "$debs/postgresql-$postgresql-pg-anker_"*-1_*.deb "$work/packaged"
     rm -r "$work/packaged/usr/share/doc"
     diff <(cd "$root" && find . -type f | sort) <(cd "$work/packaged" && find . -type f | sort) || return
     make --silent -C "$project" uninstall PG_CONFIG="$PGRX_PG_CONFIG_PATH" DESTDIR="$root" || return
@@ -87,7 +87,8 @@ test_packages() {
     OLDEST=$(cd "$project/pgrx-config" && printf '%s\n' pg_anker--[0-9]*.sql | sed -nE 's/^pg_anker--([0-9.]+)\.sql$/\1/p' | sort -V | head -n 1)
     say "-- make and make install"
     refuses_other_versions || { say "FAILED: a version that is not supported is not refused"; status=1; }
-    installs_by_make "$debs" || { say "FAILED: make install"; status=1; }
+    # Compared with the package for this system's PostgreSQL.
+    if [[ " $* " == *" $postgresql "* ]]; then installs_by_make "$debs" || { say "FAILED: make install"; status=1; }; fi
     for version in "$@"; do
         say "-- PostgreSQL $version in Debian ${debian_release[$version]}: the life of a package"
         on_fresh "$version" life.sh "$debs" /packages || status=1
