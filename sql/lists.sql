@@ -1,4 +1,4 @@
--- engine: at least 93
+-- engine: at least 94
 --
 -- AGGREGATES OVER VALUES IN AN ORDER
 --
@@ -154,7 +154,8 @@ SELECT count(DISTINCT word ORDER BY word), bool_or(flag ORDER BY id) FROM entry;
 SELECT string_agg(word, ',') FROM (SELECT word FROM entry ORDER BY word COLLATE "C" DESC NULLS LAST, id) s;
 SELECT array_agg(id), string_agg(g, '') FROM (SELECT id, g FROM entry ORDER BY i4 DESC, id) s;
 SELECT g, length(string_agg(word, ',')) FROM (SELECT g, word FROM entry ORDER BY word, id) s GROUP BY g ORDER BY g;
-SELECT string_agg(word, ',') FILTER (WHERE word <> 'fig'), array_agg(DISTINCT word), array_agg(word ORDER BY word DESC, id) FROM (SELECT id, word FROM entry ORDER BY id DESC) s WHERE id < 20;
+SELECT string_agg(word, ',') FILTER (WHERE word <> 'fig') FROM (SELECT id, word FROM entry ORDER BY id DESC) s WHERE id < 20;
+SELECT array_agg(DISTINCT word), array_agg(word ORDER BY word DESC, id) FROM (SELECT id, word FROM entry ORDER BY id DESC) s WHERE id < 20;
 SELECT array_agg(g) FROM (SELECT DISTINCT g FROM entry ORDER BY g DESC) s;
 SELECT array_agg(n) FROM (SELECT n FROM line ORDER BY what, n LIMIT 7 OFFSET 2) s;
 SELECT array_agg(c) FROM (SELECT count(*) AS c, entry FROM line GROUP BY entry ORDER BY count(*), entry DESC) s WHERE entry < 5;

@@ -19,6 +19,7 @@ tests![
     newer_syntax_and_functions,
     conditions_above_outer_joins,
     builtin_locales,
+    presorted_aggregates,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -663,6 +664,25 @@ fn builtin_locales(context: &Context) -> Result<()> {
             "SELECT count(*) FROM w a JOIN w b ON lower(a.x) = lower(b.x) WHERE anker.olap()",
         ] {
             compare(&mut own, sql, false).map_err(|e| format!("{locale}: {e}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Since PostgreSQL 16, an aggregate that states no order gets its rows in the order of another one, if they stand in
+/// the same select list.
+fn presorted_aggregates(context: &Context) -> Result<()> {
+    let (_cluster, mut client) = context.anker()?;
+    client.batch_execute(
+        "CREATE TABLE word (id integer PRIMARY KEY, w text);
+         INSERT INTO word SELECT i, chr(97 + i * 7 % 10) FROM generate_series(1, 40) i; ANALYZE word",
+    )?;
+    anker::mirror(&mut client, &["word"], LIVE)?;
+    for list in ["array_agg(w ORDER BY w DESC)", "array_agg(DISTINCT w)", "max(w ORDER BY w)", "count(DISTINCT w)"] {
+        for from in ["word", "(SELECT * FROM word ORDER BY id DESC) s"] {
+            compare(&mut client, &format!("SELECT string_agg(w, ','), {list} FROM {from} WHERE anker.olap()"), true)?;
+            let having = format!("SELECT string_agg(w, ',') FROM {from} WHERE anker.olap() HAVING {list} IS NOT NULL");
+            compare(&mut client, &having, true)?;
         }
     }
     Ok(())

@@ -82,3 +82,6 @@ pub unsafe fn primary_key_index(relation: pg_sys::Relation) -> pg_sys::Oid {
 /// power() of numerics, which shows more digits of small results since PostgreSQL 16.
 pub const POWER_OF_NUMERICS: plan::Named =
     if cfg!(feature = "since_16") { plan::Named::PowerSince16 } else { plan::Named::Power };
+
+/// Whether PostgreSQL may sort the rows of a query for one aggregate, so that all aggregates get them in that order.
+pub const SORTS_FOR_AGGREGATES: bool = cfg!(feature = "since_16");

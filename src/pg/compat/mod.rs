@@ -28,7 +28,8 @@ mod queries;
 mod zone;
 
 pub use self::catalog::{
-    MeaningOfOperator, NOT_EQUAL, POWER_OF_NUMERICS, meanings_of_operator, ordered_by_bytes, strategy,
+    MeaningOfOperator, NOT_EQUAL, POWER_OF_NUMERICS, SORTS_FOR_AGGREGATES, meanings_of_operator, ordered_by_bytes,
+    strategy,
 };
 pub(super) use self::catalog::{first_attribute, primary_key_index};
 pub(super) use self::client::put_counted_text;

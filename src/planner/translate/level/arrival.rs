@@ -6,7 +6,8 @@ use pgrx::prelude::*;
 use plan::SortKey;
 
 use super::ordered::Targets;
-use crate::pg::tree::Ref;
+use crate::pg::compat;
+use crate::pg::tree::{Node, Ref};
 use crate::planner::rewrite::unwrap::{only_item, reads_in_order};
 use crate::planner::translate::{Translator, Typed};
 use crate::planner::words::query::{is_grouped, is_limited};
@@ -104,6 +105,16 @@ impl<'a> Translator<'a> {
 
 pub fn unknown_order(what: &str) -> Reason {
     Why::RowOrder.of(format!("{what} of rows that a subquery has put in order"))
+}
+
+/// Whether PostgreSQL may sort the query's rows for an aggregate that states an order. The other aggregates then get the
+/// rows in this order, too.
+pub fn sorts_for_aggregates(query: Ref<'_, pg_sys::Query>) -> bool {
+    let states_order = |node: Node<'_>| {
+        node.cast::<pg_sys::Aggref>().is_some_and(|call| !call.aggorder.is_null() || !call.aggdistinct.is_null())
+    };
+    let any = |node: Node<'_>| node.any(states_order);
+    compat::SORTS_FOR_AGGREGATES && (any(query.targetList().node()) || any(query.havingQual()))
 }
 
 /// Whether FROM has only one item.

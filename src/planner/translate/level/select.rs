@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use pgrx::prelude::*;
 use plan::{Agg, Expr, Rel, SortKey, Type};
 
-use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, unknown_order};
+use super::arrival::{depends_on_order, has_sorted_rows, reads_one_item, sorts_for_aggregates, unknown_order};
 use super::from::{From, from};
 use super::grouping_sets::{Sets, reads_keys_alone};
 use super::ordered::Targets;
@@ -377,6 +377,9 @@ impl<'a, 't> Reader<'a, 't> {
                 return Err(Why::Aggregate.of("aggregate of an outer query"));
             }
             let arrival = match aggregate::may_show_row_order(aggref) {
+                true if sorts_for_aggregates(self.query) => {
+                    return Err(Why::RowOrder.of("aggregate without an order beside one that states an order"));
+                }
                 true => self.translator.order_of_rows(self.query)?,
                 false => Vec::new(),
             };
