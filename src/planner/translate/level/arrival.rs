@@ -113,8 +113,8 @@ pub fn sorts_for_aggregates(query: Ref<'_, pg_sys::Query>) -> bool {
     let states_order = |node: Node<'_>| {
         node.cast::<pg_sys::Aggref>().is_some_and(|call| !call.aggorder.is_null() || !call.aggdistinct.is_null())
     };
-    let any = |node: Node<'_>| node.any(states_order);
-    compat::SORTS_FOR_AGGREGATES && (any(query.targetList().node()) || any(query.havingQual()))
+    let mut places = [query.targetList().node(), query.havingQual()].into_iter().flatten();
+    compat::SORTS_FOR_AGGREGATES && places.any(|place| place.any(states_order))
 }
 
 /// Whether FROM has only one item.
