@@ -352,7 +352,7 @@ fn nothing_is_counted_of_hidden_rows(context: &Context) -> Result<()> {
         });
         Ok(lines)
     };
-    let analyze = "ANALYZE, COSTS off, TIMING off, SUMMARY off";
+    let analyze = "ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off";
     for (options, one, other) in [
         (
             analyze,

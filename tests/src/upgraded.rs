@@ -120,6 +120,8 @@ fn described(client: &mut Client) -> Result<Vec<String>> {
              (SELECT array_agg(c::regclass::text || w) FROM unnest(e.extconfig, e.extcondition) AS u (c, w)) AS dumped,
              coalesce(obj_description(d.objid, (SELECT relname FROM pg_class WHERE oid = d.classid)), 'no comment')
          FROM pg_extension e JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
-         WHERE e.extname = 'pg_anker' AND d.deptype = 'e' ORDER BY object",
+         WHERE e.extname = 'pg_anker' AND d.deptype = 'e'
+             -- Since PostgreSQL 17, the row types of tables and views are members, too.
+             AND d.classid <> 'pg_type'::regclass ORDER BY object",
     )
 }
