@@ -107,8 +107,8 @@ pub fn unknown_order(what: &str) -> Reason {
     Why::RowOrder.of(format!("{what} of rows that a subquery has put in order"))
 }
 
-/// Whether PostgreSQL may sort the query's rows for an aggregate that states an order. The other aggregates then get the
-/// rows in this order, too.
+/// Whether PostgreSQL may sort the query's rows for an aggregate that states an order. The other aggregates then get
+/// the rows in this order, too.
 pub fn sorts_for_aggregates(query: Ref<'_, pg_sys::Query>) -> bool {
     let states_order = |node: Node<'_>| {
         node.cast::<pg_sys::Aggref>().is_some_and(|call| !call.aggorder.is_null() || !call.aggdistinct.is_null())
