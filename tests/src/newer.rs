@@ -5,7 +5,7 @@ use std::time::Duration;
 use bench::{Result, anker};
 use postgres::Client;
 
-use crate::flagged::{compare, same};
+use crate::flagged::{Answer, compare, same};
 use crate::runner::{Context, Skipped, ensure, tests};
 
 tests![
@@ -232,7 +232,7 @@ fn virtual_columns_of_parts_policies_and_inserts(context: &Context) -> Result<()
         "SELECT s.id, g.owner FROM sale s LEFT JOIN guarded g ON g.k = s.id WHERE anker.olap()",
     ] {
         let answer = compare(&mut client, sql, false)?;
-        ensure!(format!("{answer:?}").len() > 60, "{sql}: {answer:?}");
+        ensure!(matches!(&answer, Answer::Rows(rows) if !rows.is_empty()), "{sql}: {answer:?}");
         let who = anker::explained(&mut client, sql)?;
         ensure!(who.as_deref() == Some("engine"), "{sql}: {who:?}");
     }
