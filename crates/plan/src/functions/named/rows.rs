@@ -240,7 +240,7 @@ pub(crate) const NAMED: &[FunctionRow] = {
         named(Ln, "ln(numeric)", NUMERIC, Rule::Same, UNDEFINED),
         named(Log, "log(numeric, numeric)", NUMERICS, Rule::Same, UNDEFINED),
         named(Power, "power(numeric, numeric)", NUMERICS, Rule::Same, UNDEFINED),
-        named(PowerSince16, "power(numeric, numeric)", NUMERICS, Rule::Same, UNDEFINED),
+        named(PowerSince16, "power(numeric, numeric) since 16", NUMERICS, Rule::Same, UNDEFINED),
         named(BitAnd, "integer & integer", TWO_INTEGERS, Rule::Same, &[]),
         named(BitOr, "integer | integer", TWO_INTEGERS, Rule::Same, &[]),
         named(BitXor, "integer # integer", TWO_INTEGERS, Rule::Same, &[]),
