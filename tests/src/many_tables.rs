@@ -76,7 +76,7 @@ fn a_schema_is_mirrored_table_by_table(context: &Context) -> Result<()> {
     let is_new = |row: &&String| row.ends_with("|mirrored");
     let new: Vec<_> = found.iter().filter(is_new).collect();
     ensure!(new == ["keyless|mirrored", "later|mirrored"] && found.len() == 8, "the second call returns {found:?}");
-    // What is listed is what the rows say: the parts of tables, and no table that was refused.
+    // The list agrees with the rows: it has the parts of tables, and no table that was refused.
     let listed = "SELECT relation FROM anker.mirrored UNION SELECT relation FROM anker.mirrored_parents";
     let count = rows(&mut client, listed)?.len();
     ensure!(count == 10, "{count} are listed: {:?}", rows(&mut client, listed)?);

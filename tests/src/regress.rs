@@ -169,7 +169,7 @@ fn compare(cluster: &Arc<Cluster>, file: &str, route: &Route, by_engine: i64, bl
         }
         fs::copy(source(folder).join(&name), copy.join(&name))
             .map_err(|e| format!("{folder}/{name}: {e}; ./test --only regress::{file} --bless writes expected/"))?;
-        // What other versions of PostgreSQL answer. pg_regress takes the file that fits.
+        // Other versions of PostgreSQL may answer differently. pg_regress takes the file that fits.
         for number in 1..=9 {
             let name = format!("{file}_{number}.{extension}");
             if source(folder).join(&name).exists() {
