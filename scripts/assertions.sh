@@ -13,8 +13,8 @@ prepare_assertions() {
     say "Building PostgreSQL $postgresql with assertions: some ten minutes of CPU time, once."
     rm -rf "$store"
     mkdir -p "$store/source"
-    from_debian deb-src "$(installed_release)" "$store" source --download-only postgresql-$postgresql
-    archives=("$store"/postgresql-$postgresql_*.orig.tar.*)
+    from_debian deb-src "$(installed_release)" "$store" source --download-only "postgresql-$postgresql"
+    archives=("$store/postgresql-${postgresql}_"*.orig.tar.*)
     tar -xf "${archives[0]}" -C "$store/source" --strip-components 1
     # Installed into a place of its own and moved when complete, so that an interrupted build is not taken for one.
     # A test copies the server from here to a place of its own, so no paths are built in.
