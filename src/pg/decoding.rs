@@ -211,19 +211,23 @@ impl<F: Follow> Decoder<F> {
         let mut records = 0u32;
         let memory = self.memory;
         let batch = || {
+            let mut next = self.read_record();
             loop {
-                match self.read_record() {
-                    // Decoding may leave another memory context current, so each record gets the context anew.
-                    Next::Record if self.is_wanted() => memory.run(|| self.decode_record()),
+                match next {
                     Next::Record => {}
                     Next::Nothing => return Advance::CaughtUp,
                     Next::Stuck(record) => return Advance::Stuck { record_bytes: record.bytes },
                 }
+                let wanted = self.is_wanted();
                 records += 1;
+                pgrx::check_for_interrupts!();
                 if records.is_multiple_of(64) && start.elapsed() >= budget {
+                    if wanted {
+                        self.decode_record();
+                    }
                     return Advance::More;
                 }
-                pgrx::check_for_interrupts!();
+                next = if wanted { self.decode_and_read_record() } else { self.read_record() };
             }
         };
         // SAFETY: nothing of the batch is used afterwards.
@@ -235,28 +239,55 @@ impl<F: Follow> Decoder<F> {
     }
 
     fn read_record(&mut self) -> Next {
-        let longest = self.follower().longest_record();
-        let mut error: *mut c_char = ptr::null_mut();
-        // SAFETY: the context is live. Reading runs in the context's own memory, because the reader's buffers must
-        // outlive the batch.
-        unsafe {
-            let reader = (*self.context).reader;
-            loop {
-                let record = in_context((*self.context).context, || pg_sys::XLogReadRecord(reader, &mut error));
-                if !record.is_null() {
-                    return Next::Record;
-                }
+        // SAFETY: the context is live; the boundary turns the server's errors into panics of ours.
+        let record = unsafe { pg_guard_ffi_boundary(|| self.unguarded().read()) };
+        self.found(record)
+    }
+
+    /// Decodes the record that was read last.
+    fn decode_record(&mut self) {
+        // SAFETY: as above; a record was read.
+        unsafe { pg_guard_ffi_boundary(|| self.unguarded().decode()) }
+    }
+
+    /// Decodes the record that was read last, and reads the next one. A single boundary for both saves time, because
+    /// most records are short.
+    fn decode_and_read_record(&mut self) -> Next {
+        // SAFETY: as above; a record was read.
+        let record = unsafe {
+            pg_guard_ffi_boundary(|| {
+                self.unguarded().decode();
+                self.unguarded().read()
+            })
+        };
+        self.found(record)
+    }
+
+    /// Tells apart the reasons why no record was read.
+    fn found(&mut self, mut record: Result<(), *mut c_char>) -> Next {
+        while let Err(error) = record {
+            let longest = self.follower().longest_record();
+            // SAFETY: the context is live, and the reader's error is a C string or null.
+            let long = unsafe {
                 if !error.is_null() {
                     error!("could not read WAL: {}", CStr::from_ptr(error).to_string_lossy());
                 }
-                match LongRecord::next(reader, longest) {
-                    Some(long) if !long.is_dispensable() => return Next::Stuck(long),
-                    // The record can be skipped once its end is flushed.
-                    Some(long) if long.end <= flushed().0 => pg_sys::XLogBeginRead(reader, long.end),
-                    _ => return Next::Nothing,
+                LongRecord::next((*self.context).reader, longest)
+            };
+            match long {
+                Some(long) if !long.is_dispensable() => return Next::Stuck(long),
+                // The record can be skipped once its end is flushed.
+                Some(long) if long.end <= flushed().0 => {
+                    // SAFETY: the context is live; the boundary turns the server's errors into panics of ours.
+                    record = unsafe {
+                        pg_sys::XLogBeginRead((*self.context).reader, long.end);
+                        pg_guard_ffi_boundary(|| self.unguarded().read())
+                    };
                 }
+                _ => return Next::Nothing,
             }
         }
+        Next::Record
     }
 
     /// Shows the follower the record that was read. Returns whether the record must be decoded.
@@ -279,13 +310,8 @@ impl<F: Follow> Decoder<F> {
         true
     }
 
-    /// Decodes the record that was read last.
-    fn decode_record(&mut self) {
-        // SAFETY: the context is live, and `read_record` has found one; the boundary turns the server's errors into
-        // panics of ours.
-        unsafe {
-            pg_guard_ffi_boundary(|| symbols::LogicalDecodingProcessRecord(self.context, (*self.context).reader));
-        }
+    fn unguarded(&self) -> Unguarded {
+        Unguarded { context: self.context, memory: self.memory }
     }
 
     /// Lets the server remove WAL and old catalog rows that decoding has passed. They are never needed again, because
@@ -294,6 +320,43 @@ impl<F: Follow> Decoder<F> {
         let position = self.position();
         // SAFETY: this process owns the slot. The function also updates the minima over all slots.
         unsafe { pg_sys::LogicalConfirmReceivedLocation(position) };
+    }
+}
+
+/// The server's functions that read and decode a record. On an error they jump to the nearest boundary, past the Rust
+/// code in between.
+#[derive(Clone, Copy)]
+struct Unguarded {
+    context: *mut pg_sys::LogicalDecodingContext,
+    memory: Scratch,
+}
+
+impl Unguarded {
+    /// Reads the next record. If there is none, returns the reader's error, or null if it only lacks WAL.
+    ///
+    /// # Safety
+    ///
+    /// The context is live, a boundary is around the call, and nothing between them must be dropped.
+    unsafe fn read(self) -> Result<(), *mut c_char> {
+        let mut error: *mut c_char = ptr::null_mut();
+        // SAFETY: by the caller's promise. Reading runs in the context's own memory, because the reader's buffers must
+        // outlive the batch.
+        let record = unsafe {
+            let reader = (*self.context).reader;
+            in_context((*self.context).context, || symbols::XLogReadRecord(reader, &mut error))
+        };
+        if record.is_null() { Err(error) } else { Ok(()) }
+    }
+
+    /// Decodes the record that was read last.
+    ///
+    /// # Safety
+    ///
+    /// As for [`read`](Self::read); a record was read.
+    unsafe fn decode(self) {
+        // Decoding may leave another memory context current, so each record gets the context anew.
+        // SAFETY: by the caller's promise.
+        self.memory.run(|| unsafe { symbols::LogicalDecodingProcessRecord(self.context, (*self.context).reader) });
     }
 }
 

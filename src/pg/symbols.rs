@@ -108,6 +108,10 @@ unguarded! {
     ) -> c_int;
 
     // WAL.
+    pub(super) fn XLogReadRecord(
+        reader: *mut pg_sys::XLogReaderState,
+        error: *mut *mut c_char,
+    ) -> *mut pg_sys::XLogRecord;
     pub fn wal_segment_open(reader: *mut pg_sys::XLogReaderState, segment: u64, timeline: *mut pg_sys::TimeLineID);
     pub fn wal_segment_close(reader: *mut pg_sys::XLogReaderState);
 
