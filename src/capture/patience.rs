@@ -9,7 +9,7 @@ use std::time::Duration;
 use pgrx::prelude::*;
 
 use super::engine_process::EngineProcess;
-use crate::pg::{process, session, snapshot};
+use crate::pg::{compat, process, session, snapshot};
 use crate::shared::{self, FixedText};
 
 /// The slot is not created while the oldest writing transaction has at least this age.
@@ -49,7 +49,7 @@ impl Writer {
 
 /// The oldest transaction with an id, in any database.
 fn oldest_writer() -> Option<Writer> {
-    let xid = u32::from(snapshot::oldest_running());
+    let xid = u32::from(compat::oldest_running());
     if xid == snapshot::next_full_xid() as u32 {
         return None;
     }

@@ -29,7 +29,7 @@ pub fn relation(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
 
 /// The oid of a function without arguments.
 pub fn function(schema: pg_sys::Oid, name: &CStr) -> Option<pg_sys::Oid> {
-    let (cache, column) = (pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32, pg_sys::Anum_pg_proc_oid as i16);
+    let (cache, column) = (pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as _, pg_sys::Anum_pg_proc_oid as i16);
     let (name, schema, none) = (name.as_ptr().into(), schema.into(), pg_sys::Datum::null());
     // SAFETY: the cache's keys are a name, a vector of types and a schema. For a function that does not exist, the
     // result is an invalid oid.
@@ -253,7 +253,7 @@ fn cached<T, F: Cached>(keys: F::Keys, look: impl FnOnce(&F) -> T) -> Option<T> 
     // SAFETY: cache, keys and type belong together. The row is looked at before it is released; after an error the end
     // of the transaction releases it.
     unsafe {
-        let tuple = pg_sys::SearchSysCache(F::CACHE as i32, key(0), key(1), key(2), key(3));
+        let tuple = pg_sys::SearchSysCache(F::CACHE as _, key(0), key(1), key(2), key(3));
         if tuple.is_null() {
             return None;
         }
@@ -277,7 +277,7 @@ pub(super) unsafe fn columns<const N: usize>(
     // SAFETY: by the caller's promise; the row is released before anybody sees the copies.
     unsafe {
         let none = pg_sys::Datum::null();
-        let tuple = pg_sys::SearchSysCache(cache as i32, object.into(), none, none, none);
+        let tuple = pg_sys::SearchSysCache(cache as _, object.into(), none, none, none);
         if tuple.is_null() {
             return None;
         }
@@ -285,7 +285,7 @@ pub(super) unsafe fn columns<const N: usize>(
         pg_sys::ReleaseSysCache(tuple);
         Some(columns.map(|number| {
             let mut is_null = false;
-            let datum = pg_sys::SysCacheGetAttr(cache as i32, copy, number as i16, &mut is_null);
+            let datum = pg_sys::SysCacheGetAttr(cache as _, copy, number as i16, &mut is_null);
             (!is_null).then_some(datum)
         }))
     }

@@ -30,7 +30,7 @@ pub(super) fn count(cache: &'static Cache) -> u64 {
     let mut caches = CHANGES.caches.get();
     if !caches.iter().flatten().any(|known| ptr::eq(*known, cache)) {
         if caches[0].is_none() {
-            let (nothing, operators) = (pg_sys::Datum::null(), pg_sys::SysCacheIdentifier::AMOPOPID as i32);
+            let (nothing, operators) = (pg_sys::Datum::null(), pg_sys::SysCacheIdentifier::AMOPOPID as _);
             // SAFETY: the callbacks only clear caches; they are registered once per process.
             unsafe {
                 pg_sys::CacheRegisterRelcacheCallback(Some(relation), nothing);

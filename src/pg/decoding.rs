@@ -150,19 +150,9 @@ impl<F: Follow> Decoder<F> {
         // SAFETY: in a process with a database connection. Taking the slot with `need_full_snapshot` unset holds back
         // old catalog rows only.
         let context = unsafe {
-            pg_sys::CheckLogicalDecodingRequirements();
             compat::create_temporary_slot(slot);
             pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
-            pg_sys::CreateInitDecodingContext(
-                c"pgoutput".as_ptr(),
-                ptr::null_mut(),
-                false,
-                pg_sys::InvalidXLogRecPtr as u64,
-                &mut routine,
-                None,
-                None,
-                None,
-            )
+            compat::begin_decoding("pgoutput", &mut routine)
         };
         let follower = Box::into_raw(Box::new(follower));
         // SAFETY: the context is new, and nobody else uses it.
@@ -443,7 +433,7 @@ unsafe extern "C-unwind" fn commit<F: Follow>(
     // SAFETY: called by the decoder with its context and a valid transaction, whose commit time is set; decoding's
     // snapshot is set too.
     unsafe {
-        let (lsn, time, invalidated) = ((*txn).end_lsn, (*txn).xact_time.commit_time, invalidated_relations(&*txn));
+        let (lsn, time, invalidated) = ((*txn).end_lsn, compat::commit_time(&*txn), invalidated_relations(&*txn));
         follower::<F>(context).commit(Commit { lsn, time, invalidated }, Historic::new());
     }
 }

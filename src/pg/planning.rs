@@ -7,42 +7,26 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::ffi::c_char;
 
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 use super::catalog::{text, text_of};
 use super::changes::{self, Cache};
+use super::compat::{self, Asking};
 use super::relation::{self, Lock, OpenRelation};
-use super::symbols::{self, Planner};
+use super::symbols;
 use super::tree::Ref;
-use super::{compat, hooks, make, owner};
+use super::{make, owner};
 
 /// A bit in the planner's options, beside the server's own: the query must be planned for the heap. Neither the server
 /// nor other extensions use this bit, and they pass the options on unchanged.
 const FOR_HEAP: i32 = 1 << 30;
 
-static mut PREVIOUS: pg_sys::planner_hook_type = None;
-static mut OURS: Option<Planner> = None;
-
 thread_local! {
     /// The relations whose rows PostgreSQL reads from the heap. A change of any relation clears the set, because
     /// another library may keep its knowledge of a table in tables of its own.
     static FROM_HEAP: RefCell<HashSet<u32>> = RefCell::default();
-}
-
-/// Installs our planner before the one that is set. To be called while the library is preloaded.
-pub fn install(ours: Planner) {
-    hooks::install!(planner_hook, PREVIOUS, ours);
-    // SAFETY: on the one thread, before anybody reads it.
-    unsafe { OURS = Some(ours) };
-}
-
-/// The planner hook that was set before ours or, without one, PostgreSQL's planner.
-pub fn previous() -> Planner {
-    // SAFETY: written when the library was loaded.
-    unsafe { PREVIOUS }.unwrap_or(symbols::standard_planner)
 }
 
 /// The options of a query that [`for_heap`] plans, without our own bit; `None` for any other query.
@@ -56,14 +40,9 @@ pub fn options_for_heap(options: i32) -> Option<i32> {
 /// # Safety
 ///
 /// As for PostgreSQL's planner. An error jumps over all frames up to that of the caller.
-pub unsafe extern "C-unwind" fn for_heap(
-    query: *mut pg_sys::Query,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> *mut pg_sys::PlannedStmt {
+pub unsafe extern "C-unwind" fn for_heap(query: *mut pg_sys::Query, asking: Asking) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the caller has the planner's arguments, and owns nothing that must be dropped after an error.
-    unsafe { pg_sys::planner_hook.unwrap_or(symbols::standard_planner)(query, source, options | FOR_HEAP, params) }
+    unsafe { compat::outermost_planner(query, asking.with_options(asking.options | FOR_HEAP)) }
 }
 
 /// Plans a query that was made from a part of another query. It gets no query id, so that extensions which count
@@ -72,16 +51,11 @@ pub unsafe extern "C-unwind" fn for_heap(
 /// # Safety
 ///
 /// As for [`for_heap`].
-pub unsafe extern "C-unwind" fn part(
-    query: *mut pg_sys::Query,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> *mut pg_sys::PlannedStmt {
+pub unsafe extern "C-unwind" fn part(query: *mut pg_sys::Query, asking: Asking) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the caller owns the query. Its other promises are those of `for_heap`.
     unsafe {
         (*query).queryId = 0;
-        for_heap(query, source, options, params)
+        for_heap(query, asking.for_part())
     }
 }
 
@@ -119,19 +93,16 @@ static CACHE: Cache = Cache { relation: |_| FROM_HEAP.with_borrow_mut(HashSet::c
 
 /// Whether another library takes part in planning.
 fn others_plan() -> bool {
-    let place = |planner: Option<Planner>| planner.map(|planner| planner as usize);
     // SAFETY: hooks are set while libraries are loaded.
-    let (previous, outer, ours, of_relations) =
-        unsafe { (PREVIOUS, pg_sys::planner_hook, OURS, pg_sys::set_rel_pathlist_hook) };
-    previous.is_some() || place(outer) != place(ours) || of_relations.is_some()
+    compat::others_have_planners() || unsafe { pg_sys::set_rel_pathlist_hook }.is_some()
 }
 
 fn other_reader(table: &OpenRelation) -> Option<String> {
     // SAFETY: the query is new, and its relation is locked; the plan is finished.
     unsafe {
         let query = rows_of(table);
-        let none = std::ptr::null_mut();
-        let statement = Ref::new(pg_guard_ffi_boundary(|| part(query, c"".as_ptr(), 0, none)));
+        let asking = Asking::new(c"".as_ptr(), 0, std::ptr::null_mut());
+        let statement = Ref::new(pg_guard_ffi_boundary(|| part(query, asking)));
         let (top, mut entries) = (statement.planTree(), statement.rtable().iter());
         match top.type_ {
             pg_sys::NodeTag::T_SeqScan | pg_sys::NodeTag::T_IndexScan | pg_sys::NodeTag::T_IndexOnlyScan => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use super::{compat, symbols, wait};
+use super::{compat, wait};
 
 /// The main function of a dynamic worker, which this library exports, and the worker's kind.
 #[derive(Clone, Copy)]
@@ -143,12 +143,9 @@ fn copy(target: &mut [std::ffi::c_char], text: &CStr) {
 /// SIGTERM is handled by `die`, as in an ordinary backend, so that it also ends waits inside the server, for example
 /// for a lock.
 pub fn begin() {
-    // SAFETY: the server's own handlers, installed before signals are unblocked.
-    unsafe {
-        compat::handle_signal(pg_sys::SIGTERM as i32, Some(symbols::die));
-        compat::handle_signal(pg_sys::SIGHUP as i32, Some(symbols::SignalHandlerForConfigReload));
-        pg_sys::BackgroundWorkerUnblockSignals();
-    }
+    compat::handle_signals();
+    // SAFETY: the handlers are installed.
+    unsafe { pg_sys::BackgroundWorkerUnblockSignals() };
 }
 
 /// Runs `work` when the process exits, unless the process is killed. Work that was registered later runs earlier. While

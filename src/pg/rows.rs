@@ -1,9 +1,8 @@
 //! Reads the rows of a table, and deletes a row.
 
-use std::ptr;
-
 use pgrx::prelude::*;
 
+use super::compat;
 use super::descriptor::Tuple;
 use super::relation::{self, Lock, OpenRelation};
 use super::snapshot;
@@ -32,7 +31,7 @@ impl<'a> Rows<'a> {
         unsafe {
             assert!(pg_sys::ActiveSnapshotSet(), "an active snapshot");
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetActiveSnapshot());
-            let scan = pg_sys::table_beginscan(relation.as_ptr(), snapshot, 0, ptr::null_mut());
+            let scan = compat::begin_scan(relation.as_ptr(), snapshot);
             Rows { relation, snapshot, scan, reached: Reached::Nothing }
         }
     }
@@ -126,7 +125,7 @@ pub fn delete(relation: &OpenRelation, row: Tuple<'_>) {
     unsafe {
         assert!((*row.as_ptr()).t_tableOid == relation.oid(), "a row of the relation");
         let (mut place, command) = ((*row.as_ptr()).t_self, pg_sys::GetCurrentCommandId(true));
-        pg_sys::heap_delete(relation.as_ptr(), &mut place, command, ptr::null_mut(), false, &mut failure, false);
+        compat::delete_row(relation.as_ptr(), &mut place, command, &mut failure);
     }
 }
 

@@ -98,9 +98,6 @@ pub fn has_committed(xid: u32) -> bool {
 }
 
 calls! {
-    /// The oldest running transaction that has an id, in any database. If there is none, the next id that will be given
-    /// out.
-    oldest_running => GetOldestActiveTransactionId() -> pg_sys::TransactionId;
     next_transaction => ReadNextFullTransactionId() -> pg_sys::FullTransactionId;
 }
 

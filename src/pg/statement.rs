@@ -6,11 +6,11 @@ use std::ptr;
 use pgrx::prelude::*;
 
 use super::child::Child;
-use super::compat;
+use super::compat::{self, Asking, Planner};
 use super::memory::{Scratch, in_context};
 use super::place::{Flags, Place};
 use super::session::{self, Actor};
-use super::symbols::{self, Planner};
+use super::symbols;
 use super::tree::Node;
 
 /// Receives a row's values and null flags, and returns whether another row is wanted.
@@ -113,7 +113,7 @@ impl Place<'_> {
                     // This query is a part of a larger query, which other extensions count, so it gets no query id.
                     // PostgreSQL has checked the permissions of the larger query, so this plan checks none.
                     (*query).queryId = 0;
-                    let plan = (how.planner)(query, estate.es_sourceText, how.options, params);
+                    let plan = (how.planner)(query, Asking::new(estate.es_sourceText, how.options, params));
                     compat::without_rights(plan);
                     let statement = symbols::CreateQueryDesc(
                         plan,

@@ -21,24 +21,11 @@ pub(super) struct ClientMethods {
     pub(super) keep_message: unsafe extern "C-unwind" fn(kind: c_char, content: *const c_char, length: usize),
 }
 
-/// The type of PostgreSQL's planner, and of an extension's hook that replaces it.
-pub type Planner = unsafe extern "C-unwind" fn(
-    query: *mut pg_sys::Query,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> *mut pg_sys::PlannedStmt;
 pub type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool;
 pub type Mutator = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> *mut pg_sys::Node;
 
 unguarded! {
     // Planning.
-    pub fn standard_planner(
-        query: *mut pg_sys::Query,
-        source: *const c_char,
-        options: i32,
-        params: pg_sys::ParamListInfo,
-    ) -> *mut pg_sys::PlannedStmt;
     pub fn check_functions_in_node(
         node: *mut pg_sys::Node,
         checker: pg_sys::check_function_callback,
@@ -114,10 +101,6 @@ unguarded! {
     ) -> *mut pg_sys::XLogRecord;
     pub fn wal_segment_open(reader: *mut pg_sys::XLogReaderState, segment: u64, timeline: *mut pg_sys::TimeLineID);
     pub fn wal_segment_close(reader: *mut pg_sys::XLogReaderState);
-
-    // Signals.
-    pub(super) fn die(signal: c_int);
-    pub(super) fn SignalHandlerForConfigReload(signal: c_int);
 }
 
 // Functions that pgrx does not declare, or not as safe ones. A newer version's headers must be compared with these.

@@ -15,9 +15,9 @@ const LONG_HEADER: u64 = size_of::<pg_sys::XLogLongPageHeaderData>().next_multip
 
 pub const NOT_LOGICAL: &str = "wal_level is not \"logical\"";
 
-/// Whether the WAL contains everything that decoding needs.
+/// Whether the WAL contains everything that decoding needs, at the latest once there is a slot.
 pub fn is_logical() -> bool {
-    variable!(wal_level) >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
+    variable!(wal_level) >= compat::LEVEL_FOR_DECODING as i32
 }
 
 /// The position L for a snapshot that was taken before the call. L is flushed when this returns. L is at or behind the

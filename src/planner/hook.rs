@@ -3,7 +3,7 @@
 //! Most queries do not concern the engine. For them, the hook costs only one walk over the query to look for
 //! `anker.olap()`.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,12 +21,11 @@ use super::tree::split::split;
 use super::tree::unplanned::{self, Reads};
 use super::words::reason::{Reason, Why};
 use crate::pg::attempt::attempt;
-use crate::pg::compat;
+use crate::pg::compat::{self, Asking, Plan, Planner};
 use crate::pg::error::Error;
 use crate::pg::planning;
 use crate::pg::relation::{self, Lock};
 use crate::pg::session;
-use crate::pg::symbols::Planner;
 use crate::pg::tree::{Node, Ref};
 use crate::settings::{self, ROUTE, Route, STARTUP_COST};
 use crate::shared;
@@ -43,37 +42,36 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 pub fn init() {
     if !INSTALLED.swap(true, Ordering::Relaxed) {
-        planning::install(plan_query);
+        compat::plan_by::<Hook>();
     }
 }
 
 /// The planner hook, which PostgreSQL calls for every query of the server. Planning may evaluate functions, and these
 /// may raise errors. pgrx's guards would lose the context and the names of such an error, so PostgreSQL plans outside
 /// any guard. The error may jump over this frame, because the frame owns nothing.
-unsafe extern "C-unwind" fn plan_query(
-    query: *mut pg_sys::Query,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: called by PostgreSQL with a rewritten query that the planner may change.
-    unsafe {
-        if let Some(options) = planning::options_for_heap(options) {
-            return planning::previous()(query, source, options, params);
-        }
-        let asked = copy_if_asked(query, source, options, params);
-        let refusal = match asked.can_wait {
-            true => match without_heap(query, asked, source, options, params) {
-                First { statement, .. } if !statement.is_null() => return statement,
-                First { refusal, .. } => refusal,
-            },
-            false => std::ptr::null_mut(),
-        };
-        let heap = planning::previous()(query, source, options, params);
-        let is_cheap = || asked.by_cost && cost::of_heap(heap) <= STARTUP_COST.get();
-        match asked.copy.is_null() || is_cheap() {
-            true => heap,
-            false => with_choice(heap, asked, refusal, source, options, params),
+struct Hook;
+
+impl Plan for Hook {
+    unsafe fn plan(query: *mut pg_sys::Query, asking: Asking) -> *mut pg_sys::PlannedStmt {
+        // SAFETY: the query was rewritten, and the planner may change it.
+        unsafe {
+            if let Some(options) = planning::options_for_heap(asking.options) {
+                return compat::previous_planner(query, asking.with_options(options));
+            }
+            let asked = copy_if_asked(query, asking);
+            let refusal = match asked.can_wait {
+                true => match without_heap(query, asked, asking) {
+                    First { statement, .. } if !statement.is_null() => return statement,
+                    First { refusal, .. } => refusal,
+                },
+                false => std::ptr::null_mut(),
+            };
+            let heap = compat::previous_planner(query, asking);
+            let is_cheap = || asked.by_cost && cost::of_heap(heap) <= STARTUP_COST.get();
+            match asked.copy.is_null() || is_cheap() {
+                true => heap,
+                false => with_choice(heap, asked, refusal, asking),
+            }
         }
     }
 }
@@ -108,12 +106,7 @@ struct First {
 
 /// Removes the calls of `anker.olap()` from the query, and copies the query if the engine may run it.
 #[pg_guard]
-unsafe extern "C-unwind" fn copy_if_asked(
-    query: *mut pg_sys::Query,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> Asked {
+unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, asking: Asking) -> Asked {
     // SAFETY: the query is valid by the caller's promise.
     unsafe {
         let flagged = flag::take(query);
@@ -146,7 +139,7 @@ unsafe extern "C-unwind" fn copy_if_asked(
         // Without a flag, two kinds of queries run on the heap. SELECT FOR UPDATE and similar queries lock the heap's
         // rows; PostgreSQL checks foreign keys by such queries. Declared cursors may be used to update rows (WHERE
         // CURRENT OF).
-        let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
+        let is_cursor = asking.options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
         let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
         if about_heap || !flagged && !census(read).any_mirrored {
             return Asked::NOT;
@@ -154,10 +147,7 @@ unsafe extern "C-unwind" fn copy_if_asked(
         if !has_bodies {
             copy = pg_sys::copyObjectImpl(query.cast()).cast();
         }
-        let can_wait = !by_cost
-            && !has_bodies
-            && (*query).rowMarks.is_null()
-            && unplanned::can_wait(query, source, options, params);
+        let can_wait = !by_cost && !has_bodies && (*query).rowMarks.is_null() && unplanned::can_wait(query, asking);
         let must_run = route == Route::Force && all_mirrored(copy);
         Asked { copy, by_cost, can_wait, must_run }
     }
@@ -182,13 +172,7 @@ fn may_be_worth_it(query: Ref<'_, pg_sys::Query>) -> bool {
 
 /// Plans only the engine's side, for a query whose heap plan can be made later.
 #[pg_guard]
-unsafe extern "C-unwind" fn without_heap(
-    query: *mut pg_sys::Query,
-    asked: Asked,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> First {
+unsafe extern "C-unwind" fn without_heap(query: *mut pg_sys::Query, asked: Asked, asking: Asking) -> First {
     let wanted = |refusal| First { statement: std::ptr::null_mut(), refusal };
     // SAFETY: the query is rewritten, and its tree stays in place; `asked.copy` is a copy of it.
     unsafe {
@@ -196,10 +180,10 @@ unsafe extern "C-unwind" fn without_heap(
         if !reads.are_there() || !reads.are_permitted() {
             return wanted(std::ptr::null_mut());
         }
-        let side = attempt(AssertUnwindSafe(|| analytic(asked.copy, planning::previous(), source, options, params)));
+        let side = attempt(AssertUnwindSafe(|| analytic(asked.copy, compat::previous_planner, asking)));
         match side {
             Ok(side) if side.has_columns(Ref::new(query).targetList()) => {
-                let statement = nodes::with_unplanned(side, query, reads, options);
+                let statement = nodes::with_unplanned(side, query, reads, asking.options);
                 First { statement, refusal: std::ptr::null_mut() }
             }
             Ok(_) => wanted(to_node(&nodes::other_columns())),
@@ -215,11 +199,9 @@ unsafe extern "C-unwind" fn with_choice(
     heap: *mut pg_sys::PlannedStmt,
     asked: Asked,
     refusal: *mut pg_sys::Node,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
+    asking: Asking,
 ) -> *mut pg_sys::PlannedStmt {
-    let Asked { copy: query, by_cost, must_run, .. } = asked;
+    let (Asked { copy: query, by_cost, must_run, .. }, options) = (asked, asking.options);
     // SAFETY: the caller may change the heap's plan; `query` is the copy from before planning.
     unsafe {
         let is_insert = (*query).commandType == pg_sys::CmdType::CMD_INSERT;
@@ -235,7 +217,7 @@ unsafe extern "C-unwind" fn with_choice(
                 if is_insert {
                     insert::rows_of(query, heap)?;
                 }
-                analytic(query, planning::part, source, options, params)
+                analytic(query, planning::part, asking)
             })),
         };
         match side {
@@ -282,13 +264,7 @@ unsafe fn by_cost_of_both(
 /// # Safety
 ///
 /// `query` is a rewritten SELECT, owned by the caller, whose relations are locked.
-unsafe fn analytic(
-    query: *mut pg_sys::Query,
-    planner: Planner,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> Result<nodes::EngineSide, Reason> {
+unsafe fn analytic(query: *mut pg_sys::Query, planner: Planner, asking: Asking) -> Result<nodes::EngineSide, Reason> {
     let placeholder =
         PLACEHOLDER.oid().ok_or_else(|| Why::Engine.of("extension pg_anker is not installed in this database"))?;
     // SAFETY: the tree of the query stays in place; the upper query is new.
@@ -297,32 +273,29 @@ unsafe fn analytic(
         merge_into_sorted(query);
         let split = split(Ref::new(unwrapped(query)), placeholder)?;
         // If a cursor must scroll, a node above both sides stores the rows, so the engine's side need not scroll.
-        let options = options & !(pg_sys::CURSOR_OPT_SCROLL as i32);
-        let upper = pg_guard_ffi_boundary(|| planner(split.upper, source, options, params));
-        let sent = split.sent.iter().map(|sent| planned(sent, source, params)).collect::<Result<Vec<_>, _>>()?;
+        let asking = asking.with_options(asking.options & !(pg_sys::CURSOR_OPT_SCROLL as i32));
+        let upper = pg_guard_ffi_boundary(|| planner(split.upper, asking));
+        let sent =
+            split.sent.iter().map(|sent| planned(sent, asking.with_options(0))).collect::<Result<Vec<_>, _>>()?;
         nodes::engine_side(upper, split, sent)
     }
 }
 
 /// The plan for rows that PostgreSQL computes and sends to the engine; an error if PostgreSQL estimates too many bytes.
 /// The query for these rows may read mirrored tables, too, so a plan that uses the engine for them is tried.
-unsafe fn planned(
-    sent: &Sent<'_>,
-    source: *const c_char,
-    params: pg_sys::ParamListInfo,
-) -> Result<*mut pg_sys::PlannedStmt, Reason> {
+unsafe fn planned(sent: &Sent<'_>, asking: Asking) -> Result<*mut pg_sys::PlannedStmt, Reason> {
     // SAFETY: the query is new, and its relations were locked for the original query.
     unsafe {
         let copy = pg_sys::copyObjectImpl(sent.query().cast()).cast();
         let query = sent.query();
-        let statement = pg_guard_ffi_boundary(|| planning::part(query, source, 0, params));
+        let statement = pg_guard_ffi_boundary(|| planning::part(query, asking));
         let plan = &*(*statement).planTree;
         let bytes = plan.plan_rows * f64::from(plan.plan_width.max(8));
         let limit = f64::from(settings::MAX_SENT_KB.get()) * 1024.0;
         if bytes > limit * BAD_ESTIMATE {
             return Err(sent.too_many());
         }
-        match attempt(AssertUnwindSafe(|| analytic(copy, planning::part, source, 0, params))) {
+        match attempt(AssertUnwindSafe(|| analytic(copy, planning::part, asking))) {
             Ok(side) if ROUTE.get() == Route::Auto => Ok(by_cost_of_both(statement, side, 0, false)),
             Ok(side) => Ok(nodes::with_engine(statement, side, 0, None)),
             Err(_) => Ok(statement),

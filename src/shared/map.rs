@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use pgrx::prelude::*;
 
+use crate::pg::compat;
+
 /// An entry of the hash table.
 ///
 /// # Safety
@@ -49,14 +51,14 @@ impl<E: Entry> Map<E> {
 
     /// Creates the empty table. To be called in the postmaster, so that all processes forked later have it.
     pub fn create(&self) {
-        let places = self.places.load(Ordering::Relaxed) as _;
+        let places = self.places.load(Ordering::Relaxed);
         let mut control =
             pg_sys::HASHCTL { keysize: size_of::<E::Key>(), entrysize: size_of::<E>(), ..Default::default() };
         let flags = pg_sys::HASH_ELEM | pg_sys::HASH_BLOBS | pg_sys::HASH_FIXED_SIZE;
         // SAFETY: the server's hook for creating shared memory calls this. The memory and the lock were requested
         // before.
         unsafe {
-            let table = pg_sys::ShmemInitHash(self.name.as_ptr(), places, places, &mut control, flags as i32);
+            let table = compat::shared_table(self.name, places, &mut control, flags as i32);
             self.table.store(table, Ordering::Relaxed);
             self.lock.store(&raw mut (*pg_sys::GetNamedLWLockTranche(self.name.as_ptr())).lock, Ordering::Relaxed);
         }

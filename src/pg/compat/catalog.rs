@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 #[cfg(feature = "since_18")]
 #[repr(C)]
 struct Locale {
+    #[cfg(not(feature = "since_19"))]
     _provider: std::ffi::c_char,
     _deterministic: bool,
     collate_is_c: bool,

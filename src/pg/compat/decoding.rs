@@ -1,6 +1,6 @@
 //! WAL records, changed rows, and the replication slot.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
@@ -60,16 +60,70 @@ pub unsafe fn database_of_block(reader: *mut pg_sys::XLogReaderState) -> pg_sys:
     }
 }
 
-/// Creates a temporary replication slot in this database. The server drops it when this process ends.
+/// The least `wal_level` with which there can be decoding. From PostgreSQL 19 on, the first slot adds to the WAL what
+/// decoding needs.
+#[cfg(not(feature = "since_19"))]
+pub const LEVEL_FOR_DECODING: pg_sys::WalLevel::Type = pg_sys::WalLevel::WAL_LEVEL_LOGICAL;
+#[cfg(feature = "since_19")]
+pub const LEVEL_FOR_DECODING: pg_sys::WalLevel::Type = pg_sys::WalLevel::WAL_LEVEL_REPLICA;
+
+/// Creates a temporary replication slot in this database, if the server's settings allow decoding. The server drops the
+/// slot when this process ends.
 pub fn create_temporary_slot(name: &CStr) {
     use pg_sys::ReplicationSlotPersistency::RS_TEMPORARY;
     // SAFETY: the name is a C string, which the server copies.
     unsafe {
+        #[cfg(not(feature = "since_19"))]
+        pg_sys::CheckLogicalDecodingRequirements();
+        // The slot is not one of REPACK's.
+        #[cfg(feature = "since_19")]
+        pg_sys::CheckLogicalDecodingRequirements(false);
         #[cfg(not(feature = "since_17"))]
         pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false);
         // The slot is neither two-phase nor a failover slot, and is not synchronized to a standby.
-        #[cfg(feature = "since_17")]
+        #[cfg(all(feature = "since_17", not(feature = "since_19")))]
         pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false, false, false);
+        #[cfg(feature = "since_19")]
+        {
+            pg_sys::ReplicationSlotCreate(name.as_ptr(), true, RS_TEMPORARY, false, false, false, false);
+            pg_sys::EnsureLogicalDecodingEnabled();
+        }
+    }
+}
+
+/// Creates the context that decodes from the slot of this process. It names a plugin, and needs a snapshot of the
+/// catalog only.
+///
+/// # Safety
+///
+/// This process has created the slot; the routine lives as long as the context, which lives in the current memory.
+pub unsafe fn begin_decoding(
+    plugin: &str,
+    routine: &mut pg_sys::XLogReaderRoutine,
+) -> *mut pg_sys::LogicalDecodingContext {
+    let plugin = CString::new(plugin).expect("no NUL in it");
+    let (plugin, options, nowhere) = (plugin.as_ptr(), std::ptr::null_mut(), pg_sys::InvalidXLogRecPtr as u64);
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "since_19"))]
+        return pg_sys::CreateInitDecodingContext(plugin, options, false, nowhere, routine, None, None, None);
+        #[cfg(feature = "since_19")]
+        return pg_sys::CreateInitDecodingContext(plugin, options, false, false, nowhere, routine, None, None, None);
+    }
+}
+
+/// The time of a decoded transaction's commit.
+///
+/// # Safety
+///
+/// The transaction's commit is being decoded.
+pub unsafe fn commit_time(transaction: &pg_sys::ReorderBufferTXN) -> i64 {
+    // SAFETY: by the caller's promise, the union holds the time of the commit.
+    unsafe {
+        #[cfg(not(feature = "since_19"))]
+        return transaction.xact_time.commit_time;
+        #[cfg(feature = "since_19")]
+        return transaction.__bindgen_anon_1.commit_time;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Differences between PostgreSQL's versions. Only this room asks which version the extension is compiled for.
 //!
-//! The features `since_16`, `since_17` and `since_18` say from which version on code applies. Cargo.toml derives them
+//! Features like `since_16` say from which version on code applies. Cargo.toml derives them
 //! from the version. So a new version takes the newest code of each function, until the compiler objects.
 //!
 //! - `catalog`: operators, collations, descriptors of rows, keys
@@ -10,8 +10,10 @@
 //! - `executor`: running statements
 //! - `nodes`: the fields of the nodes that the planner translates
 //! - `permissions`: who may read, own and call what
+//! - `planner`: PostgreSQL's planner, and the hook that replaces it
 //! - `process`: this process, and the list of all processes
 //! - `queries`: trees of queries, and their walkers
+//! - `rows`: rows of tables, tables in shared memory
 //! - `zone`: names of time zones
 
 use pgrx::prelude::*;
@@ -23,8 +25,10 @@ mod decoding;
 mod executor;
 mod nodes;
 mod permissions;
+mod planner;
 mod process;
 mod queries;
+mod rows;
 mod zone;
 
 pub use self::catalog::{
@@ -38,7 +42,8 @@ pub use self::computed::{
     without_virtual_columns,
 };
 pub(super) use self::decoding::database_of_block;
-pub use self::decoding::{changed_rows, create_temporary_slot, log_message};
+pub use self::decoding::{LEVEL_FOR_DECODING, changed_rows, create_temporary_slot, log_message};
+pub(super) use self::decoding::{begin_decoding, commit_time};
 pub(super) use self::executor::{AroundRun, run_around, run_hooks_alone};
 pub use self::executor::{is_always_read, query_id, range_table_relation, run_statement};
 pub(super) use self::permissions::without_rights;
@@ -46,15 +51,19 @@ pub use self::permissions::{
     append_range_table, are_permitted, ask_no_permissions, may_execute, owns_database, owns_relation, selects,
     set_permissions, with_permissions_of, without_checks,
 };
-pub(super) use self::process::{backend_status, handle_signal, no_owner};
-pub use self::process::{end_process, own_process_number};
+pub use self::planner::{Asking, Plan, Planner, plan_by, previous_planner};
+pub(super) use self::planner::{others_have_planners, outermost_planner};
+pub(super) use self::process::{backend_status, handle_signals, no_owner};
+pub use self::process::{end_process, oldest_running, own_process_number};
 pub use self::queries::{
-    expression_tree_mutator, expression_tree_walker, flatten_join_columns, query_tree_mutator, query_tree_walker,
-    replace_columns, without_group_entry,
+    expression_tree_mutator, expression_tree_walker, flatten_join_columns, ignores_nulls, inlined_body,
+    query_tree_mutator, query_tree_walker, replace_columns, without_group_entry,
 };
+pub use self::rows::shared_table;
+pub(super) use self::rows::{begin_scan, delete_row};
 pub(super) use self::zone::{ZoneName, zone_named};
 
 /// The newest version whose headers agree with what we declare ourselves: the functions of `symbols` and of this room,
 /// and the beginnings of PostgreSQL's structures. The compiler cannot compare them.
-const NEWEST: u32 = 18;
+const NEWEST: u32 = 19;
 const _: () = assert!(pg_sys::PG_MAJORVERSION_NUM <= NEWEST, "compare them with this version's headers first");

@@ -110,5 +110,6 @@ known! {
     WindowFunc {
         xpr, winfnoid, wintype, wincollid, inputcollid, args, aggfilter, winref, winstar, winagg, location,
         #[cfg(feature = "since_17")] runCondition,
+        #[cfg(feature = "since_19")] ignore_nulls,
     }
 }

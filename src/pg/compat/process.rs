@@ -1,7 +1,10 @@
 //! This process, and the server's list of processes.
 
+use std::ffi::c_int;
+
 use pgrx::prelude::*;
 
+use crate::pg::plain::unguarded;
 #[cfg(not(feature = "since_17"))]
 use crate::pg::plain::variable;
 
@@ -12,11 +15,27 @@ pub use pg_sys::pgstat_fetch_stat_local_beentry as backend_status;
 #[cfg(feature = "since_16")]
 pub use pg_sys::pgstat_get_local_beentry_by_index as backend_status;
 
-/// Sets a signal's handler.
 #[cfg(not(feature = "since_18"))]
-pub use pg_sys::pqsignal as handle_signal;
+use pg_sys::pqsignal as handle_signal;
 #[cfg(feature = "since_18")]
-pub use pg_sys::pqsignal_be as handle_signal;
+use pg_sys::pqsignal_be as handle_signal;
+
+unguarded! {
+    fn die(signal: c_int, #[cfg(feature = "since_19")] sender: *const pg_sys::pg_signal_info);
+    fn SignalHandlerForConfigReload(
+        signal: c_int,
+        #[cfg(feature = "since_19")] sender: *const pg_sys::pg_signal_info,
+    );
+}
+
+/// Installs the server's own handlers: SIGTERM ends the process as an ordinary backend, and SIGHUP reloads settings.
+pub fn handle_signals() {
+    // SAFETY: handlers of the server, which any of its processes may have.
+    unsafe {
+        handle_signal(pg_sys::SIGTERM as i32, Some(die));
+        handle_signal(pg_sys::SIGHUP as i32, Some(SignalHandlerForConfigReload));
+    }
+}
 
 /// The owner of a set of events that lives as long as the process: a memory context before PostgreSQL 17. From 17 on it
 /// is null, because a resource owner would release the set earlier.
@@ -27,6 +46,19 @@ pub fn no_owner() -> pg_sys::MemoryContext {
 #[cfg(feature = "since_17")]
 pub fn no_owner() -> pg_sys::ResourceOwner {
     std::ptr::null_mut()
+}
+
+/// The oldest running transaction that has an id, in any database. If there is none, the next id that will be given
+/// out.
+pub fn oldest_running() -> pg_sys::TransactionId {
+    // SAFETY: only reads the list of processes.
+    unsafe {
+        #[cfg(not(feature = "since_19"))]
+        return pg_sys::GetOldestActiveTransactionId();
+        // Transactions that are not committing count, too, and those of all databases.
+        #[cfg(feature = "since_19")]
+        return pg_sys::GetOldestActiveTransactionId(false, true);
+    }
 }
 
 /// The index of this process in the server's list of processes.

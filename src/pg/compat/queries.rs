@@ -27,6 +27,33 @@ unsafe extern "C-unwind" {
     ) -> *mut pg_sys::Query;
 }
 
+/// The body of an entry of FROM that is one call of a function in SQL; null if it cannot stand in place of the call.
+///
+/// # Safety
+///
+/// The entry belongs to a query that the planner's state is about, and its arguments are simplified.
+pub unsafe fn inlined_body(root: *mut pg_sys::PlannerInfo, entry: *mut pg_sys::RangeTblEntry) -> *mut pg_sys::Query {
+    // SAFETY: the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "since_19"))]
+        return pg_sys::inline_set_returning_function(root, entry);
+        #[cfg(feature = "since_19")]
+        return pg_sys::inline_function_in_from(root, entry);
+    }
+}
+
+/// Whether a window function leaves out rows for which its argument is null (IGNORE NULLS).
+pub fn ignores_nulls(function: &pg_sys::WindowFunc) -> bool {
+    #[cfg(not(feature = "since_19"))]
+    {
+        let _ = function;
+        false
+    }
+    // RESPECT NULLS means the same as no clause.
+    #[cfg(feature = "since_19")]
+    !matches!(function.ignore_nulls as u32, pg_sys::NO_NULLTREATMENT | pg_sys::PARSER_RESPECT_NULLS)
+}
+
 /// Copies the tree, with each column of a join replaced by the column of its input. From PostgreSQL 18 on, columns of
 /// the grouping are replaced, too.
 ///

@@ -110,7 +110,7 @@ unsafe extern "C-unwind" fn inline_entry(entry: *mut pg_sys::RangeTblEntry, inli
     // planner does first. The function records the body's dependencies in `glob`.
     let (body, collations) = unsafe {
         entry.functions = pg_sys::eval_const_expressions(inlining.root, entry.functions.cast()).cast();
-        let body = Ref::or_null(pg_sys::inline_set_returning_function(inlining.root, entry));
+        let body = Ref::or_null(compat::inlined_body(inlining.root, entry));
         let call = Ref::new(entry).functions().iter().map(|function| function.funcexpr()).next();
         (body, call.and_then(|call| catalog::collations_of_rows(call.as_ptr())))
     };

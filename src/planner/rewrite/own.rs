@@ -39,7 +39,7 @@ impl OwnFunction {
             // SAFETY: the callback only counts; it is registered once per process.
             unsafe {
                 for cache in [pg_sys::SysCacheIdentifier::PROCOID, pg_sys::SysCacheIdentifier::NAMESPACEOID] {
-                    pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(count_change), pg_sys::Datum::null());
+                    pg_sys::CacheRegisterSyscacheCallback(cache as _, Some(count_change), pg_sys::Datum::null());
                 }
             }
         }

@@ -4,13 +4,13 @@
 //! The statement lists the relations that it reads, and the user as whom it reads them, as a statement with the heap's
 //! plan would. So permissions are checked, locks are taken, and changes of relations are noticed.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 
 use pgrx::prelude::*;
 
 use super::modifiers;
 use crate::pg::catalog;
-use crate::pg::compat;
+use crate::pg::compat::{self, Asking};
 use crate::pg::make;
 use crate::pg::session;
 use crate::pg::symbols;
@@ -22,19 +22,14 @@ use crate::shared::{self, TableState};
 ///
 /// # Safety
 ///
-/// `query` is a rewritten query; the other arguments are those with which PostgreSQL called the planner hook.
-pub unsafe fn can_wait(
-    query: *mut pg_sys::Query,
-    source: *const c_char,
-    options: i32,
-    params: pg_sys::ParamListInfo,
-) -> bool {
+/// `query` is a rewritten query; `asking` has the arguments with which PostgreSQL called the planner hook.
+pub unsafe fn can_wait(query: *mut pg_sys::Query, asking: Asking) -> bool {
     // A cursor needs the heap's plan to decide whether it can scroll, and EXPLAIN shows that plan.
     let usual = pg_sys::CURSOR_OPT_PARALLEL_OK | pg_sys::CURSOR_OPT_CUSTOM_PLAN;
     // SAFETY: the caller's query; the walker gets the context that it expects.
     unsafe {
         if (*query).commandType != pg_sys::CmdType::CMD_SELECT
-            || options & !(usual as i32) != 0
+            || asking.options & !(usual as i32) != 0
             || session::is_explaining()
             || session::in_parallel_mode()
         {
@@ -42,8 +37,8 @@ pub unsafe fn can_wait(
         }
         // A statement whose plan is cached gets the heap's plan at once, for all later runs on the heap. Cached
         // statements are recognized by their parameters, or because they come from a function or from PREPARE.
-        let mut is_general = params.is_null();
-        (!is_general || session::is_clients(source))
+        let mut is_general = asking.params.is_null();
+        (!is_general || session::is_clients(asking.source))
             && !walk::walk(query.cast(), binds_planner, (&raw mut is_general).cast())
             && modifiers::are_known(Ref::new(query))
     }

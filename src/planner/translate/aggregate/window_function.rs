@@ -7,6 +7,7 @@ use plan::{Agg, Expr, Type, WindowFunction};
 use super::call::{Translated, check_row_order, where_true};
 use super::value::Value;
 use crate::pg::catalog::function_name;
+use crate::pg::compat;
 use crate::pg::make;
 use crate::pg::tree::{Node, Ref};
 use crate::planner::translate::{Scale, Translator, Typed};
@@ -15,6 +16,9 @@ use crate::planner::words::reason::{Attempt, Reason, Why};
 impl<'a> Translator<'a> {
     pub fn window_function(&mut self, func: Ref<'a, pg_sys::WindowFunc>) -> Attempt<(WindowFunction, Value)> {
         use WindowFunction::*;
+        if compat::ignores_nulls(&func) {
+            return Err(Why::WindowFunction.of("window function with IGNORE NULLS"));
+        }
         if func.winagg {
             return self.window_aggregate(func);
         }
