@@ -1,5 +1,6 @@
 # Building for a version of PostgreSQL, and putting the files where a server finds them. Shared by scripts/make and package.
 
+# The versions that Debian has.
 supported_versions=(15 17 18)
 
 # The release's number, from Cargo.toml.

@@ -54,8 +54,8 @@ check_postgresql() {
     [[ -x $PGRX_PG_CONFIG_PATH ]] ||
         die "$PGRX_PG_CONFIG_PATH is not there: install PostgreSQL with its server headers, or set PGRX_PG_CONFIG_PATH."
     case $postgresql in
-    15 | 17 | 18) ;;
-    *) die "pg_anker knows PostgreSQL 15, 17 and 18; $PGRX_PG_CONFIG_PATH belongs to ${postgresql:-an unknown version}." ;;
+    15 | 16 | 17 | 18) ;;
+    *) die "pg_anker knows PostgreSQL 15 to 18; $PGRX_PG_CONFIG_PATH belongs to ${postgresql:-an unknown version}." ;;
     esac
 }
 

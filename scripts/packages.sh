@@ -59,7 +59,7 @@ refuses_other_versions() {
     local answer
     printf '#!/bin/sh\necho PostgreSQL 14.9\n' >"$work/pg_config"
     chmod +x "$work/pg_config"
-    ! answer=$(make --silent -C "$project" PG_CONFIG="$work/pg_config" 2>&1) && [[ $answer == *"pg_anker knows PostgreSQL 15, 17 and 18; "*" belongs to 14."* ]]
+    ! answer=$(make --silent -C "$project" PG_CONFIG="$work/pg_config" 2>&1) && [[ $answer == *"pg_anker knows PostgreSQL 15 to 18; "*" belongs to 14."* ]]
 }
 
 # `make` puts the same files into a server's directories as the package.

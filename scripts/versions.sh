@@ -1,21 +1,29 @@
 # Other versions of PostgreSQL, each in a Debian of its own. The Debian is made once and kept in the cache. Making it, and
-# running something in it, needs root.
+# running something in it, needs root. PostgreSQL 16 is in no release of Debian: its programs come out of a wheel.
 
 source "$project/scripts/debian.sh"
+source "$project/scripts/wheel.sh"
 
+known_versions=(15 16 17 18)
 declare -A debian_release=([15]=bookworm [17]=trixie [18]=forky)
 # The other packages of a Debian: a compiler for test libraries, and the sources of locales.
 debian_packages=(gcc libc6-dev locales)
 
 debian_of() { printf '%s' "$cache/versions/$1/root"; }
 
-has_debian() { [[ -e $cache/versions/$1/ready ]]; }
+# Whether a version's programs and headers are in the cache.
+has_version() { [[ -e $cache/versions/$1/ready ]]; }
+
+# Puts a version's programs and headers into the cache.
+prepare_version() {
+    if [[ $1 == 16 ]]; then prepare_wheel; else prepare_debian "$1"; fi
+}
 
 # Makes the Debian of a version.
 prepare_debian() {
     local version=$1 store=$cache/versions/$1 release=${debian_release[$1]:-} root script included
     [[ $release ]] || die "PostgreSQL $version is in no Debian that is known here; known: ${!debian_release[*]}"
-    if has_debian "$version"; then return; fi
+    if has_version "$version"; then return; fi
     [[ $(id -u) == 0 ]] || die "Making a Debian with PostgreSQL $version needs root."
     install_packages debootstrap
     say "Making a Debian $release with PostgreSQL $version: some three minutes, once."
@@ -91,13 +99,24 @@ in_debian() {
 # Runs the integration tests, with arguments of anker-tests, on that version. Engine and tests are those of the ordinary
 # build.
 test_version() {
-    local version=$1 run=$CARGO_TARGET_DIR/versions/$1
+    local version=$1
     shift
-    prepare_debian "$version"
+    prepare_version "$version"
     for_version "$version" build || return
+    test_library "$version" "$CARGO_TARGET_DIR/versions/release/libpg_anker.so" "$@"
+}
+
+# test_library VERSION LIBRARY ...: runs the integration tests on a version, with a library for it.
+test_library() {
+    local version=$1 library=$2 run=$CARGO_TARGET_DIR/versions/$1
+    shift 2
     mkdir -p "$run"
     # A test finds what it installs beside its executable. Another build may write to that directory meanwhile.
-    cp "$CARGO_TARGET_DIR/versions/release/libpg_anker.so" "$release"/{pg_anker_engine,anker-tests} "$run/"
+    cp "$library" "$release"/{pg_anker_engine,anker-tests} "$run/"
+    if [[ $version == 16 ]]; then
+        PGRX_PG_CONFIG_PATH=$cache/versions/16/pg_config "$run/anker-tests" "$@"
+        return
+    fi
     in_debian "$version" env -i PATH="$PATH" LC_ALL=C.UTF-8 HOME=/root ${CI:+CI="$CI"} \
         PGRX_PG_CONFIG_PATH="/usr/lib/postgresql/$version/bin/pg_config" "$run/anker-tests" "$@"
 }

@@ -243,7 +243,7 @@ fn built_beside() -> Option<PathBuf> {
 /// The program of the version that the extension was built for, or of the newest version in which it is installed.
 fn default_pg_config() -> PathBuf {
     let version = |version: &str| Path::new(DEBIAN).join(version);
-    let installed = ["18", "17", "15"].map(version).into_iter().find(|v| v.join("lib/pg_anker_engine").exists());
+    let installed = ["18", "17", "16", "15"].map(version).into_iter().find(|v| v.join("lib/pg_anker_engine").exists());
     let chosen = installed.filter(|_| built_beside().is_none()).unwrap_or_else(|| version(DEFAULT_VERSION));
     chosen.join("bin/pg_config")
 }

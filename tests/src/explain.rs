@@ -9,7 +9,7 @@ use postgres::Client;
 use postgres::error::SqlState;
 use serde_json::Value;
 
-use crate::runner::{Context, ensure, tests};
+use crate::runner::{Context, ensure, needs, tests};
 
 tests![
     plans_as_text,
@@ -508,6 +508,7 @@ fn plans_of_tables_that_change(context: &Context) -> Result<()> {
 
 /// auto_explain logs the plan of a query after the query has run.
 fn queries_that_are_logged_with_their_plan(context: &Context) -> Result<()> {
+    needs("auto_explain")?;
     let (cluster, _client) = patient(context)?;
     let mut client = cluster.connect()?;
     client.batch_execute(

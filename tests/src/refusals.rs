@@ -10,7 +10,7 @@ use bench::{Result, anker};
 use postgres::{Client, NoTls};
 
 use crate::flagged::{Answer, ask, same};
-use crate::runner::{Context, ensure, tests};
+use crate::runner::{Context, Skipped, ensure, has_icu, tests};
 
 tests![
     shapes_that_run_on_the_heap,
@@ -451,6 +451,9 @@ fn other_encodings_and_collations(context: &Context) -> Result<()> {
     ensure!(costs.len() == 4, "{costs:?}");
 
     let (_cluster, mut client) = context.anker()?;
+    if !has_icu(&mut client)? {
+        return Err(Skipped("the server was built without ICU").into());
+    }
     client.batch_execute(
         "CREATE COLLATION ignoring_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
          CREATE TABLE t (id integer PRIMARY KEY, loose text COLLATE ignoring_case, bytes text COLLATE \"C\", def text);

@@ -50,6 +50,21 @@ impl std::fmt::Display for Skipped {
 
 impl std::error::Error for Skipped {}
 
+/// Skips the test if the server was installed without this library of contrib.
+pub fn needs(library: &str) -> Result<()> {
+    let file = server::pg_config("--pkglibdir")?.join(format!("{library}.so"));
+    match file.exists() {
+        true => Ok(()),
+        false => Err(Skipped("the server lacks a library of contrib").into()),
+    }
+}
+
+/// Whether the server was built with ICU.
+pub fn has_icu(client: &mut Client) -> Result<bool> {
+    let some = "SELECT 1 FROM pg_collation WHERE collprovider = 'i' AND collname LIKE '%-x-icu' LIMIT 1";
+    Ok(!anker::text_rows(client, some)?.is_empty())
+}
+
 enum Verdict {
     Passed,
     Skipped(String),

@@ -8,7 +8,7 @@ use bench::{Result, anker};
 use postgres::{Client, SimpleQueryMessage};
 
 use crate::flagged::same;
-use crate::runner::{Context, ensure, tests};
+use crate::runner::{Context, ensure, needs, tests};
 
 tests![
     prepared_statements_with_parameters,
@@ -483,6 +483,7 @@ fn explain_in_every_form(context: &Context) -> Result<()> {
     let before = served(&mut client)?;
     anker::text_rows(&mut client, &format!("EXPLAIN {sql}"))?;
     ensure!(served(&mut client)? == before, "EXPLAIN ran the query");
+    needs("auto_explain")?;
     client.batch_execute(
         "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on",
     )?;

@@ -14,7 +14,7 @@ use postgres::error::SqlState;
 use postgres::{Client, NoTls, Row};
 
 use crate::flagged::{Answer, First, ask, same, same_in_transaction};
-use crate::runner::{Context, ensure, tests};
+use crate::runner::{Context, ensure, needs, tests};
 
 tests![
     a_session_that_wrote_gets_all_shapes_of_rows,
@@ -211,6 +211,7 @@ fn rows_come_in_portions(context: &Context) -> Result<()> {
 }
 
 fn its_plan_runs_in_parallel_and_is_logged(context: &Context) -> Result<()> {
+    needs("auto_explain")?;
     let (cluster, mut client) = with_tables(context)?;
     client.batch_execute(
         "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on;
@@ -604,6 +605,7 @@ fn it_is_cancelled_like_any_other(context: &Context) -> Result<()> {
 /// pg_stat_statements must count each statement once as planned and once as executed, whether its hooks are called
 /// before ours or after them.
 fn a_planner_of_others_is_asked(context: &Context) -> Result<()> {
+    needs("pg_stat_statements")?;
     for libraries in ["pg_stat_statements, pg_anker", "pg_anker, pg_stat_statements"] {
         let options = Options::default()
             .set("shared_preload_libraries", libraries)

