@@ -7,7 +7,7 @@ use std::path::Path;
 use pgrx::prelude::*;
 
 use crate::load::MAX_LOADERS;
-use crate::pg::session;
+use crate::pg::{decoding, session, wal};
 use crate::shared;
 
 /// Setting, present value, whether that suffices, the line that is needed otherwise, whether the server must be
@@ -53,7 +53,7 @@ fn preloaded() -> Row {
 
 fn wal_level() -> Row {
     let current = setting("wal_level").unwrap_or_default();
-    let needed = (current != "logical").then(|| "logical".into());
+    let needed = (!wal::is_logical()).then(|| "logical".into());
     let reason = "Mirrors follow their tables by logical decoding.";
     row("wal_level", Some(current), needed, true, reason.into())
 }
@@ -99,7 +99,7 @@ fn workers(databases: usize) -> Row {
 fn plugins() -> Option<Row> {
     let name = "output_plugin_libraries";
     let current = setting(name)?;
-    let needed = (!items(&current).any(|item| item == "pgoutput")).then(|| with_item(&current, "pgoutput"));
+    let needed = (!decoding::is_plugin_allowed()).then(|| with_item(&current, decoding::PLUGIN));
     let reason = "pg_anker's decoding goes by the name of PostgreSQL's own plugin.";
     Some(row(name, Some(current), needed, false, reason.into()))
 }
@@ -156,11 +156,6 @@ fn group_bytes() -> Option<u64> {
         fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()
     };
     Path::new(&group).ancestors().filter_map(limit).min()
-}
-
-/// The items of a setting that is a list.
-fn items(list: &str) -> impl Iterator<Item = &str> {
-    list.split(',').map(|item| item.trim().trim_matches('"')).filter(|item| !item.is_empty())
 }
 
 /// The list with one more item, as a line of `postgresql.conf` writes it.

@@ -16,6 +16,7 @@ use crate::layout::{self, NotMirrorable};
 use crate::load;
 use crate::pg::catalog::{self, relation_name};
 use crate::pg::compat;
+use crate::pg::decoding;
 use crate::pg::error::Error;
 use crate::pg::planning::{self, Place};
 use crate::pg::process;
@@ -203,6 +204,13 @@ pub fn check_server() {
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "mirroring needs wal_level = logical",
             Some("Set wal_level = logical in postgresql.conf and restart the server.".into()),
+        );
+    }
+    if !decoding::is_plugin_allowed() {
+        report(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "mirroring needs pgoutput in output_plugin_libraries",
+            Some("Add pgoutput to output_plugin_libraries in postgresql.conf and reload the settings.".into()),
         );
     }
 }

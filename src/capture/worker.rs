@@ -19,7 +19,7 @@ use super::registry::Registry;
 use super::state::{give_up, give_up_on_setting, set_state};
 use crate::client;
 use crate::load::{self, ListOrder};
-use crate::pg::decoding::{Advance, Decoder};
+use crate::pg::decoding::{self, Advance, Decoder};
 use crate::pg::process::{self, Worker};
 use crate::pg::wait::WaitSet;
 use crate::pg::{session, transaction};
@@ -76,6 +76,12 @@ fn follow(database: pg_sys::Oid) {
     let Some(list) = transaction::run(with_tables) else {
         return;
     };
+    if !decoding::is_plugin_allowed() {
+        give_up_on_setting(
+            "output_plugin_libraries does not allow pgoutput",
+            "Add pgoutput to output_plugin_libraries in postgresql.conf and reload the settings.",
+        );
+    }
     set_state(database, DatabaseState::Starting, "starting the engine");
     let token = random_token();
     let registry = Registry::new(database, list, token);

@@ -12,11 +12,26 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
+use super::catalog::text;
 use super::descriptor::Tuple;
 use super::memory::{Scratch, in_context};
 use super::record::{About, LongRecord, Record, is_readable};
 use super::relation::{Historic, OpenRelation};
 use super::{compat, session, snapshot, symbols, transaction};
+
+/// The plugin whose name the slot has.
+pub const PLUGIN: &str = "pgoutput";
+
+/// Whether `output_plugin_libraries` allows [`PLUGIN`]. Older minor releases have no such setting, and allow any.
+pub fn is_plugin_allowed() -> bool {
+    let (missing_ok, restricted) = (true, false);
+    // SAFETY: a C string is returned, or null if there is no such setting.
+    let allowed = unsafe {
+        let allowed = pg_sys::GetConfigOption(c"output_plugin_libraries".as_ptr(), missing_ok, restricted);
+        text(allowed)
+    };
+    allowed.is_none_or(|list| list.split(',').any(|item| item.trim().trim_matches('"') == PLUGIN))
+}
 
 /// The return value of `XLogPageReadCB` for "no more WAL for now".
 const WOULD_BLOCK: c_int = pg_sys::XLogPageReadResult::XLREAD_WOULDBLOCK;
@@ -152,7 +167,7 @@ impl<F: Follow> Decoder<F> {
         let context = unsafe {
             compat::create_temporary_slot(slot);
             pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
-            compat::begin_decoding("pgoutput", &mut routine)
+            compat::begin_decoding(PLUGIN, &mut routine)
         };
         let follower = Box::into_raw(Box::new(follower));
         // SAFETY: the context is new, and nobody else uses it.

@@ -7,9 +7,10 @@ use bench::{Result, anker};
 use postgres::{Client, NoTls};
 
 use crate::flagged::{Answer, ask};
-use crate::runner::{Context, ensure, tests};
+use crate::newer::number;
+use crate::runner::{Context, Skipped, ensure, tests};
 
-tests![the_lines_that_are_missing_make_a_server_mirror];
+tests![the_lines_that_are_missing_make_a_server_mirror, the_plugin_must_be_allowed];
 
 const LIVE: Duration = Duration::from_secs(60);
 
@@ -43,7 +44,7 @@ fn the_lines_that_are_missing_make_a_server_mirror(context: &Context) -> Result<
     ensure!(chosen, "memory that was chosen: {:?}", anker::text_rows(&mut client, memory)?);
 
     cluster.alter_system(&[
-        ("shared_preload_libraries", "auto_explain"),
+        ("shared_preload_libraries", "plpgsql"),
         ("wal_level", "replica"),
         ("max_replication_slots", "0"),
         ("max_worker_processes", "5"),
@@ -51,22 +52,59 @@ fn the_lines_that_are_missing_make_a_server_mirror(context: &Context) -> Result<
     cluster.restart()?;
     let mut client = cluster.connect()?;
     let lines = missing(&mut client)?;
-    let expected = [
+    let mut expected = vec![
         "max_replication_slots = 1",
         // A launcher, four workers of one database, four of parallel queries, and PostgreSQL's own launcher.
         "max_worker_processes = 10",
-        "shared_preload_libraries = 'auto_explain, pg_anker'",
-        "wal_level = logical",
+        "shared_preload_libraries = 'plpgsql, pg_anker'",
     ];
+    // From PostgreSQL 19 on, a slot suffices to make the WAL logical.
+    if number(&mut client)? < 190_000 {
+        expected.push("wal_level = logical");
+    }
     ensure!(lines == expected, "missing are {lines:?}");
     client.batch_execute("ALTER SYSTEM RESET shared_preload_libraries")?;
     for line in lines.iter().filter(|line| !line.starts_with("shared_preload_libraries")) {
         client.batch_execute(&format!("ALTER SYSTEM SET {line}"))?;
     }
-    client.batch_execute("ALTER SYSTEM SET shared_preload_libraries = auto_explain, pg_anker")?;
+    client.batch_execute("ALTER SYSTEM SET shared_preload_libraries = plpgsql, pg_anker")?;
     cluster.restart()?;
     let mut client = cluster.connect()?;
     ensure!(missing(&mut client)?.is_empty(), "with these lines the server lacks {:?}", missing(&mut client)?);
     client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
     anker::mirror(&mut client, &["t"], LIVE)
+}
+
+fn the_plugin_must_be_allowed(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    let name = "output_plugin_libraries";
+    if matches!(ask(&mut client, &format!("SHOW {name}"))?, Answer::Error { .. }) {
+        return Err(Skipped("this minor release has no output_plugin_libraries").into());
+    }
+    client.batch_execute("CREATE TABLE t (id integer PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let change = |value: &str| -> Result<()> {
+        let mut client = cluster.connect()?;
+        client.batch_execute(&format!("ALTER SYSTEM SET {name} = {value}"))?;
+        client.batch_execute("SELECT pg_reload_conf()")?;
+        let shown = || Ok(anker::text_rows(&mut client, &format!("SHOW {name}"))? == [value]);
+        ensure!(bench::cluster::wait_until(LIVE, shown)?, "{name} does not become {value}");
+        Ok(())
+    };
+    change("test_decoding")?;
+    let lines = missing(&mut client)?;
+    ensure!(lines == ["output_plugin_libraries = 'test_decoding, pgoutput'"], "missing are {lines:?}");
+    client.batch_execute("CREATE TABLE later (id integer PRIMARY KEY)")?;
+    let answer = ask(&mut client, "SELECT anker.mirror('later')")?;
+    let says = |answer: &Answer| format!("{answer:?}").contains("mirroring needs pgoutput in output_plugin_libraries");
+    ensure!(says(&answer), "mirroring without the plugin: {answer:?}");
+
+    // A worker that begins without the plugin says so, and the next one begins once the setting is right.
+    client.execute("SELECT pg_terminate_backend(worker_pid) FROM anker.engine", &[])?;
+    let reason = "SELECT state, reason FROM anker.engine";
+    let expected = ["backoff|output_plugin_libraries does not allow pgoutput"];
+    let is_said = bench::cluster::wait_until(LIVE, || Ok(anker::text_rows(&mut client, reason)? == expected))?;
+    ensure!(is_said, "the worker says {:?}", anker::text_rows(&mut client, reason)?);
+    change("test_decoding, pgoutput")?;
+    anker::wait_live(&mut client, "t", LIVE)
 }
