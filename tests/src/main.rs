@@ -42,6 +42,7 @@ mod mechanisms;
 mod monitored;
 mod nesting;
 mod newer;
+mod nineteen;
 mod ordered;
 mod parts;
 mod patched_kernel;
@@ -113,6 +114,7 @@ fn main() -> std::process::ExitCode {
         ("monitored", monitored::TESTS),
         ("nesting", nesting::TESTS),
         ("newer", newer::TESTS),
+        ("nineteen", nineteen::TESTS),
         ("forking", forking::TESTS),
         ("patched_kernel", patched_kernel::TESTS),
         ("locales", locales::TESTS),
