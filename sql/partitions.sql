@@ -149,13 +149,13 @@ DROP TABLE left_it, lone;
 -- a part that is not ready is named
 CREATE TABLE whole (id integer PRIMARY KEY);
 SELECT anker.mirror('whole');
-CREATE TABLE keyless () INHERITS (whole);
+CREATE UNLOGGED TABLE unlogged () INHERITS (whole);
 SELECT anker.wait_for_mirror('whole');
-INSERT INTO anker.mirrored VALUES ('keyless');
+INSERT INTO anker.mirrored VALUES ('unlogged');
 DO $$ BEGIN
     FOR i IN 1..1000 LOOP
-        EXIT WHEN (SELECT count(*) = 2 FROM anker.tables WHERE relation IN ('whole'::regclass, 'keyless'::regclass)
-            AND (state, relation) IN (('live', 'whole'::regclass), ('unsupported', 'keyless'::regclass)));
+        EXIT WHEN (SELECT count(*) = 2 FROM anker.tables WHERE relation IN ('whole'::regclass, 'unlogged'::regclass)
+            AND (state, relation) IN (('live', 'whole'::regclass), ('unsupported', 'unlogged'::regclass)));
         PERFORM pg_sleep(0.02);
     END LOOP;
 END $$;

@@ -78,7 +78,7 @@ pub fn describe(relation: &OpenRelation) -> Result<Described, NotMirrorable> {
     if columns.is_empty() {
         return refuse("a table without columns cannot be mirrored");
     }
-    let identity = identity(relation, &columns, &excluded)?;
+    let identity = identity(relation, &columns);
     let layout = TableLayout { relid: relid.to_u32(), fingerprint: fingerprint(relation), columns, identity };
     Ok(Described { layout, excluded })
 }
@@ -139,52 +139,14 @@ fn column_type(attribute: &pg_sys::FormData_pg_attribute) -> Result<Type, String
     known.or(kept).ok_or_else(|| format!("type {}", catalog::type_name(sql_type)))
 }
 
-fn identity(
-    relation: &OpenRelation,
-    columns: &[MirrorColumn],
-    excluded: &[Excluded],
-) -> Result<Identity, NotMirrorable> {
-    let (table, keys) = (relation.name(), relation.identity_attributes());
-    if relation.has_full_identity() {
-        // The other columns determine a virtual column, so rows that differ in it also differ without it.
-        let mut stored =
-            excluded.iter().filter(|column| !is_virtual(&relation.attributes()[column.attnum as usize - 1]));
-        return match stored.next() {
-            None => Ok(Identity::Full),
-            Some(column) => Err(NotMirrorable {
-                message: format!(
-                    "table \"{table}\" is identified by whole rows, but column \"{}\" cannot be mirrored ({})",
-                    column.name, column.reason
-                ),
-                hint: Some("Give it a primary key and REPLICA IDENTITY DEFAULT.".into()),
-            }),
-        };
+/// Rows are identified by the replica identity index if the mirror has its columns, otherwise by their addresses.
+fn identity(relation: &OpenRelation, columns: &[MirrorColumn]) -> Identity {
+    let keys = relation.identity_attributes();
+    let position = |attnum: i16| columns.iter().position(|c| c.attnum == attnum).map(|position| position as u16);
+    match keys.into_iter().map(position).collect::<Option<Vec<u16>>>() {
+        Some(positions) if !positions.is_empty() => Identity::Key(positions),
+        _ => Identity::Address,
     }
-    if keys.is_empty() {
-        return Err(NotMirrorable {
-            message: format!("table \"{table}\" has no replica identity, so its updates cannot be followed"),
-            hint: Some(format!(
-                "Add a primary key, or run: ALTER TABLE {} REPLICA IDENTITY FULL;",
-                String::from_utf8_lossy(&relation.qualified_name())
-            )),
-        });
-    }
-    let mut positions = Vec::with_capacity(keys.len());
-    for attnum in keys {
-        let Some(position) = columns.iter().position(|c| c.attnum == attnum) else {
-            let column = excluded.iter().find(|e| e.attnum == attnum);
-            return Err(NotMirrorable {
-                message: format!(
-                    "column \"{}\" of the replica identity of table \"{table}\" cannot be mirrored ({})",
-                    column.map_or("?", |c| &c.name),
-                    column.map_or("?", |c| &c.reason)
-                ),
-                hint: None,
-            });
-        };
-        positions.push(position as u16);
-    }
-    Ok(Identity::Key(positions))
 }
 
 /// The names of the columns that a table's mirror leaves out, according to the present catalog, without a lock on the

@@ -10,7 +10,7 @@ use postgres::{Client, Config, NoTls};
 use crate::cluster::{Cluster, Options, Stop};
 use crate::databases::Databases;
 use crate::server::Server;
-use crate::{Result, anker, tpcc};
+use crate::{Result, anker};
 
 const MIRRORING: Duration = Duration::from_secs(600);
 /// The name of the loaded database in an existing server. Names of copies also have a number.
@@ -97,14 +97,13 @@ impl Stage {
     /// Like [`Stage::mirrored`], with this mechanism for the engine's snapshots. An existing server keeps its own
     /// mechanism.
     pub fn mirrored_by(&self, mechanism: &str, tables: &[&str]) -> Result<Database> {
-        let database = self.with_extension(mechanism, tables)?;
+        let database = self.with_extension(mechanism)?;
         anker::mirror(&mut database.connect()?, tables, MIRRORING)?;
         Ok(database)
     }
 
-    /// Like [`Stage::mirrored_by`], but the tables are not mirrored yet. `history`, which has no key, gets a replica
-    /// identity.
-    pub fn with_extension(&self, mechanism: &str, tables: &[&str]) -> Result<Database> {
+    /// Like [`Stage::mirrored_by`], but no table is mirrored yet.
+    pub fn with_extension(&self, mechanism: &str) -> Result<Database> {
         let database = self.copy(&[
             ("shared_preload_libraries", "pg_anker"),
             ("wal_level", "logical"),
@@ -113,9 +112,6 @@ impl Stage {
         ])?;
         let mut client = database.connect()?;
         anker::create_extension(&mut client)?;
-        if tables.contains(&"history") {
-            tpcc::identify_history(&mut client)?;
-        }
         Ok(database)
     }
 

@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn layout(relid: u32) -> TableLayout {
-        TableLayout { relid, fingerprint: 0, columns: Vec::new(), identity: Identity::Full }
+        TableLayout { relid, fingerprint: 0, columns: Vec::new(), identity: Identity::Address }
     }
 
     #[test]

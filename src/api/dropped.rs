@@ -40,8 +40,9 @@ unsafe extern "C-unwind" fn hook(
 unsafe extern "C-unwind" fn dropped(relid: pg_sys::Oid) {
     let could_be_mirrored = catalog::class(relid, |class| {
         let ordinary = matches!(class.relkind as u8, pg_sys::RELKIND_RELATION | pg_sys::RELKIND_PARTITIONED_TABLE);
-        let permanent = class.relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
-        ordinary && permanent && relid.to_u32() >= pg_sys::FirstNormalObjectId
+        // A mirrored table may have become unlogged, and then still has its row.
+        let temporary = class.relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP;
+        ordinary && !temporary && relid.to_u32() >= pg_sys::FirstNormalObjectId
     });
     if could_be_mirrored == Some(true) {
         load::remove_from_list(relid);

@@ -13,6 +13,8 @@ use super::gate::Gates;
 use super::outbox::Outbox;
 use super::registry::Registry;
 use crate::note::{Content, Note, PREFIX};
+use crate::pg::address::Addresses;
+use crate::pg::changed_row::Records;
 use crate::pg::decoding::{Action, Change, Commit, Follow, Message};
 use crate::pg::memory::Scratch;
 use crate::pg::relation::{Historic, OpenRelation};
@@ -32,6 +34,7 @@ pub struct Follower {
     pub list_dropped: bool,
     token: u64,
     wide: WideRows,
+    records: Records,
     transaction: Transaction,
     /// The memory for values that have to be decompressed. It is emptied after each change.
     scratch: Scratch,
@@ -47,8 +50,8 @@ struct Transaction {
     list_truncated: bool,
     /// The tables whose changes are not sent to the engine in this transaction, each with the reason.
     void: HashMap<u32, Void>,
-    /// The last identity of a relation that was found in this transaction to consist of the columns by which the mirror
-    /// identifies rows.
+    /// The last identity of a relation that was found in this transaction to consist of the columns of the mirror's
+    /// key.
     identity: Option<RowIdentity>,
 }
 
@@ -68,12 +71,11 @@ impl From<TooWide> for Void {
     }
 }
 
-/// How the WAL identifies a relation's rows at some moment: by all columns (`full`), or by the columns of an index. The
-/// columns of an index never change, so the index's oid is enough.
+/// The index by whose columns the WAL identifies a relation's rows at some moment. The columns of an index never
+/// change, so the index's oid is enough.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RowIdentity {
     relid: u32,
-    full: bool,
     index: pg_sys::Oid,
 }
 
@@ -82,13 +84,9 @@ impl Transaction {
     /// identity within the transaction, and change it back. An update in between may change the columns of the mirror's
     /// key, but the WAL does not contain the key's old values.
     fn has_identity(&mut self, encoder: &RowEncoder, relation: &OpenRelation) -> bool {
-        let now = RowIdentity {
-            relid: relation.oid().to_u32(),
-            full: relation.has_full_identity(),
-            index: relation.identity_index(),
-        };
+        let now = RowIdentity { relid: relation.oid().to_u32(), index: relation.identity_index() };
         if self.identity != Some(now) {
-            let same = encoder.identifies_by(now.full, &relation.identity_attributes());
+            let same = encoder.has_key(&relation.identity_attributes());
             self.identity = same.then_some(now);
         }
         self.identity.is_some()
@@ -105,6 +103,7 @@ impl Follower {
             list_dropped: false,
             token,
             wide: WideRows::new(settings::max_row_bytes() as u64),
+            records: Records::new(),
             transaction: Transaction::default(),
             scratch,
         }
@@ -121,9 +120,14 @@ impl Follower {
         if self.wide.are_at(change.lsn) {
             return Err(Void::TooWide);
         }
-        if change.among_ddl && !self.transaction.has_identity(encoder, change.relation) {
-            return Err(Void::Unfit);
-        }
+        let addresses = match encoder.file() {
+            // DDL in the same transaction may have moved the rows into another file.
+            Some(file) => self.records.addresses(change.lsn).filter(|found| found.file == file).ok_or(Void::Unfit)?,
+            None if change.among_ddl && !self.transaction.has_identity(encoder, change.relation) => {
+                return Err(Void::Unfit);
+            }
+            None => Addresses::default(),
+        };
         let Some(mut encoder) = encoder.fitting(change.relation.descriptor(), settings::max_row_bytes()) else {
             return Err(Void::Unfit);
         };
@@ -131,23 +135,9 @@ impl Follower {
             self.transaction.begun = true;
             self.out.send(&StreamMessage::Begin { xid: self.transaction.xid });
         }
-        self.out.send_change(|out| {
-            match (change.action, change.old, change.new) {
-                (Action::Insert, _, Some(new)) => {
-                    change::insert(out, relid, |out| encoder.row(new, OnDisk::Unchanged, out))
-                }
-                (Action::Update, None, Some(new)) if !encoder.full_identity() => {
-                    change::update(out, relid, |out| encoder.row(new, OnDisk::Unchanged, out))
-                }
-                (Action::Update, Some(old), Some(new)) => {
-                    let key = |encoder: &mut Fitting<'_>, out: &mut Vec<u8>| encoder.key(old, out);
-                    let row = |encoder: &mut Fitting<'_>, out: &mut Vec<u8>| encoder.updated_row(old, new, out);
-                    change::update_with_key(out, relid, encoder, key, row)
-                }
-                (Action::Delete, Some(old), _) => change::delete(out, relid, |out| encoder.key(old, out)),
-                _ => return Err(Void::Unfit),
-            }
-            .map_err(Void::from)
+        self.out.send_change(|out| match encoder.by_address() {
+            true => append_by_address(out, relid, &mut encoder, change, addresses),
+            false => append_by_key(out, relid, &mut encoder, change),
         })
     }
 
@@ -181,6 +171,50 @@ impl Follower {
             }
         }
     }
+}
+
+/// Appends a change of a row that is identified by a key.
+fn append_by_key(out: &mut Vec<u8>, relid: u32, encoder: &mut Fitting<'_>, change: Change<'_>) -> Result<(), Void> {
+    match (change.action, change.old, change.new) {
+        (Action::Insert, _, Some(new)) => change::insert(out, relid, |out| encoder.row(new, OnDisk::Unchanged, out)),
+        (Action::Update, None, Some(new)) => change::update(out, relid, |out| encoder.row(new, OnDisk::Unchanged, out)),
+        (Action::Update, Some(old), Some(new)) => {
+            let key = |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| encoder.key(old, out);
+            let row = |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| encoder.updated_row(old, new, out);
+            change::update_with_key(out, relid, encoder, key, row)
+        }
+        (Action::Delete, Some(old), _) => change::delete(out, relid, |out| encoder.key(old, out)),
+        _ => return Err(Void::Unfit),
+    }
+    .map_err(Void::from)
+}
+
+/// Appends a change of a row that is identified by its address.
+fn append_by_address(
+    out: &mut Vec<u8>,
+    relid: u32,
+    encoder: &mut Fitting<'_>,
+    change: Change<'_>,
+    addresses: Addresses,
+) -> Result<(), Void> {
+    let old_key = |encoder: &Fitting<'_>, old, out: &mut Vec<u8>| {
+        encoder.address(old, out);
+        Ok(())
+    };
+    match (change.action, change.new, addresses.old, addresses.new) {
+        (Action::Insert, Some(row), None, Some(new)) => {
+            change::insert(out, relid, |out| encoder.row_at(new, row, OnDisk::Unchanged, out))
+        }
+        (Action::Update, Some(row), Some(old), Some(new)) => {
+            let key = |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| old_key(encoder, old, out);
+            let row =
+                |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| encoder.row_at(new, row, OnDisk::Unchanged, out);
+            change::update_with_key(out, relid, encoder, key, row)
+        }
+        (Action::Delete, _, Some(old), None) => change::delete(out, relid, |out| old_key(encoder, old, out)),
+        _ => return Err(Void::Unfit),
+    }
+    .map_err(Void::from)
 }
 
 impl Follow for Follower {

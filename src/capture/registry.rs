@@ -189,7 +189,7 @@ impl Registry {
                     return self.tables.without_room(relid, now);
                 }
                 let layout = described.layout;
-                let encoder = RowEncoder::new(&layout, relation.descriptor());
+                let encoder = RowEncoder::new(&layout, relation.descriptor(), relation.file());
                 let load_from = now + rest_after(crashes);
                 self.tables.watched(relid, generation, layout.fingerprint, encoder, load_from);
                 out.send(&StreamMessage::Watch { generation, layout });

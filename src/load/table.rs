@@ -102,7 +102,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     let request = LoadRequest { relid: order.relid, generation: order.generation, fingerprint, snapshot };
     engine.send(&frame::encode(Kind::Request, &Request::Load(request)))?;
     engine.expect(Kind::Go)?;
-    let mut encoder = RowEncoder::new(&described.layout, relation.descriptor());
+    let mut encoder = RowEncoder::new(&described.layout, relation.descriptor(), relation.file());
     let rows = snapshot::with_active(|| send_rows(&relation, &mut encoder, &mut engine, scratch))?;
     loads::update(|load| load.phase = Phase::Finishing);
     engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
@@ -142,7 +142,12 @@ fn send_rows(
         let at_end = tuple.is_none();
         if let Some(tuple) = tuple {
             // SAFETY: a row's values are copied into the chunk.
-            let encoded = unsafe { scratch.with(|| encoder.row(tuple, OnDisk::Fetch, &mut chunk)) };
+            let encoded = unsafe {
+                scratch.with(|| match encoder.by_address() {
+                    true => encoder.row_at(tuple.address(), tuple, OnDisk::Fetch, &mut chunk),
+                    false => encoder.row(tuple, OnDisk::Fetch, &mut chunk),
+                })
+            };
             encoded.map_err(|TooWide| Failure::TooWide)?;
             sent += 1;
         }

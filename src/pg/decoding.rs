@@ -6,7 +6,6 @@
 //! replace its own. No library of ours is loaded as a plugin.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::ptr;
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
@@ -15,6 +14,7 @@ use pgrx::prelude::*;
 use super::catalog::text;
 use super::descriptor::Tuple;
 use super::memory::{Scratch, in_context};
+use super::pages::{self, Unread, WOULD_BLOCK, flushed, read_flushed};
 use super::record::{About, LongRecord, Record, is_readable};
 use super::relation::{Historic, OpenRelation};
 use super::{compat, session, snapshot, symbols, transaction};
@@ -33,8 +33,6 @@ pub fn is_plugin_allowed() -> bool {
     allowed.is_none_or(|list| list.split(',').any(|item| item.trim().trim_matches('"') == PLUGIN))
 }
 
-/// The return value of `XLogPageReadCB` for "no more WAL for now".
-const WOULD_BLOCK: c_int = pg_sys::XLogPageReadResult::XLREAD_WOULDBLOCK;
 /// The id of messages that invalidate the relation cache.
 const RELCACHE_MESSAGE: i8 = pg_sys::SHAREDINVALRELCACHE_ID as i8;
 
@@ -269,16 +267,14 @@ impl<F: Follow> Decoder<F> {
     }
 
     /// Tells apart the reasons why no record was read.
-    fn found(&mut self, mut record: Result<(), *mut c_char>) -> Next {
-        while let Err(error) = record {
+    fn found(&mut self, mut record: Result<(), Unread>) -> Next {
+        while let Err(unread) = record {
+            if let Unread::Failed(reason) = unread {
+                error!("could not read WAL: {reason}");
+            }
             let longest = self.follower().longest_record();
-            // SAFETY: the context is live, and the reader's error is a C string or null.
-            let long = unsafe {
-                if !error.is_null() {
-                    error!("could not read WAL: {}", CStr::from_ptr(error).to_string_lossy());
-                }
-                LongRecord::next((*self.context).reader, longest)
-            };
+            // SAFETY: the context is live, and its reader has not read its next record completely.
+            let long = unsafe { LongRecord::next((*self.context).reader, longest) };
             match long {
                 Some(long) if !long.is_dispensable() => return Next::Stuck(long),
                 // The record can be skipped once its end is flushed.
@@ -337,20 +333,15 @@ struct Unguarded {
 }
 
 impl Unguarded {
-    /// Reads the next record. If there is none, returns the reader's error, or null if it only lacks WAL.
+    /// Reads the next record.
     ///
     /// # Safety
     ///
     /// The context is live, a boundary is around the call, and nothing between them must be dropped.
-    unsafe fn read(self) -> Result<(), *mut c_char> {
-        let mut error: *mut c_char = ptr::null_mut();
+    unsafe fn read(self) -> Result<(), Unread> {
         // SAFETY: by the caller's promise. Reading runs in the context's own memory, because the reader's buffers must
         // outlive the batch.
-        let record = unsafe {
-            let reader = (*self.context).reader;
-            in_context((*self.context).context, || symbols::XLogReadRecord(reader, &mut error))
-        };
-        if record.is_null() { Err(error) } else { Ok(()) }
+        unsafe { in_context((*self.context).context, || pages::next_record((*self.context).reader)) }
     }
 
     /// Decodes the record that was read last.
@@ -489,14 +480,6 @@ unsafe extern "C-unwind" fn message<F: Follow>(
     }
 }
 
-/// The position up to which WAL is flushed, and its timeline. A server that accepts writes stays on one timeline.
-fn flushed() -> (u64, pg_sys::TimeLineID) {
-    let mut timeline = 0;
-    // SAFETY: callable in any process attached to shared memory.
-    let flushed = unsafe { pg_sys::GetFlushRecPtr(&mut timeline) };
-    (flushed, timeline)
-}
-
 /// Reads a page of WAL if the page is flushed, and never waits for more WAL. So while a record is only half flushed,
 /// gates, positions and messages can still go to the engine. Pages behind the longest allowed record are not read.
 #[pg_guard]
@@ -507,18 +490,9 @@ unsafe extern "C-unwind" fn read_page<F: Follow>(
     record: pg_sys::XLogRecPtr,
     buffer: *mut c_char,
 ) -> c_int {
-    const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
-    let (flushed, timeline) = flushed();
     // SAFETY: the decoder's own reader calls this, with a buffer for one page.
     unsafe {
         let longest = follower::<F>((*reader).private_data.cast()).longest_record();
-        if page + wanted as u64 > flushed || !is_readable(page, record, longest) {
-            return WOULD_BLOCK;
-        }
-        let mut failure = pg_sys::WALReadError::default();
-        if !pg_sys::WALRead(reader, buffer, page, PAGE as usize, timeline, &mut failure) {
-            pg_sys::WALReadRaiseError(&mut failure);
-        }
-        (flushed - page).min(PAGE) as c_int
+        if is_readable(page, record, longest) { read_flushed(reader, page, wanted, buffer) } else { WOULD_BLOCK }
     }
 }

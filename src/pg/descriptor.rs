@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use pgrx::prelude::*;
 
+use super::address::Address;
 use super::compat;
 
 /// The description of the columns of a relation's tuples.
@@ -63,6 +64,12 @@ impl<'a> Tuple<'a> {
 
     pub(super) fn as_ptr(self) -> pg_sys::HeapTuple {
         self.pointer
+    }
+
+    /// The address of a row that was read from its table.
+    pub fn address(self) -> Address {
+        // SAFETY: the tuple is valid.
+        Address::of(unsafe { (*self.pointer).t_self })
     }
 
     /// The value of the first column, whose type must be one of the oid types; `None` for a null.

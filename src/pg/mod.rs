@@ -23,8 +23,10 @@
 //! that they need a transaction. An error of the server becomes a panic of pgrx, unless the function documents
 //! otherwise.
 
+pub mod address;
 pub mod attempt;
 pub mod catalog;
+pub mod changed_row;
 mod changes;
 pub mod child;
 pub mod collation;
@@ -38,6 +40,7 @@ pub mod hooks;
 pub mod make;
 pub mod memory;
 mod owner;
+mod pages;
 pub mod place;
 mod plain;
 pub mod planning;

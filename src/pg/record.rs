@@ -3,11 +3,14 @@
 use pgrx::pg_sys::RmgrIds::{RM_HEAP_ID, RM_HEAP2_ID, RM_STANDBY_ID, RM_XACT_ID, RM_XLOG_ID};
 use pgrx::prelude::*;
 
+use super::address::{Address, Addresses};
 use super::compat;
 
 // heapam_xlog.h
 const OPERATIONS: u8 = 0x70;
+const FIRST_ON_PAGE: u8 = 0x80;
 const INSERT: u8 = 0x00;
+const DELETE: u8 = 0x10;
 const UPDATE: u8 = 0x20;
 const HOT_UPDATE: u8 = 0x40;
 const MULTI_INSERT: u8 = 0x50;
@@ -111,6 +114,38 @@ impl Record<'_> {
         let offset = std::mem::offset_of!(pg_sys::xl_running_xacts, oldestRunningXid);
         let xid = self.data().get(offset..offset + 4)?;
         Some(u32::from_ne_bytes(xid.try_into().ok()?))
+    }
+
+    /// The addresses that change number `n` of this record names; the first one is number 0. `None` if there is no such
+    /// change.
+    pub(super) fn addresses(&self, n: usize) -> Option<Addresses> {
+        let info = self.record.header.xl_info & !(pg_sys::XLR_INFO_MASK as u8);
+        let number = |at: usize| Some(u16::from_ne_bytes(self.data().get(at..at + 2)?.try_into().ok()?));
+        let (block, file) = self.block(0)?;
+        let (old, new) = match (self.record.header.xl_rmid.into(), info & OPERATIONS) {
+            (RM_HEAP_ID, INSERT) if n == 0 => (None, Some(Address::new(block, number(0)?))),
+            (RM_HEAP_ID, DELETE) if n == 0 => (Some(Address::new(block, number(4)?)), None),
+            (RM_HEAP_ID, UPDATE | HOT_UPDATE) if n == 0 => {
+                // The old row may be in another block than the new one.
+                let old_block = self.block(1).map_or(block, |(block, _)| block);
+                (Some(Address::new(old_block, number(4)?)), Some(Address::new(block, number(12)?)))
+            }
+            (RM_HEAP2_ID, MULTI_INSERT) if n < number(2)?.into() => {
+                // The record of the first rows on a page does not list their places.
+                let line = if info & FIRST_ON_PAGE == 0 { number(4 + 2 * n)? } else { n as u16 + 1 };
+                (None, Some(Address::new(block, line)))
+            }
+            _ => return None,
+        };
+        Some(Addresses { file, old, new })
+    }
+
+    /// A block that the record refers to: its number in the table, and the table's file.
+    fn block(&self, id: usize) -> Option<(u32, u32)> {
+        let blocks = usize::try_from(self.record.max_block_id + 1).ok()?;
+        // SAFETY: the record has that many blocks.
+        let block = unsafe { self.record.blocks.as_slice(blocks) }.get(id).filter(|block| block.in_use)?;
+        Some((block.blkno, compat::file_of_block(block)))
     }
 
     fn data(&self) -> &[u8] {

@@ -251,6 +251,11 @@ impl OpenRelation {
         self.class().relreplident as u8 == pg_sys::REPLICA_IDENTITY_FULL
     }
 
+    /// The relation's file (`relfilenode`).
+    pub fn file(&self) -> u32 {
+        self.class().relfilenode.to_u32()
+    }
+
     /// The index that is the replica identity; an invalid oid if there is none.
     pub fn identity_index(&self) -> pg_sys::Oid {
         // SAFETY: the relation is open.

@@ -3,11 +3,14 @@
 //! Each tuple is deformed once, and then each mirrored column goes straight from its datum into the output. The capture
 //! worker encodes tuples of the reorder buffer; loaders encode tuples of the heap. A TOAST pointer to disk means "this
 //! column did not change" for the capture worker, and "fetch the value" for a loader.
+//!
+//! If a table has no key, its rows are identified by their addresses, which are not part of the tuples.
 
 use pgrx::prelude::*;
 use plan::{Identity, TableLayout, Type};
 use protocol::change::{Value, write_value};
 
+use super::address::Address;
 use super::descriptor::{Descriptor, Tuple};
 use super::types::{self, Codec, Form, OnDisk, TooWide};
 
@@ -22,9 +25,10 @@ struct Column {
 /// Encodes the tuples of one relation as rows with a given layout.
 pub struct RowEncoder {
     columns: Vec<Column>,
-    /// The indexes in `columns` of the key's columns.
+    /// The indexes in `columns` of the key's columns; empty if rows are identified by their addresses.
     key: Vec<u16>,
-    full: bool,
+    /// The file of the addresses by which rows are identified.
+    file: Option<u32>,
     new: Arrays,
     old: Arrays,
 }
@@ -37,8 +41,8 @@ pub struct Fitting<'e> {
 }
 
 impl RowEncoder {
-    /// An encoder for a layout. `descriptor` belongs to the relation for which the layout was made.
-    pub fn new(layout: &TableLayout, descriptor: Descriptor<'_>) -> RowEncoder {
+    /// An encoder for a layout. `descriptor` and `file` belong to the relation for which the layout was made.
+    pub fn new(layout: &TableLayout, descriptor: Descriptor<'_>, file: u32) -> RowEncoder {
         let attributes = descriptor.attributes();
         let columns = layout.columns.iter().map(|c| {
             let attribute = &attributes[c.attnum as usize - 1];
@@ -47,18 +51,22 @@ impl RowEncoder {
             let codec = Codec::new(c.ty, form);
             Column { attnum: c.attnum, ty: c.ty, typid: attribute.atttypid, typmod: attribute.atttypmod, codec }
         });
-        let (key, full) = match &layout.identity {
-            Identity::Key(positions) => (positions.clone(), false),
-            Identity::Full => ((0..layout.columns.len() as u16).collect(), true),
+        let (key, file) = match &layout.identity {
+            Identity::Key(positions) => (positions.clone(), None),
+            Identity::Address => (Vec::new(), Some(file)),
         };
-        RowEncoder { columns: columns.collect(), key, full, new: Arrays::default(), old: Arrays::default() }
+        RowEncoder { columns: columns.collect(), key, file, new: Arrays::default(), old: Arrays::default() }
     }
 
-    /// Whether the layout identifies rows by these columns (in ascending order of their numbers) or, if `full`, by all
-    /// columns.
-    pub fn identifies_by(&self, full: bool, columns: &[i16]) -> bool {
+    /// The file of the addresses by which the layout identifies rows; `None` if it identifies them by a key.
+    pub fn file(&self) -> Option<u32> {
+        self.file
+    }
+
+    /// Whether the layout's key consists of these columns, in ascending order of their numbers.
+    pub fn has_key(&self, columns: &[i16]) -> bool {
         let key = self.key.iter().map(|&position| self.columns[position as usize].attnum);
-        full == self.full && (full || columns.iter().copied().eq(key))
+        columns.iter().copied().eq(key)
     }
 
     /// Prepares the encoder for tuples with this descriptor, and limits rows to `most_bytes`. `None` if the descriptor
@@ -75,13 +83,37 @@ impl RowEncoder {
 }
 
 impl Fitting<'_> {
-    /// Whether updates and deletes always carry the whole old row.
-    pub fn full_identity(&self) -> bool {
-        self.encoder.full
+    /// Whether rows are identified by their addresses.
+    pub fn by_address(&self) -> bool {
+        self.encoder.file.is_some()
     }
 
-    /// Appends a row.
+    /// Appends a row that is identified by a key.
     pub fn row(&mut self, tuple: Tuple<'_>, on_disk: OnDisk, out: &mut Vec<u8>) -> Result<(), TooWide> {
+        assert!(!self.by_address(), "a row with a key");
+        self.columns(tuple, on_disk, out)
+    }
+
+    /// Appends a row that is identified by its address.
+    pub fn row_at(
+        &mut self,
+        address: Address,
+        tuple: Tuple<'_>,
+        on_disk: OnDisk,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TooWide> {
+        self.columns(tuple, on_disk, out)?;
+        self.address(address, out);
+        Ok(())
+    }
+
+    /// Appends the address of a row, as the key that identifies it.
+    pub fn address(&self, address: Address, out: &mut Vec<u8>) {
+        assert!(self.by_address(), "a row with an address");
+        write_value(out, TableLayout::ADDRESS, &Value::Int(address.number()));
+    }
+
+    fn columns(&mut self, tuple: Tuple<'_>, on_disk: OnDisk, out: &mut Vec<u8>) -> Result<(), TooWide> {
         let RowEncoder { columns, new, .. } = &mut *self.encoder;
         let row = new.deform(tuple, self.descriptor);
         let mut out = Room::new(out, self.most_bytes);
@@ -89,7 +121,7 @@ impl Fitting<'_> {
     }
 
     /// Appends the new row of an update. Values of the key that the update did not touch come from the old tuple, which
-    /// has the columns of the identity, or all columns.
+    /// has the columns of the key.
     pub fn updated_row(&mut self, old: Tuple<'_>, new: Tuple<'_>, out: &mut Vec<u8>) -> Result<(), TooWide> {
         let encoder = &mut *self.encoder;
         let new = encoder.new.deform(new, self.descriptor);
@@ -106,7 +138,7 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// Appends the key of a tuple: the identity's columns, or all columns.
+    /// Appends the key of a tuple.
     pub fn key(&mut self, tuple: Tuple<'_>, out: &mut Vec<u8>) -> Result<(), TooWide> {
         let RowEncoder { columns, key, old, .. } = &mut *self.encoder;
         let row = old.deform(tuple, self.descriptor);

@@ -37,7 +37,6 @@ fn pgbench_cluster(context: &Context, options: &Options) -> Result<(Arc<Cluster>
     ensure!(made.status.success(), "pgbench -i: {}", String::from_utf8_lossy(&made.stderr));
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
-    client.batch_execute("ALTER TABLE pgbench_history REPLICA IDENTITY FULL")?;
     Ok((cluster, client))
 }
 
@@ -131,7 +130,6 @@ fn crashed_engine_under_tpcc(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     let scale = Scale::small(1);
     tpcc::create(&cluster.config(), scale)?;
-    tpcc::identify_history(&mut client)?;
     anker::mirror(&mut client, &tpcc::TABLES, BACK)?;
     let clients = Clients::start(&cluster.config(), Workload::of(scale, 3))?;
     for signal in [os::SIGSEGV, os::SIGKILL, os::SIGTERM].into_iter().take(context.size(3, 1) as usize) {

@@ -9,6 +9,7 @@
 //! crash: at its end, the log of each cluster is searched for crashes.
 
 mod activity;
+mod addresses;
 mod answers;
 mod auto;
 mod backups;
@@ -76,6 +77,7 @@ fn main() -> std::process::ExitCode {
         ("hammerdb", hammerdb::TESTS),
         ("zones", zones::TESTS),
         ("activity", activity::TESTS),
+        ("addresses", addresses::TESTS),
         ("answers", answers::TESTS),
         ("auto", auto::TESTS),
         ("generated", generated::TESTS),

@@ -16,7 +16,6 @@ fn eight_queries_beside_transactions(context: &Context) -> Result<()> {
     let (cluster, mut client) = context.anker()?;
     let scale = Scale::small(2);
     tpcc::create(&cluster.config(), scale)?;
-    tpcc::identify_history(&mut client)?;
     anker::mirror(&mut client, &tpcc::TABLES, LIVE)?;
     let clients = Clients::start(&cluster.config(), Workload { synchronous_commit: true, ..Workload::of(scale, 3) })?;
     for round in 0..context.size(20, 4) {

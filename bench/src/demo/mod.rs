@@ -100,7 +100,6 @@ pub fn show(server: &Arc<Server>, options: &Options) -> Result<(Cluster, bool)> 
     })?;
     let mut client = cluster.connect()?;
     anker::create_extension(&mut client)?;
-    tpcc::identify_history(&mut client)?;
     let tables: Vec<&str> = tpcc::TABLES.into_iter().chain(["tpcc_numbers"]).collect();
     step("Mirroring its tables", || anker::mirror(&mut client, &tables, LOADING))?;
     sizes(&mut client)?;

@@ -115,7 +115,7 @@ fn one(
     let params = json!({ "round": round, "access": "uniform" });
     let mirrored = config != NOT_MIRRORED;
     let database = if mirrored {
-        let database = stage.with_extension("auto", &tpcc::TABLES)?;
+        let database = stage.with_extension("auto")?;
         let start = Instant::now();
         anker::mirror(&mut database.connect()?, &tpcc::TABLES, Duration::from_secs(600))?;
         findings.row("load", config, &params, start.elapsed().as_secs_f64(), "s, nine tables");

@@ -50,11 +50,6 @@ pub fn finish_schema(client: &mut Client) -> Result<()> {
     Ok(client.batch_execute("VACUUM ANALYZE")?)
 }
 
-/// Gives table `history`, which has no key, a replica identity, so that it can be mirrored.
-pub fn identify_history(client: &mut Client) -> Result<()> {
-    Ok(client.batch_execute("ALTER TABLE history REPLICA IDENTITY FULL")?)
-}
-
 /// Creates a table for the numbers of transactions ([`Workload::numbered`]); clients add their rows.
 pub fn numbers(client: &mut Client) -> Result<()> {
     Ok(client.batch_execute(include_str!("numbers.sql"))?)

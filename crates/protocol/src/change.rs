@@ -1,9 +1,9 @@
 //! The change stream, which the capture worker writes into the ring, message by message.
 //!
 //! Every change is sent in this format, so it is encoded by hand: little-endian, without padding. Rows are written
-//! column by column in the order of [`TableLayout::columns`]. Keys are in the order of [`Identity::Key`], or contain
-//! all columns for [`Identity::Full`]. The reader knows the types from the layout that came with
-//! [`StreamMessage::Watch`].
+//! column by column in the order of [`TableLayout::columns`]; the row's address follows if it identifies the row. A key
+//! consists of the columns of [`plan::Identity::Key`], or of the address. The reader knows the types from the layout
+//! that came with [`StreamMessage::Watch`].
 //!
 //! A transaction is sent as a whole after it has committed, in commit order: `Begin`, its changes, `Commit`. No other
 //! message comes between these.
@@ -24,7 +24,7 @@ pub enum StreamMessage<'a> {
         relid: u32,
         row: &'a [u8],
     },
-    /// `old_key` is present if the key has changed, and always under [`plan::Identity::Full`]. Columns that PostgreSQL
+    /// `old_key` is present if the key has changed, as the address of a row always does. Columns that PostgreSQL
     /// did not log (unchanged TOAST) are [`Value::Unchanged`] in `row`.
     Update {
         relid: u32,

@@ -60,6 +60,14 @@ pub unsafe fn database_of_block(reader: *mut pg_sys::XLogReaderState) -> pg_sys:
     }
 }
 
+/// The file (`relfilenode`) of a block that a WAL record refers to.
+pub fn file_of_block(block: &pg_sys::DecodedBkpBlock) -> u32 {
+    #[cfg(not(feature = "since_16"))]
+    return block.rnode.relNode.to_u32();
+    #[cfg(feature = "since_16")]
+    return block.rlocator.relNumber.to_u32();
+}
+
 /// The least `wal_level` with which there can be decoding. From PostgreSQL 19 on, the first slot adds to the WAL what
 /// decoding needs.
 #[cfg(not(feature = "since_19"))]

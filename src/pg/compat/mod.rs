@@ -41,9 +41,8 @@ pub use self::computed::{
     HAS_GROUP_ENTRY, HAS_VIRTUAL_COLUMNS, QUARTERS_HAVE_SIGNS, generation_expression, group_keys,
     without_virtual_columns,
 };
-pub(super) use self::decoding::database_of_block;
 pub use self::decoding::{LEVEL_FOR_DECODING, changed_rows, create_temporary_slot, log_message};
-pub(super) use self::decoding::{begin_decoding, commit_time};
+pub(super) use self::decoding::{begin_decoding, commit_time, database_of_block, file_of_block};
 pub(super) use self::executor::{AroundRun, run_around, run_hooks_alone};
 pub use self::executor::{is_always_read, query_id, range_table_relation, run_statement};
 pub(super) use self::permissions::without_rights;

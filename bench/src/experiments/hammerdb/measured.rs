@@ -70,7 +70,6 @@ pub fn run(
     let config = place.prepare(configuration)?;
     let mut client = config.connect(NoTls)?;
     if configuration.mirrored {
-        tpcc::identify_history(&mut client)?;
         anker::mirror(&mut client, &tpcc::TABLES, LIVE)?;
     }
     let mut settings = place.settings_of_a_run()?;

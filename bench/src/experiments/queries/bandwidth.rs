@@ -33,7 +33,6 @@ pub fn measure(client: &mut Client, bytes: u64, runs: u32, findings: &mut Findin
     client.batch_execute(&format!(
         "RESET statement_timeout;
          CREATE TABLE {TABLE} (v bigint NOT NULL);
-         ALTER TABLE {TABLE} REPLICA IDENTITY FULL;
          INSERT INTO {TABLE} SELECT ((random() - 0.5) * 1.8e19)::bigint FROM generate_series(1, {rows})"
     ))?;
     anker::mirror(client, &[TABLE], Duration::from_secs(600))?;

@@ -3,10 +3,6 @@
 //! The index holds slots only. It hashes and compares keys in the columns, through functions that the caller passes.
 //! The index is divided into shards by hash, so that it never has to be moved as a whole when it grows; a small index
 //! has a single shard.
-//!
-//! Under REPLICA IDENTITY FULL, equal rows are interchangeable. The index holds the first of several equal rows; the
-//! others form a chain behind it. A change is always made to the row after the first one, so that a million equal rows
-//! are no slower than two.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -21,18 +17,12 @@ use crate::cells::column::Cell;
 const SHARDS: usize = 256;
 /// The greatest number of rows in a single shard.
 const MAX_SINGLE: usize = 7 << 10;
-const END: u32 = u32::MAX;
-const SLOT_BYTES: u64 = size_of::<u32>() as u64;
 
 #[derive(Debug)]
 pub struct KeyIndex {
     /// One shard, or [`SHARDS`].
     shards: Vec<HashTable<u32>>,
-    /// Only if rows may repeat: for each slot, the next slot with an equal row.
-    next: Option<Vec<u32>>,
     hasher: RandomState,
-    /// The memory of all shards in bytes.
-    shard_bytes: u64,
     charge: Charge,
     pool: Pool,
 }
@@ -42,12 +32,10 @@ pub struct KeyIndex {
 pub struct Duplicate;
 
 impl KeyIndex {
-    pub fn new(pool: &Pool, repeats: bool) -> KeyIndex {
+    pub fn new(pool: &Pool) -> KeyIndex {
         KeyIndex {
             shards: vec![HashTable::new()],
-            next: repeats.then(Vec::new),
             hasher: RandomState::default(),
-            shard_bytes: 0,
             charge: pool.charge(),
             pool: pool.clone(),
         }
@@ -58,14 +46,10 @@ impl KeyIndex {
         hash(&self.hasher, key)
     }
 
-    /// The slot of a row with this key. If several rows are equal, it is the slot of the second row in their chain.
+    /// The slot of the row with this key.
     #[inline]
     pub fn find(&self, hash: u64, equal: impl Fn(u32) -> bool) -> Option<u32> {
-        let head = *self.shards[self.shard(hash)].find(hash, |&slot| equal(slot))?;
-        match &self.next {
-            Some(next) if next[head as usize] != END => Some(next[head as usize]),
-            _ => Some(head),
-        }
+        self.shards[self.shard(hash)].find(hash, |&slot| equal(slot)).copied()
     }
 
     /// Adds `slot` under the key whose hash is `hash`. `key_of` returns the key's cells in any slot.
@@ -77,48 +61,29 @@ impl KeyIndex {
         key_of: impl Fn(u32) -> K,
     ) -> Result<Result<(), Duplicate>, OutOfMemory> {
         self.make_room(hash, &key_of)?;
-        self.make_chain_room(slot)?;
         let shard = self.shard(hash);
-        let KeyIndex { shards, next, hasher, .. } = self;
+        let KeyIndex { shards, hasher, .. } = self;
         let rehash = |&slot: &u32| self::hash(hasher, key_of(slot));
-        match (shards[shard].entry(hash, |&other| equal(other), rehash), next) {
-            (Entry::Vacant(entry), next) => {
+        match shards[shard].entry(hash, |&other| equal(other), rehash) {
+            Entry::Vacant(entry) => {
                 entry.insert(slot);
-                if let Some(next) = next {
-                    next[slot as usize] = END;
-                }
+                Ok(Ok(()))
             }
-            (Entry::Occupied(head), Some(next)) => {
-                let head = *head.get() as usize;
-                next[slot as usize] = next[head];
-                next[head] = slot;
-            }
-            (Entry::Occupied(_), None) => return Ok(Err(Duplicate)),
+            Entry::Occupied(_) => Ok(Err(Duplicate)),
         }
-        Ok(Ok(()))
     }
 
-    /// Removes `slot` from the index. [`KeyIndex::find`] must have returned the slot, and its key must not have changed
-    /// since then. Returns whether the slot was in the index.
-    pub fn remove(&mut self, hash: u64, slot: u32, equal: impl Fn(u32) -> bool) -> bool {
+    /// Removes `slot` from the index. Its key must be the one under which it was added, with this hash. Returns whether
+    /// the slot was in the index.
+    pub fn remove(&mut self, hash: u64, slot: u32) -> bool {
         let shard = self.shard(hash);
-        let shard = &mut self.shards[shard];
-        let Ok(head) = shard.find_entry(hash, |&other| other == slot || equal(other)) else { return false };
-        if let Some(next) = &mut self.next {
-            let first = *head.get() as usize;
-            if next[first] != END {
-                let found = next[first] == slot;
-                if found {
-                    next[first] = next[slot as usize];
-                }
-                return found;
+        match self.shards[shard].find_entry(hash, |&other| other == slot) {
+            Ok(entry) => {
+                entry.remove();
+                true
             }
+            Err(_) => false,
         }
-        let found = *head.get() == slot;
-        if found {
-            head.remove();
-        }
-        found
     }
 
     /// Makes room for one more row in its shard. The memory is charged to the pool before it is allocated.
@@ -153,7 +118,6 @@ impl KeyIndex {
         }
         let freed: u64 = single.iter().map(|shard| shard.allocation_size() as u64).sum();
         drop(single);
-        self.shard_bytes -= freed;
         self.charge.set(self.charge.bytes() - freed)
     }
 
@@ -168,30 +132,13 @@ impl KeyIndex {
         let before = shard.allocation_size() as u64;
         // The approximate size of the table after it has doubled. While it grows, the old and the new table exist
         // together.
-        let wanted = 2 * before + 64;
-        let others = self.charge.bytes() - self.shard_bytes;
-        self.charge.set(others + self.shard_bytes + wanted)?;
+        let (wanted, all) = (2 * before + 64, self.charge.bytes());
+        self.charge.set(all + wanted)?;
         let rehash = |&slot: &u32| self::hash(&self.hasher, key_of(slot));
         // The table doubles its size.
         let grown = shard.try_reserve(1, rehash);
-        self.shard_bytes += shard.allocation_size() as u64 - before;
-        self.charge.set(others + self.shard_bytes)?;
+        self.charge.set(all + shard.allocation_size() as u64 - before)?;
         grown.map_err(|_| OutOfMemory::Limit { wanted, limit: self.pool.limit() })
-    }
-
-    /// Makes room in `next` for `slot`.
-    fn make_chain_room(&mut self, slot: u32) -> Result<(), OutOfMemory> {
-        let Some(next) = &mut self.next else { return Ok(()) };
-        if (slot as usize) < next.len() {
-            return Ok(());
-        }
-        let length = (slot as usize + 1).next_power_of_two();
-        let wanted = (length - next.len()) as u64 * SLOT_BYTES;
-        self.charge.set(self.charge.bytes() + wanted)?;
-        let limit = self.pool.limit();
-        next.try_reserve_exact(length - next.len()).map_err(|_| OutOfMemory::Limit { wanted, limit })?;
-        next.resize(length, END);
-        Ok(())
     }
 
     /// The index of the shard for a hash. It uses bits of the hash that the hash table within a shard does not use.

@@ -15,7 +15,7 @@ pub mod backlog;
 pub mod index;
 pub mod undo;
 
-use plan::{Identity, MirrorColumn, TableLayout};
+use plan::{TableLayout, Type};
 use snapmem::{Charge, Mechanism, OutOfMemory, Pool};
 
 use crate::base::bitmap::Bitmap;
@@ -60,6 +60,7 @@ impl Fault {
 
 #[derive(Debug)]
 pub struct Rows {
+    /// The columns of the layout and, if rows are identified by their addresses, a column of these.
     pub columns: Vec<Column>,
     pub live: Bitmap,
     /// The number of live rows in each chunk.
@@ -76,7 +77,7 @@ pub struct Rows {
     quiet: Quiet,
     has_numbers: bool,
     index: KeyIndex,
-    /// The positions of the key's columns in the layout.
+    /// The positions of the key's columns.
     identity: Vec<usize>,
     /// A buffer into which packed texts are unpacked.
     buffer: Vec<u8>,
@@ -85,13 +86,9 @@ pub struct Rows {
 
 impl Rows {
     pub fn new(layout: &TableLayout, pool: &Pool, mechanism: Mechanism) -> Rows {
-        let identity: Vec<usize> = match &layout.identity {
-            Identity::Key(positions) => positions.iter().map(|&position| position as usize).collect(),
-            Identity::Full => (0..layout.columns.len()).collect(),
-        };
-        let column =
-            |(at, column): (usize, &MirrorColumn)| Column::new(column.ty, pool, mechanism, identity.contains(&at));
-        let columns: Vec<Column> = layout.columns.iter().enumerate().map(column).collect();
+        let identity = layout.key();
+        let column = |(at, ty): (usize, Type)| Column::new(ty, pool, mechanism, identity.contains(&at));
+        let columns: Vec<Column> = layout.types().into_iter().enumerate().map(column).collect();
         Rows {
             has_numbers: columns.iter().any(Column::has_numbers),
             columns,
@@ -104,7 +101,7 @@ impl Rows {
             free_charge: pool.charge(),
             free_counts: Vec::new(),
             quiet: Quiet::default(),
-            index: KeyIndex::new(pool, layout.identity == Identity::Full),
+            index: KeyIndex::new(pool),
             identity,
             buffer: Vec::new(),
             pool: pool.clone(),
@@ -375,10 +372,7 @@ impl Rows {
     /// Removes a slot from the index. It must be called before the cells of the key change.
     fn leave(&mut self, slot: u32) -> Result<(), Fault> {
         let hash = self.hash_of(slot);
-        let Rows { columns, identity, index, .. } = self;
-        let key_of = |slot| key(columns, identity, slot);
-        let found = index.remove(hash, slot, |other| key_of(other).eq(key_of(slot)));
-        if found { Ok(()) } else { Err(Fault::RowMissing) }
+        if self.index.remove(hash, slot) { Ok(()) } else { Err(Fault::RowMissing) }
     }
 
     /// The memory of columns, bitmaps, texts and key index in bytes.

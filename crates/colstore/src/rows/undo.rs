@@ -181,12 +181,6 @@ const DELETE: u8 = 1;
 const UPDATE: u8 = 2;
 
 impl<'a> Op<'a> {
-    pub fn slot(&self) -> u32 {
-        match self {
-            Op::Insert { slot } | Op::Delete { slot, .. } | Op::Update { slot, .. } => *slot,
-        }
-    }
-
     fn parse(bytes: &'a [u8]) -> Op<'a> {
         let slot = u32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]);
         let rest = &bytes[5..];

@@ -45,6 +45,7 @@ const LOADED_AT_ONCE: usize = 512;
 pub struct Table {
     pub layout: TableLayout,
     pub generation: u64,
+    /// The types of a row's values, see [`TableLayout::types`].
     pub types: Vec<Type>,
     pub changes_applied: u64,
     pub written: Written,
@@ -112,7 +113,7 @@ fn load(rows: &mut Rows, types: &[Type], bytes: &[u8]) -> Result<(), Fault> {
 
 impl Table {
     pub fn new(generation: u64, layout: TableLayout, pool: &Pool, mechanism: Mechanism) -> Table {
-        let types = layout.columns.iter().map(|column| column.ty).collect();
+        let types = layout.types();
         let backlog = Backlog::new(pool);
         Table {
             layout,

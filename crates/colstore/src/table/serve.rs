@@ -6,11 +6,8 @@
 //! out, deleted rows are shown again, and old values are restored.
 //!
 //! This is exact, because S never sees a change of a slot without the earlier changes of that slot: the second writer
-//! of a row waits until the first one has committed. Under REPLICA IDENTITY FULL, this holds for PostgreSQL's rows but
-//! not always for slots, because the mirror may have changed another one of several equal rows. In such a case, the
-//! request is refused.
+//! of a row waits until the first one has committed.
 
-use std::collections::HashSet;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
@@ -34,7 +31,6 @@ use crate::table::{Live, Table};
 #[derive(Debug)]
 pub struct TableSnapshot {
     relid: u32,
-    s: Arc<Snapshot>,
     columns: Vec<ColumnSnapshot>,
     /// For each column of the layout, its index in `columns`.
     wanted: Vec<Option<usize>>,
@@ -48,8 +44,6 @@ pub struct TableSnapshot {
     slots: usize,
     /// The undo entries, newest first.
     undo: Vec<Entry>,
-    /// Whether equal rows are interchangeable (REPLICA IDENTITY FULL).
-    full: bool,
     hold: Hold,
 }
 
@@ -92,9 +86,9 @@ impl Table {
     }
 
     /// Takes the snapshot of the columns. Everything that S sees must have been applied before.
-    pub fn bind(&mut self, request: &TableRequest, s: &Arc<Snapshot>, hold: &Hold) -> Result<TableSnapshot, Refusal> {
+    pub fn bind(&mut self, request: &TableRequest, s: &Snapshot, hold: &Hold) -> Result<TableSnapshot, Refusal> {
         let positions = self.positions(request)?;
-        let (relid, full, width) = (self.layout.relid, self.layout.identity == Identity::Full, self.types.len());
+        let (relid, width) = (self.layout.relid, self.types.len());
         let attnums = positions.iter().map(|&position| self.layout.columns[position].attnum).collect();
         let key = key(&self.layout.identity, &positions);
         let table = self.live_mut()?;
@@ -102,11 +96,10 @@ impl Table {
         let order = positions.iter().filter_map(|&position| wanted[position]).collect();
         let live_counts = table.rows.live_counts.clone();
         let live = table.rows.live.snapshot().map_err(out_of_memory)?;
-        // If equal rows are interchangeable, [`inverts_slots`] needs the entries that S sees, too.
-        let undo = table.undo.recent(s).filter(|entry| full || !s.sees(entry.xid)).cloned().collect();
-        let (slots, s, hold) = (table.rows.slots as usize, s.clone(), hold.clone());
+        let undo = table.undo.recent(s).filter(|entry| !s.sees(entry.xid)).cloned().collect();
+        let (slots, hold) = (table.rows.slots as usize, hold.clone());
         self.is_read(&positions);
-        Ok(TableSnapshot { relid, s, columns, wanted, order, attnums, key, live, live_counts, slots, undo, full, hold })
+        Ok(TableSnapshot { relid, columns, wanted, order, attnums, key, live, live_counts, slots, undo, hold })
     }
 }
 
@@ -133,9 +126,6 @@ impl TableSnapshot {
     /// Undoes the changes that S does not see.
     pub fn settle(mut self) -> Result<(ColumnsView, Undone), Refusal> {
         let undo = std::mem::take(&mut self.undo);
-        if self.full && inverts_slots(&undo, &self.s) {
-            return Err(Refusal::SnapshotTooOld { relid: self.relid });
-        }
         let undone = self.take_back(&undo).map_err(out_of_memory)?;
         let unholdable = self.order.iter().position(|&index| self.columns[index].has_unholdable());
         if let Some(column) = unholdable {
@@ -148,9 +138,6 @@ impl TableSnapshot {
     fn take_back(&mut self, undo: &[Entry]) -> Result<Undone, OutOfMemory> {
         let (mut undone, mut last) = (Undone::default(), None);
         for entry in undo {
-            if self.s.sees(entry.xid) {
-                continue;
-            }
             if last.replace(entry.xid) != Some(entry.xid) {
                 undone.transactions += 1;
             }
@@ -230,18 +217,4 @@ fn out_of_memory(error: OutOfMemory) -> Refusal {
 fn key(identity: &Identity, positions: &[usize]) -> Option<Vec<usize>> {
     let Identity::Key(key) = identity else { return None };
     key.iter().map(|&column| positions.iter().position(|&position| position == column as usize)).collect()
-}
-
-/// Whether S sees a change of a slot, but not an earlier change of the same slot. `undo` has the newest entry first.
-fn inverts_slots(undo: &[Entry], s: &Snapshot) -> bool {
-    let Some(oldest_unseen) = undo.iter().rposition(|entry| !s.sees(entry.xid)) else { return false };
-    let mut seen = HashSet::new();
-    undo[..=oldest_unseen].iter().any(|entry| {
-        let mut slots = entry.ops_newest_first().map(|op| op.slot());
-        if s.sees(entry.xid) {
-            seen.extend(slots);
-            return false;
-        }
-        slots.any(|slot| seen.contains(&slot))
-    })
 }

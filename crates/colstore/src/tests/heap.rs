@@ -31,6 +31,7 @@ pub struct Transaction {
 pub struct Pg {
     pub layouts: Vec<TableLayout>,
     heaps: Vec<Vec<Version>>,
+    next_address: i64,
     next_xid: u64,
     latest_completed: u64,
     pub procs: BTreeMap<u64, Proc>,
@@ -46,6 +47,7 @@ impl Pg {
         Pg {
             heaps: layouts.iter().map(|_| Vec::new()).collect(),
             layouts,
+            next_address: 0,
             next_xid: 1,
             latest_completed: 0,
             procs: BTreeMap::new(),
@@ -80,6 +82,7 @@ impl Pg {
     /// Executes one random statement. It does nothing if PostgreSQL would wait or raise an error.
     pub fn write(&mut self, xid: u64, rnd: &mut StdRng) {
         let table = rnd.random_range(0..self.layouts.len());
+        let address = self.free_address(table, rnd);
         let current: Vec<usize> = (0..self.heaps[table].len())
             .filter(|&i| {
                 let v = &self.heaps[table][i];
@@ -94,7 +97,7 @@ impl Pg {
             0..4 if !current.is_empty() => {
                 let i = pick(rnd);
                 let old = self.heaps[table][i].row.clone();
-                let new = change_row(&layout, &old, rnd);
+                let new = change_row(&layout, &old, address, rnd);
                 self.heaps[table][i].xmax = Some(xid);
                 if !self.may_exist(table, &new, xid) {
                     self.heaps[table][i].xmax = None;
@@ -111,7 +114,7 @@ impl Pg {
                 self.heaps[table][i].xmax = Some(xid);
             }
             _ => {
-                let row = new_row(&layout, rnd);
+                let row = new_row(&layout, address, rnd);
                 if !self.may_exist(table, &row, xid) {
                     return;
                 }
@@ -120,6 +123,18 @@ impl Pg {
             }
         }
         self.writes.get_mut(&xid).unwrap().extend(changes);
+    }
+
+    /// An address for a new row of a table. It may be the address that an aborted transaction has used.
+    fn free_address(&mut self, table: usize, rnd: &mut StdRng) -> i64 {
+        let keyless = self.layouts[table].identity == Identity::Address;
+        let aborted = |version: &Version| self.committed.get(&version.xmin) == Some(&false);
+        let dead = self.heaps[table].iter().position(aborted).filter(|_| keyless && rnd.random());
+        if let Some(Val::Int(address)) = dead.and_then(|i| self.heaps[table].swap_remove(i).row.pop()) {
+            return address;
+        }
+        self.next_address += 1;
+        self.next_address
     }
 
     /// Whether the unique index lets `xid` write this row now.
@@ -172,30 +187,28 @@ impl Pg {
     }
 }
 
-fn new_row(layout: &TableLayout, rnd: &mut StdRng) -> Row {
-    let key = match &layout.identity {
-        Identity::Key(key) => key.clone(),
-        Identity::Full => Vec::new(),
-    };
-    (0..layout.columns.len())
-        .map(|i| random_val(layout.columns[i].ty, key.contains(&(i as u16)), layout.identity == Identity::Full, rnd))
-        .collect()
+fn new_row(layout: &TableLayout, address: i64, rnd: &mut StdRng) -> Row {
+    let (key, keyless) = (layout.key(), layout.identity == Identity::Address);
+    let columns = layout.columns.iter().enumerate();
+    let values = columns.map(|(i, column)| random_val(column.ty, key.contains(&i), keyless, rnd));
+    let mut row: Row = values.collect();
+    row.extend(keyless.then_some(Val::Int(address)));
+    row
 }
 
-fn change_row(layout: &TableLayout, old: &Row, rnd: &mut StdRng) -> Row {
-    let fresh = new_row(layout, rnd);
+fn change_row(layout: &TableLayout, old: &Row, address: i64, rnd: &mut StdRng) -> Row {
+    let fresh = new_row(layout, address, rnd);
     let change_key = rnd.random_bool(0.15);
     let is_key = |i: usize| matches!(&layout.identity, Identity::Key(key) if key.contains(&(i as u16)));
+    let is_address = |i: usize| i == layout.columns.len();
     (0..old.len())
-        .map(
-            |i| {
-                if if is_key(i) { change_key } else { rnd.random_bool(0.4) } {
-                    fresh[i].clone()
-                } else {
-                    old[i].clone()
-                }
-            },
-        )
+        .map(|i| {
+            if is_address(i) || if is_key(i) { change_key } else { rnd.random_bool(0.4) } {
+                fresh[i].clone()
+            } else {
+                old[i].clone()
+            }
+        })
         .collect()
 }
 
@@ -204,8 +217,8 @@ fn is_long(val: &Val) -> bool {
     matches!(val, Val::Text(text) if text.len() > 20) || matches!(val, Val::Bytes(bytes) if bytes.len() > 20)
 }
 
-/// A random value. Keys have few possible values, so that they collide. So do columns in tables with REPLICA IDENTITY
-/// FULL, so that rows repeat.
+/// A random value. Keys have few possible values, so that they collide. So do columns in tables without a
+/// key, so that rows repeat.
 fn random_val(ty: Type, key: bool, small: bool, rnd: &mut StdRng) -> Val {
     if !key && rnd.random_bool(0.15) {
         return Val::Null;

@@ -24,10 +24,10 @@ fn layouts() -> Vec<TableLayout> {
     vec![
         rig::layout(10, &[Int32, Text, Int64, Bool, Decimal128 { scale: 2 }, Float64, Opaque], Identity::Key(vec![0])),
         rig::layout(11, &[Decimal64 { scale: 2 }, Text, Int16, Char, Date], Identity::Key(vec![2, 1])),
-        rig::layout(12, &[Int32, Char, Float64, Bool, Bytes], Identity::Full),
+        rig::layout(12, &[Int32, Char, Float64, Bool, Bytes], Identity::Address),
         rig::layout(14, &[Uuid, Opaque, Time, Oid, Enum, Float32, Name], Identity::Key(vec![0, 1])),
         // Two columns with few values, so that most rows repeat.
-        rig::layout(13, &[Int32, Bool], Identity::Full),
+        rig::layout(13, &[Int32, Bool], Identity::Address),
     ]
 }
 

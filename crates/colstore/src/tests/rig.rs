@@ -26,6 +26,7 @@ pub enum Val {
     Bytes(Vec<u8>),
 }
 
+/// The values of a row: of its columns and, if rows are identified by their addresses, its address.
 pub type Row = Vec<Val>;
 
 impl Val {
@@ -59,21 +60,15 @@ pub fn request(layout: &TableLayout, positions: &[usize]) -> TableRequest {
 
 pub fn encode_row(layout: &TableLayout, row: &[Val]) -> Vec<u8> {
     let mut out = Vec::new();
-    layout.columns.iter().zip(row).for_each(|(column, val)| write_value(&mut out, column.ty, &val.value()));
+    layout.types().into_iter().zip(row).for_each(|(ty, val)| write_value(&mut out, ty, &val.value()));
     out
 }
 
 pub fn encode_key(layout: &TableLayout, row: &[Val]) -> Vec<u8> {
     let mut out = Vec::new();
-    identity(layout).into_iter().for_each(|i| write_value(&mut out, layout.columns[i].ty, &row[i].value()));
+    let types = layout.types();
+    layout.key().into_iter().for_each(|i| write_value(&mut out, types[i], &row[i].value()));
     out
-}
-
-pub fn identity(layout: &TableLayout) -> Vec<usize> {
-    match &layout.identity {
-        Identity::Key(positions) => positions.iter().map(|&p| p as usize).collect(),
-        Identity::Full => (0..layout.columns.len()).collect(),
-    }
 }
 
 pub fn insert(layout: &TableLayout, row: &[Val], out: &mut Vec<u8>) {
@@ -88,12 +83,11 @@ pub fn delete(layout: &TableLayout, old: &[Val], out: &mut Vec<u8>) {
 pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize], out: &mut Vec<u8>) {
     let key = encode_key(layout, old);
     let mut row = Vec::new();
-    for (i, (column, val)) in layout.columns.iter().zip(new).enumerate() {
+    for (i, (ty, val)) in layout.types().into_iter().zip(new).enumerate() {
         let value = if unchanged.contains(&i) { Value::Unchanged } else { val.value() };
-        write_value(&mut row, column.ty, &value);
+        write_value(&mut row, ty, &value);
     }
-    let key_needed = layout.identity == Identity::Full
-        || identity(layout).iter().any(|&i| old[i] != new[i] || unchanged.contains(&i));
+    let key_needed = layout.key().iter().any(|&i| old[i] != new[i] || unchanged.contains(&i));
     let old_key = key_needed.then_some(&key[..]);
     StreamMessage::Update { relid: layout.relid, old_key, row: &row }.encode(out);
 }

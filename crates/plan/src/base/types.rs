@@ -272,8 +272,9 @@ pub struct MirrorColumn {
 pub enum Identity {
     /// The columns of the replica identity index, as positions in [`TableLayout::columns`].
     Key(Vec<u16>),
-    /// REPLICA IDENTITY FULL: all columns, and equal rows are interchangeable.
-    Full,
+    /// The row's address in PostgreSQL's table. Each row has one more value, its address, behind its columns. An update
+    /// changes the address.
+    Address,
 }
 
 /// The mirror's layout of a table, with the fingerprint of the table's definition.
@@ -288,6 +289,23 @@ pub struct TableLayout {
 }
 
 impl TableLayout {
+    /// The type of addresses, see [`Identity::Address`].
+    pub const ADDRESS: Type = Type::Int64;
+
+    /// The types of a row's values: of its columns, and of its address if rows are identified by it.
+    pub fn types(&self) -> Vec<Type> {
+        let address = (self.identity == Identity::Address).then_some(Self::ADDRESS);
+        self.columns.iter().map(|column| column.ty).chain(address).collect()
+    }
+
+    /// The positions in [`types`](Self::types) of the values that identify a row.
+    pub fn key(&self) -> Vec<usize> {
+        match &self.identity {
+            Identity::Key(positions) => positions.iter().map(|&position| position.into()).collect(),
+            Identity::Address => vec![self.columns.len()],
+        }
+    }
+
     pub fn position(&self, attnum: i16) -> Option<usize> {
         self.columns.iter().position(|c| c.attnum == attnum)
     }
