@@ -17,7 +17,7 @@ use std::time::Duration;
 use bench::cluster::{Cluster, Options, wait_until};
 use bench::{Result, anker, server};
 
-use crate::runner::{Context, Test, ensure};
+use crate::runner::{Context, Skipped, Test, ensure, has_icu};
 
 macro_rules! files {
     ($($name:ident),* $(,)?) => {
@@ -130,7 +130,8 @@ fn every_file_is_run(_: &Context) -> Result<()> {
 }
 
 fn run(context: &Context, file: &str) -> Result<()> {
-    let runs = Runs::of(&fs::read_to_string(source("sql").join(format!("{file}.sql")))?)?;
+    let sql = fs::read_to_string(source("sql").join(format!("{file}.sql")))?;
+    let runs = Runs::of(&sql)?;
     // On a busy machine, the mirror may be seconds behind. Queries wait long for it, because an answer of the heap
     // would not count towards the number that the engine must give.
     let options = Options::default()
@@ -140,6 +141,9 @@ fn run(context: &Context, file: &str) -> Result<()> {
         .set("max_prepared_transactions", "2")
         .set("shared_buffers", "64MB");
     let cluster = context.cluster_with(&options)?;
+    if sql.contains("icu") && !has_icu(&mut cluster.connect()?)? {
+        return Err(Skipped("the server was built without ICU").into());
+    }
     let differences: Vec<String> = runs
         .routes
         .iter()
