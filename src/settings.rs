@@ -1,8 +1,11 @@
 //! The `anker.*` settings: one place for names, defaults, units and descriptions, which docs/settings.md repeats.
 
+use std::time::Duration;
+
 use pgrx::prelude::*;
 use pgrx::{GucContext, GucEnum, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use protocol::mechanism::NAMES;
+use protocol::request::Limits;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 pub enum Route {
@@ -91,6 +94,9 @@ pub static UNDO_TIME_S: GucSetting<i32> = GucSetting::<i32>::new(60);
 pub static QUERY_NICE: GucSetting<i32> = GucSetting::<i32>::new(0);
 pub static QUERY_THREADS: GucSetting<i32> = GucSetting::<i32>::new(2);
 pub static MAX_QUERIES: GucSetting<i32> = GucSetting::<i32>::new(8);
+pub static MAX_USER_QUERIES: GucSetting<i32> = GucSetting::<i32>::new(-1);
+pub static MAX_QUERY_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(-1);
+pub static MAX_QUERY_TIME_MS: GucSetting<i32> = GucSetting::<i32>::new(0);
 pub static MECHANISM: GucSetting<Mechanism> = GucSetting::<Mechanism>::new(Mechanism::AUTO);
 pub static STARTUP_COST: GucSetting<f64> = GucSetting::<f64>::new(100.0);
 pub static VALUE_COST: GucSetting<f64> = GucSetting::<f64>::new(0.0001);
@@ -220,11 +226,11 @@ pub fn init() {
     int(
         c"anker.query_threads",
         c"Threads that one engine query may use.",
-        c"Takes effect when the engine starts.",
+        c"The engine keeps the value of its start; a session can only have less.",
         &QUERY_THREADS,
         1,
         256,
-        GucContext::Sighup,
+        GucContext::Suset,
         GucFlags::default(),
     );
     int(
@@ -240,12 +246,42 @@ pub fn init() {
     int(
         c"anker.query_nice",
         c"How far engine queries stand back when processors are short.",
-        c"Added to the nice value of the threads that run them; 0: as urgent as a server process. Takes effect when the engine starts.",
+        c"Added to the nice value of the threads that run them; 0: as urgent as a server process. The engine keeps the value of its start; a session can only have more.",
         &QUERY_NICE,
         0,
         19,
-        GucContext::Sighup,
+        GucContext::Suset,
         GucFlags::default(),
+    );
+    int(
+        c"anker.max_user_queries",
+        c"Engine queries of one user that run at once in a database; others queue, for anker.max_wait.",
+        c"The user is the role that has connected. 0: none may run in the engine; -1: as many as anker.max_queries allows.",
+        &MAX_USER_QUERIES,
+        -1,
+        1024,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    int(
+        c"anker.max_query_memory",
+        c"Working memory that one engine query may have, within anker.query_memory.",
+        c"Joins, groups and sorts that need more go to disk; other queries that do run on the heap; -1: no limit of its own.",
+        &MAX_QUERY_MEMORY_MB,
+        -1,
+        i32::MAX,
+        GucContext::Suset,
+        GucFlags::UNIT_MB,
+    );
+    int(
+        c"anker.max_query_time",
+        c"How long the engine may work on one query.",
+        c"A query that takes longer is cancelled with an error; 0: no limit.",
+        &MAX_QUERY_TIME_MS,
+        0,
+        i32::MAX,
+        GucContext::Suset,
+        GucFlags::UNIT_MS,
     );
     int(
         c"anker.join_order_seed",
@@ -342,6 +378,23 @@ pub fn max_row_bytes() -> usize {
 /// The reason why a table with a longer row is not mirrored.
 pub fn too_wide() -> String {
     format!("a row is longer than anker.max_row = {} MB", MAX_ROW_MB.get())
+}
+
+/// The limits of a query of this session, without that of the disk.
+pub fn query_limits() -> Limits {
+    let megabytes = |mb: i32| u64::try_from(mb).ok().map(|mb| mb << 20);
+    Limits {
+        threads: QUERY_THREADS.get() as u32,
+        memory_bytes: megabytes(MAX_QUERY_MEMORY_MB.get()),
+        disk_bytes: None,
+        nice: QUERY_NICE.get() as u32,
+        user_queries: u32::try_from(MAX_USER_QUERIES.get()).ok(),
+    }
+}
+
+/// The time for which a query may wait for the engine's work; `None` without a limit.
+pub fn max_query_time() -> Option<Duration> {
+    u64::try_from(MAX_QUERY_TIME_MS.get()).ok().filter(|ms| *ms > 0).map(Duration::from_millis)
 }
 
 /// The settings with which the engine is started.

@@ -82,7 +82,7 @@ const HOUSES: &[House] = &[
         folder: "engine/src",
         floors: &[
             &["admission", "by_table", "control", "encode", "log", "memory", "process", "stats"],
-            &["activity", "peer", "room", "stream"],
+            &["activity", "peer", "room", "stream", "threads"],
             &["incoming", "writer"],
             &["shared"],
             &["forked", "load", "survey"],

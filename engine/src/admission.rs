@@ -2,7 +2,7 @@
 //!
 //! A free place goes to the user who has the fewest places; among users who have equally few, to the query that came
 //! first. One additional place is reserved for users who have no place, so that long queries of one user cannot block
-//! another user. A query waits no longer than its request allows; then the heap answers it.
+//! another user. A user may also have a limit of places (`anker.max_user_queries`). A query waits no longer than its request allows; then the heap answers it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -92,13 +92,18 @@ impl Admission {
         Admission(Mutex::new(Queue::new(places)))
     }
 
-    /// Requests a place, which is sent through the channel when it is this query's turn. A query stops waiting by
-    /// dropping the receiver.
-    pub fn ask(self: &Arc<Admission>, user: User) -> oneshot::Receiver<Place> {
+    /// Requests a place, which is sent through the channel when it is this query's turn. The query waits while its user
+    /// has `limit` places. A query stops waiting by dropping the receiver.
+    pub fn ask(self: &Arc<Admission>, user: User, limit: Option<u32>) -> oneshot::Receiver<Place> {
         let (turn, place) = oneshot::channel();
-        self.0.lock().wait(user, turn);
+        self.0.lock().wait(Waiting { user, limit: limit.map_or(usize::MAX, |limit| limit as usize), turn });
         self.hand_out();
         place
+    }
+
+    /// Whether the user has as many places as the limit allows.
+    pub fn has_all(&self, user: User, limit: u32) -> bool {
+        self.0.lock().running.of(user) >= limit as usize
     }
 
     fn hand_out(self: &Arc<Admission>) {
@@ -128,7 +133,14 @@ impl Drop for Place {
 struct Queue<W> {
     places: usize,
     running: Counts,
-    waiting: Vec<(User, W)>,
+    waiting: Vec<Waiting<W>>,
+}
+
+struct Waiting<W> {
+    user: User,
+    /// The number of places that the user may have, including that of this query.
+    limit: usize,
+    turn: W,
 }
 
 impl<W> Queue<W> {
@@ -136,25 +148,26 @@ impl<W> Queue<W> {
         Queue { places, running: Counts::default(), waiting: Vec::new() }
     }
 
-    fn wait(&mut self, user: User, waiter: W) {
-        self.waiting.push((user, waiter));
+    fn wait(&mut self, waiting: Waiting<W>) {
+        self.waiting.push(waiting);
     }
 
     fn forget(&mut self, is_gone: impl Fn(&W) -> bool) {
-        self.waiting.retain(|(_, waiter)| !is_gone(waiter));
+        self.waiting.retain(|waiting| !is_gone(&waiting.turn));
     }
 
     /// Admits the next query that may run, if there is one.
     fn admit(&mut self) -> Option<(User, W)> {
-        let counts = self.waiting.iter().map(|(user, _)| self.running.of(*user)).enumerate();
-        let (next, running) = counts.min_by_key(|&(_, running)| running)?;
+        let counts = self.waiting.iter().map(|waiting| (self.running.of(waiting.user), waiting.limit)).enumerate();
+        let allowed = counts.filter(|&(_, (running, limit))| running < limit);
+        let (next, running) = allowed.map(|(at, (running, _))| (at, running)).min_by_key(|&(_, running)| running)?;
         let places = self.places + usize::from(running == 0);
         if self.running.all >= places {
             return None;
         }
-        let (user, waiter) = self.waiting.remove(next);
+        let Waiting { user, turn, .. } = self.waiting.remove(next);
         self.running.add(user);
-        Some((user, waiter))
+        Some((user, turn))
     }
 
     /// Returns the place of a query that has run.
@@ -171,6 +184,12 @@ mod tests {
     const BOB: User = 2;
     const EVE: User = 3;
 
+    impl Queue<u32> {
+        fn comes(&mut self, user: User, turn: u32) {
+            self.wait(Waiting { user, limit: usize::MAX, turn });
+        }
+    }
+
     /// Admits queries until none may run any more, and returns their users and numbers.
     fn admitted(queue: &mut Queue<u32>) -> Vec<(User, u32)> {
         std::iter::from_fn(|| queue.admit()).collect()
@@ -179,7 +198,7 @@ mod tests {
     #[test]
     fn one_user_has_as_many_places_as_there_are_and_the_others_wait_in_order() {
         let mut queue = Queue::new(2);
-        (0..5).for_each(|number| queue.wait(ANN, number));
+        (0..5).for_each(|number| queue.comes(ANN, number));
         assert_eq!(admitted(&mut queue), [(ANN, 0), (ANN, 1)]);
         queue.leave(ANN);
         assert_eq!(admitted(&mut queue), [(ANN, 2)]);
@@ -191,11 +210,11 @@ mod tests {
     #[test]
     fn a_user_without_a_place_does_not_wait_for_one_who_has_all() {
         let mut queue = Queue::new(2);
-        (0..9).for_each(|number| queue.wait(ANN, number));
+        (0..9).for_each(|number| queue.comes(ANN, number));
         assert_eq!(admitted(&mut queue).len(), 2);
-        queue.wait(BOB, 10);
-        queue.wait(BOB, 11);
-        queue.wait(EVE, 20);
+        queue.comes(BOB, 10);
+        queue.comes(BOB, 11);
+        queue.comes(EVE, 20);
         // Bob gets the one additional place, so none is left for Eve.
         assert_eq!(admitted(&mut queue), [(BOB, 10)]);
         queue.leave(ANN);
@@ -211,18 +230,37 @@ mod tests {
     #[test]
     fn a_free_place_goes_to_who_has_the_fewest() {
         let mut queue = Queue::new(4);
-        (0..3).for_each(|number| queue.wait(ANN, number));
-        queue.wait(BOB, 10);
+        (0..3).for_each(|number| queue.comes(ANN, number));
+        queue.comes(BOB, 10);
         assert_eq!(admitted(&mut queue).len(), 4);
-        queue.wait(ANN, 3);
-        queue.wait(BOB, 11);
+        queue.comes(ANN, 3);
+        queue.comes(BOB, 11);
         queue.leave(ANN);
         assert_eq!(admitted(&mut queue), [(BOB, 11)]);
         // Among equals, the order of arrival decides.
-        queue.wait(BOB, 12);
+        queue.comes(BOB, 12);
         queue.leave(BOB);
         queue.leave(ANN);
         assert_eq!(admitted(&mut queue), [(ANN, 3), (BOB, 12)]);
+    }
+
+    #[test]
+    fn a_user_at_the_limit_waits_and_is_in_nobodys_way() {
+        let mut queue = Queue::new(3);
+        let limited = |turn| Waiting { user: ANN, limit: 1, turn };
+        (0..3).for_each(|turn| queue.wait(limited(turn)));
+        queue.comes(BOB, 10);
+        queue.comes(BOB, 11);
+        queue.comes(BOB, 12);
+        assert_eq!(admitted(&mut queue), [(ANN, 0), (BOB, 10), (BOB, 11)]);
+        queue.leave(BOB);
+        assert_eq!(admitted(&mut queue), [(BOB, 12)]);
+        queue.leave(ANN);
+        assert_eq!(admitted(&mut queue), [(ANN, 1)]);
+        // The limit is that of the session that asks.
+        queue.leave(BOB);
+        queue.comes(ANN, 3);
+        assert_eq!(admitted(&mut queue), [(ANN, 3)]);
     }
 
     /// Each waiting query is admitted after a limited number of freed places, however often other users ask.
@@ -230,11 +268,11 @@ mod tests {
     fn no_user_starves() {
         let mut queue = Queue::new(3);
         let mut running = Vec::new();
-        queue.wait(EVE, 0);
+        queue.comes(EVE, 0);
         let mut turn = 0;
         for number in 1..1000 {
-            queue.wait(ANN, number);
-            queue.wait(BOB, number);
+            queue.comes(ANN, number);
+            queue.comes(BOB, number);
             if running.len() >= 3 {
                 queue.leave(running.remove(0));
             }
@@ -242,7 +280,7 @@ mod tests {
             running.extend(admitted.iter().map(|(user, _)| *user));
             if admitted.iter().any(|(user, _)| *user == EVE) {
                 turn += 1;
-                queue.wait(EVE, number);
+                queue.comes(EVE, number);
             }
         }
         assert!(turn > 300, "one in three, but only {turn} times");
@@ -265,13 +303,13 @@ mod tests {
     #[tokio::test]
     async fn who_does_not_wait_any_more_costs_nobody_a_place() {
         let admission = Arc::new(Admission::new(1));
-        let first = admission.ask(ANN).await.unwrap();
-        let (gone, taken) = (admission.ask(ANN), admission.ask(ANN));
+        let first = admission.ask(ANN, None).await.unwrap();
+        let (gone, taken) = (admission.ask(ANN, None), admission.ask(ANN, None));
         drop(gone);
         drop(first);
         let second = taken.await.unwrap();
         // The query gets the place, but drops the receiver without reading it. The place must return to the queue.
-        let unread = admission.ask(ANN);
+        let unread = admission.ask(ANN, None);
         drop(second);
         drop(unread);
         let queue = admission.0.lock();

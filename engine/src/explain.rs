@@ -40,5 +40,5 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: ExplainRequest) -> io::
 fn outline(shared: &Shared, request: ExplainRequest, tables: Vec<Arc<dyn TableView>>) -> Result<EnginePlan, Failure> {
     let ExplainRequest { query, expected_sent } = request;
     let views = olap::expected_views(&query.plan, tables, expected_sent)?;
-    shared.olap.outline(&query.plan, &query.params, views, query::join_order(query.random_joins))
+    shared.olap.outline(&query.plan, &query.params, views, query::manner(&query))
 }

@@ -62,14 +62,14 @@ impl Task {
         scanned: u64,
     ) -> Result<Result<(Rest, Told), Failure>, Gone> {
         let asked = child.clone();
-        let mut asking = shared.runtime.spawn_blocking(move || asked.ask());
+        let mut asking = shared.threads.usual().spawn_blocking(move || asked.ask());
         let attended = peer.attend(&mut asking);
         // The child's answer has arrived, or the client is gone and nobody needs the answer.
         child.end();
         let answer = match attended {
             Ok(answer) => answer,
             Err(gone) => {
-                let _ = shared.runtime.block_on(asking);
+                let _ = shared.threads.usual().block_on(asking);
                 return Err(gone);
             }
         };

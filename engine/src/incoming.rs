@@ -16,6 +16,7 @@ const SHORT: usize = 16 << 10;
 const DECODED: usize = 16;
 /// Rows exist in two forms at once: first as bytes and as decoded values, then as decoded values and as arrays.
 const FORMS: usize = 2;
+const SENT_ALONG: &str = "rows that are sent along";
 
 /// Rows that were sent along with a request, and the memory reserved for them.
 #[derive(Default)]
@@ -29,6 +30,19 @@ impl Sent {
     /// Rows whose memory is reserved elsewhere.
     pub fn of(relations: Vec<SentRows>) -> Sent {
         Sent { relations, ..Sent::default() }
+    }
+
+    /// Takes the memory of the rows from the query's own limit.
+    pub fn take_from(&self, limit: &mut Option<u64>) -> std::result::Result<(), Failure> {
+        let Some(left) = limit else { return Ok(()) };
+        let needed = self.room.as_ref().map_or(0, |_| self.memory.saturating_mul(FORMS)) as u64;
+        if needed > *left {
+            let message =
+                format!("no room in anker.max_query_memory for {SENT_ALONG}: {} MB", needed.div_ceil(1 << 20));
+            return Err(Failure { kind: FailureKind::OutOfMemory, message });
+        }
+        *left -= self.memory as u64;
+        Ok(())
     }
 
     /// The rows, which the caller turns into arrays, and the memory reserved for them.
@@ -76,7 +90,7 @@ pub fn sent(peer: &mut Peer, olap: &Runtime, length: usize) -> Result<std::resul
         return Err(ProtocolError::TooLong(length));
     }
     let memory = usize::try_from(memory).unwrap_or(usize::MAX);
-    match reserve(olap, memory.saturating_mul(FORMS), "rows that are sent along") {
+    match reserve(olap, memory.saturating_mul(FORMS), SENT_ALONG) {
         Ok(room) => {
             let relations = frame::parse(&peer.payload(length)?)?;
             Ok(Ok(Sent { relations, memory, room: Some(room) }))

@@ -30,6 +30,7 @@ mod shared;
 mod stats;
 mod stream;
 mod survey;
+mod threads;
 mod writer;
 
 use std::error::Error;
@@ -41,14 +42,14 @@ use activity::Activities;
 use admission::{Admission, OpenQueries};
 use colstore::Mechanism;
 use control::Control;
-use process::Urgency;
 use protocol::control::{Settings, ToWorker};
 use protocol::mechanism::FORK;
 use protocol::ring::Consumer;
 use protocol::{ProtocolError, env};
-use shared::{Connections, STACK, Shared};
+use shared::{Connections, Shared};
 use stats::Stats;
 use stream::StreamError;
+use threads::Threads;
 use writer::Writer;
 
 fn main() {
@@ -64,10 +65,6 @@ fn main() {
     // still use the values.
     std::process::exit(1);
 }
-
-/// The threads that may wait for the disk, for each thread of queries. With more of them, each would keep its stack and
-/// its cache of free memory for some seconds. In addition, each query may wait for a forked child.
-const BLOCKED_THREADS: usize = 8;
 
 /// Runs the engine. Returns when it cannot continue.
 fn run() -> Result<StreamError, Box<dyn Error>> {
@@ -86,16 +83,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     let (path, disk_path) = (path_of(env::SOCKET)?, path_of(env::DISK)?);
     let listener = server::listen(&path).map_err(|e| format!("cannot listen at {}: {e}", path.display()))?;
 
-    let urgency = Urgency::behind(settings.query_nice);
-    let threads = settings.query_threads.max(2) as usize;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
-        .max_blocking_threads(BLOCKED_THREADS * threads + settings.max_queries as usize)
-        .thread_name("anker query")
-        .thread_stack_size(STACK)
-        .on_thread_start(move || urgency.take())
-        .enable_time()
-        .build()?;
+    let threads = Threads::new(&settings)?;
     let options = olap::RuntimeOptions {
         memory_bytes: settings.query_memory_bytes,
         disk: (settings.query_disk_bytes > 0)
@@ -114,13 +102,12 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
         forks,
         writer: handle,
         olap: Arc::new(olap),
-        runtime,
+        threads,
         admission: Arc::new(Admission::new(settings.max_queries.max(1) as usize)),
         open_queries: OpenQueries::default(),
         activities: Activities::default(),
         connections: Connections::default(),
         stats,
-        urgency,
         settings,
     };
     server::start(listener, Arc::new(shared))?;

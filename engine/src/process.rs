@@ -123,19 +123,28 @@ fn happened(socket: &impl AsRawFd, events: libc::c_short, limit: Duration) -> li
     if unsafe { libc::poll(&raw mut poll, 1, limit.as_millis() as libc::c_int) } == 1 { poll.revents } else { 0 }
 }
 
+/// The nice value with which the process was started.
+#[derive(Clone, Copy)]
+pub struct Nice(libc::c_int);
+
+impl Nice {
+    /// To be called by a thread that has not changed its own nice value.
+    pub fn of_process() -> Nice {
+        // SAFETY: the call has no preconditions, and does not fail for the calling process.
+        Nice(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) })
+    }
+
+    /// This nice value, raised by `steps`; 0 steps change nothing.
+    pub fn behind(self, steps: u32) -> Urgency {
+        Urgency((steps > 0).then(|| self.0 + steps as libc::c_int))
+    }
+}
+
 /// The nice value by which threads yield to others when processors are busy.
 #[derive(Clone, Copy)]
 pub struct Urgency(Option<libc::c_int>);
 
 impl Urgency {
-    /// The process's nice value, raised by `steps`; 0 steps change nothing. The calling thread's nice value must not
-    /// have been changed yet, because it is the value that is raised.
-    pub fn behind(steps: u32) -> Urgency {
-        // SAFETY: the call has no preconditions, and does not fail for the calling process.
-        let own = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-        Urgency((steps > 0).then(|| own + steps as libc::c_int))
-    }
-
     /// Sets the calling thread's nice value for good, because a thread may not raise its priority again. A new thread
     /// inherits the value of its creator, but the value is absolute, so calling this again changes nothing.
     pub fn take(self) {

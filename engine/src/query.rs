@@ -32,7 +32,7 @@ use futures::future::{Either, select};
 use olap::{Cancellation, JoinOrder, Manner, Reservation, Running, Runtime};
 use plan::{Literal, Plan, RelationColumn, Type};
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, Failure, FailureKind, Phase, QueryRequest, Ready, Refusal};
+use protocol::request::{Done, Failure, FailureKind, Limits, Phase, QueryRequest, Ready, Refusal};
 use protocol::tree::EnginePlan;
 use tokio::sync::{mpsc, oneshot};
 
@@ -120,8 +120,9 @@ pub fn fail(peer: &mut Peer, shared: &Shared, failure: &Failure) -> io::Result<(
 pub fn answer(peer: &mut Peer, shared: &Shared, request: QueryRequest, sent: Sent) -> io::Result<()> {
     shared.stats.begin();
     let open = shared.open_queries.open(request.user);
-    let QueryRequest { backend, query_id, user, .. } = request;
-    let entry = shared.activities.begin(backend, query_id, user, shared.settings.query_threads);
+    let QueryRequest { backend, query_id, user, limits, .. } = request;
+    let threads = limits.threads.clamp(1, shared.settings.query_threads);
+    let entry = shared.activities.begin(backend, query_id, user, threads);
     let activity = &entry.activity;
     let end = match &open {
         Ok(_) => run(peer, shared, request, sent, activity),
@@ -153,6 +154,10 @@ fn run(
     activity: &Arc<Activity>,
 ) -> Result<End, Gone> {
     let arrived = Instant::now();
+    let mut manner = manner(&request);
+    if let Err(failure) = sent.take_from(&mut manner.memory_bytes) {
+        return Ok(End::Failed(failure));
+    }
     let task = match Task::of(shared, &request) {
         Ok(task) => task,
         Err(Unplanned::Refused(refusal)) => return Ok(End::Refused(refusal)),
@@ -186,7 +191,7 @@ fn run(
         Err(failure) => return Ok(End::Failed(failure)),
     };
     let scanned_rows = tables.scanned_rows;
-    let QueryRequest { mut plan, params, observed, random_joins, disk_bytes, .. } = request;
+    let QueryRequest { mut plan, params, limits, .. } = request;
     let mut forked = None;
     if let (Some(task), Some(child)) = (task, tables.child) {
         match task.answer(peer, shared, child, scanned_rows)? {
@@ -199,10 +204,10 @@ fn run(
     let limit = shared.settings.query_memory_bytes;
     let long_rows = LongRows { olap: shared.olap.clone(), limit, signs: signs.clone() };
     let cancellation = Cancellation::default();
-    let manner = Manner { observed, order: join_order(random_joins), disk_bytes };
     let work = Work { plan, params, tables: tables.views, sent, manner, activity: activity.clone() };
     let job = execute(shared.olap.clone(), work, long_rows, pieces, cancellation.clone());
-    let mut job = shared.runtime.spawn(job);
+    let threads = shared.threads.of(limits.nice);
+    let mut job = threads.spawn(job);
     lease.when_revoked({
         let (cancellation, job) = (cancellation.clone(), job.abort_handle());
         move || {
@@ -216,7 +221,7 @@ fn run(
         job.abort();
     }
     // The job is awaited even if it was aborted, because its views are released only when it has ended.
-    let ended = shared.runtime.block_on(&mut job);
+    let ended = threads.block_on(&mut job);
     let pieces = relayed?;
     Ok(match ended {
         Ok(Ok((rows, plan))) => {
@@ -241,11 +246,15 @@ fn run(
 fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest, lease: &Lease) -> Result<Result<Place, End>, Gone> {
     let (revoke, revoked) = oneshot::channel();
     lease.when_revoked(move || _ = revoke.send(()));
-    let turn = select(shared.admission.ask(request.user), revoked);
+    let limit = request.limits.user_queries;
+    let turn = select(shared.admission.ask(request.user, limit), revoked);
     Ok(match peer.attend_for(patience(request), turn)? {
         Some(Either::Left((place, _))) => Ok(place.map_err(|_| Gone)?),
         Some(Either::Right(_)) => Err(End::Failed(given_up())),
-        None => Err(End::Refused(Refusal::Busy { places: shared.settings.max_queries })),
+        None => Err(End::Refused(match limit {
+            Some(places) if shared.admission.has_all(request.user, places) => Refusal::BusyOfUser { places },
+            _ => Refusal::Busy { places: shared.settings.max_queries },
+        })),
     })
 }
 
@@ -345,9 +354,12 @@ fn tables(request: &QueryRequest) -> Result<Vec<TableRequest>, &'static str> {
     Ok(tables.collect())
 }
 
-/// The optimizer's join order, unless the request asks for a random one.
-pub fn join_order(random: Option<u64>) -> JoinOrder {
-    random.map_or(JoinOrder::Cheapest, JoinOrder::Random)
+/// The options for running the request's query. The optimizer chooses the join order, unless the request asks for a
+/// random one.
+pub fn manner(request: &QueryRequest) -> Manner {
+    let Limits { threads, memory_bytes, disk_bytes, .. } = request.limits;
+    let order = request.random_joins.map_or(JoinOrder::Cheapest, JoinOrder::Random);
+    Manner { observed: request.observed, order, threads: Some(threads), memory_bytes, disk_bytes }
 }
 
 /// A plan and all that its execution needs.

@@ -20,7 +20,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::incoming::Sent;
 use crate::peer::Peer;
-use crate::shared::{STACK, Shared};
+use crate::shared::Shared;
+use crate::threads::STACK;
 use crate::writer::Command;
 use crate::{explain, incoming, load, log, query, survey};
 
@@ -107,7 +108,11 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
         let request = incoming::request(peer, &shared.olap, length)?;
         let sent = std::mem::replace(&mut sent, Ok(Sent::default()));
         match request.and_then(|request| Ok((request, sent?))) {
-            Ok(((request, _room), sent)) => answer(peer, shared, request, sent)?,
+            Ok(((request, _room), sent)) => {
+                if !answer(peer, shared, request, sent)? {
+                    break;
+                }
+            }
             Err(failure) => query::fail(peer, shared, &failure)?,
         }
         place = match shared.connections.rest(peer, place) {
@@ -118,12 +123,19 @@ fn converse(peer: &mut Peer, shared: &Shared, mut place: OwnedSemaphorePermit) -
     Ok(())
 }
 
-fn answer(peer: &mut Peer, shared: &Shared, request: Request, sent: Sent) -> Result<()> {
+/// Answers a request. Returns whether this thread may answer another one. After a query with a higher nice value than
+/// usual, it may not, because it cannot return to the usual value.
+fn answer(peer: &mut Peer, shared: &Shared, request: Request, sent: Sent) -> Result<bool> {
     match request {
         Request::Query(request) => {
+            let nice = shared.threads.nice(request.limits.nice);
+            // Threads inherit the priority of the thread that makes them, so they are made before this thread's own
+            // priority is lowered.
+            shared.threads.of(nice);
             // The priority is lowered only for queries, so that loads do not take longer.
-            shared.urgency.take();
+            shared.threads.yielding(nice);
             query::answer(peer, shared, *request, sent)?;
+            return Ok(shared.threads.is_usual(nice));
         }
         Request::Explain(request) => explain::answer(peer, shared, *request)?,
         Request::Load(request) => load::answer(peer, shared, request)?,
@@ -131,7 +143,7 @@ fn answer(peer: &mut Peer, shared: &Shared, request: Request, sent: Sent) -> Res
         Request::Status => status(peer, shared)?,
         Request::Activity => peer.send(Kind::Activity, &shared.activities.list())?,
     }
-    Ok(())
+    Ok(true)
 }
 
 fn status(peer: &mut Peer, shared: &Shared) -> Result<()> {

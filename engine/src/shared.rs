@@ -11,12 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::activity::Activities;
 use crate::admission::{Admission, MAX_OPEN_QUERIES, OpenQueries};
 use crate::peer::Peer;
-use crate::process::Urgency;
 use crate::stats::Stats;
+use crate::threads::Threads;
 use crate::writer::WriterHandle;
 
-/// The stack size of threads that process expressions, which are decoded and planned recursively.
-pub const STACK: usize = 16 << 20;
 /// The number of connections beyond those of open queries. They are for loaders, requests for figures, and queries that
 /// must be told that too many queries are open.
 const MORE_CONNECTIONS: usize = 100;
@@ -34,15 +32,14 @@ pub struct Shared {
     pub forks: bool,
     pub writer: WriterHandle,
     pub olap: Arc<olap::Runtime>,
-    pub runtime: tokio::runtime::Runtime,
+    /// The threads that run queries.
+    pub threads: Threads,
     /// Admits the queries that may run at once. Further queries wait in its queue.
     pub admission: Arc<Admission>,
     pub open_queries: OpenQueries,
     pub activities: Activities,
     pub connections: Connections,
     pub stats: Arc<Stats>,
-    /// The priority of threads that answer queries.
-    pub urgency: Urgency,
 }
 
 impl Shared {

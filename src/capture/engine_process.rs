@@ -10,13 +10,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use pgrx::prelude::*;
-use protocol::control::ToWorker;
+use protocol::control::{Settings, ToWorker};
 use protocol::env;
 
 use super::executable;
 use super::state::give_up;
 use crate::client::{FILE_DIRECTORY, disk_path, socket_path};
-use crate::settings;
 
 /// The size of the buffer for a packet, far above the longest message on the control channel.
 const PACKET_BYTES: usize = 64 << 10;
@@ -32,7 +31,7 @@ pub struct EngineProcess {
 
 impl EngineProcess {
     /// Starts the engine with the ring's descriptor. The engine sends Hello when it listens on its socket.
-    pub fn start(database: pg_sys::Oid, ring: &OwnedFd) -> Result<EngineProcess, String> {
+    pub fn start(database: pg_sys::Oid, settings: &Settings, ring: &OwnedFd) -> Result<EngineProcess, String> {
         match DirBuilder::new().mode(0o700).create(FILE_DIRECTORY) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(format!("could not create directory \"{FILE_DIRECTORY}\": {e}"));
@@ -49,7 +48,7 @@ impl EngineProcess {
             .env(env::CONTROL_FD, inherited[1].to_string())
             .env(env::SOCKET, socket_path(database))
             .env(env::DISK, disk_path(database))
-            .env(env::SETTINGS, settings::engine_settings().to_text())
+            .env(env::SETTINGS, settings.to_text())
             .stdin(Stdio::null());
         // SAFETY: between fork and exec only async-signal-safe calls are made, and no memory is allocated.
         unsafe { command.pre_exec(move || become_engine(parent, inherited)) };

@@ -3,6 +3,7 @@
 
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
+use protocol::control::Settings;
 use protocol::ring::Producer;
 
 use super::engine_process::{EngineProcess, Pulse};
@@ -25,9 +26,9 @@ pub struct Outbox {
 
 impl Outbox {
     /// Creates the ring, and starts the engine that reads it.
-    pub fn open(database: pg_sys::Oid) -> Result<(Outbox, EngineProcess), String> {
+    pub fn open(database: pg_sys::Oid, settings: &Settings) -> Result<(Outbox, EngineProcess), String> {
         let (ring, fd) = Producer::create(RING_BYTES).map_err(|e| format!("could not create the ring: {e}"))?;
-        let engine = EngineProcess::start(database, &fd)?;
+        let engine = EngineProcess::start(database, settings, &fd)?;
         let outbox = Outbox { ring, buffer: Vec::with_capacity(2 * BATCH_BYTES), pulse: engine.pulse()? };
         Ok((outbox, engine))
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use follow::Cause;
 use pgrx::prelude::*;
 use protocol::change::StreamMessage;
-use protocol::control::ToWorker;
+use protocol::control::{Settings, ToWorker};
 
 use super::engine_process::EngineProcess;
 use super::follower::Follower;
@@ -61,13 +61,15 @@ pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
     if state == DatabaseState::Suspended {
         return;
     }
+    // Settings of roles and of the database apply from the connection on. The engine gets those of the whole server.
+    let settings = settings::engine_settings();
     process::connect(database);
     let blame = move |reason: &str| set_state(database, DatabaseState::Backoff, reason);
-    process::telling_errors(|| follow(database), blame);
+    process::telling_errors(|| follow(database, &settings), blame);
 }
 
 /// Follows a database. Returns if no table is mirrored, or as soon as no table is mirrored any more.
-fn follow(database: pg_sys::Oid) {
+fn follow(database: pg_sys::Oid, settings: &Settings) {
     // From here on, `anker.mirror()` marks the database as wanted, so another worker is started if the look-up below
     // misses a row that `anker.mirror()` adds.
     set_state(database, DatabaseState::Idle, "");
@@ -85,7 +87,7 @@ fn follow(database: pg_sys::Oid) {
     set_state(database, DatabaseState::Starting, "starting the engine");
     let token = random_token();
     let registry = Registry::new(database, list, token);
-    let (out, mut engine) = Outbox::open(database).unwrap_or_else(|reason| give_up(&reason));
+    let (out, mut engine) = Outbox::open(database, settings).unwrap_or_else(|reason| give_up(&reason));
     wait_for_hello(&mut engine);
     shared::update_database(database, |d| d.engine_pid = engine.pid());
 

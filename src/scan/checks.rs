@@ -9,6 +9,7 @@ use crate::pg::place::Place;
 use crate::pg::relation::Lock;
 use crate::pg::session;
 use crate::reason::{Reason, Why};
+use crate::settings;
 use crate::shared::{self, TableState};
 use crate::spec::ScanSpec;
 
@@ -36,6 +37,9 @@ fn check_transaction(place: Place<'_>) -> Result<(), Reason> {
     }
     if place.rechecks_rows() {
         return Err(Why::Recheck.of("rows are being checked again after a concurrent update"));
+    }
+    if settings::query_limits().user_queries == Some(0) {
+        return Err(Why::Busy.of("engine may run no query of this user (anker.max_user_queries = 0)"));
     }
     if session::must_be_serialized() {
         return Err(Why::Serializable.of("isolation level is serializable"));

@@ -8,12 +8,15 @@ use arrow_ipc::reader::StreamDecoder;
 use pgrx::prelude::*;
 use plan::Literal;
 use protocol::frame::{self, Kind};
-use protocol::request::{Done, ExplainRequest, Failure, QueryRequest, Ready, Refusal, Request, SentRows, encode_sent};
+use protocol::request::{
+    Done, ExplainRequest, Failure, Limits, QueryRequest, Ready, Refusal, Request, SentRows, encode_sent,
+};
 use protocol::tree::EnginePlan;
 
 use super::trouble::Trouble;
 use crate::client::{Connection, Lost, Received};
 use crate::pg::catalog::relation_name;
+use crate::pg::error::Error;
 use crate::pg::place::Place;
 use crate::pg::{session, wal};
 use crate::reason::{Reason, Why};
@@ -43,7 +46,7 @@ impl Question<'_> {
             max_wait_ms,
             observed: false,
             random_joins: settings::random_joins(),
-            disk_bytes: session::temp_file_limit(),
+            limits: Limits { disk_bytes: session::temp_file_limit(), ..settings::query_limits() },
             verifies: verifying::now(),
         })
     }
@@ -79,6 +82,8 @@ pub struct Conversation {
     /// The number of bytes of the result that were received so far.
     pub received: usize,
     begun: Instant,
+    /// The time for which the query may still wait for rows (`anker.max_query_time`); `None` without a limit.
+    time_left: Option<Duration>,
     pub ready: Option<Ready>,
     pub done: Option<Done>,
     /// The time from the request to Ready, as this process measured it.
@@ -111,6 +116,7 @@ impl Conversation {
             undecoded: Buffer::from(&[] as &[u8]),
             received: 0,
             begun,
+            time_left: settings::max_query_time(),
             ready: None,
             done: None,
             wait: Duration::ZERO,
@@ -159,9 +165,18 @@ impl Conversation {
                 continue;
             }
             let engine = self.engine.as_mut().ok_or_else(closed)?;
-            match engine.receive(None) {
+            let since = Instant::now();
+            let received = engine.receive(self.time_left);
+            // The time that passes while nobody asks for the rows of an open cursor does not count.
+            if let Some(left) = &mut self.time_left {
+                *left = left.saturating_sub(since.elapsed());
+            }
+            match received {
                 Err(lost) => return Err(self.unheard(lost)),
-                Ok(Received::TimedOut) => {}
+                Ok(Received::TimedOut) => {
+                    self.hang_up();
+                    took_too_long();
+                }
                 Ok(Received::Frame(Kind::Arrow, _)) => {
                     // The payload holds whole Arrow messages, so the decoder's arrays can point into it without a copy.
                     self.undecoded = Buffer::from_vec(engine.take_payload());
@@ -200,6 +215,12 @@ fn is_silent(left: Duration) -> Reason {
     Why::Engine.of(silence::reason(left))
 }
 
+/// Cancels the statement. The heap would take even longer.
+fn took_too_long() -> ! {
+    let message = "canceling statement due to anker.max_query_time";
+    Error::new(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, message).raise()
+}
+
 fn closed() -> String {
     "connection to the engine is closed".to_string()
 }
@@ -229,7 +250,10 @@ fn why_refused(refusal: &Refusal) -> Why {
         Refusal::SnapshotTooOld { .. } => Why::OldSnapshot,
         Refusal::Unholdable { .. } => Why::Value,
         Refusal::TimedOut { .. } => Why::Lag,
-        Refusal::TooManyQueries { .. } | Refusal::TooManyOfUser { .. } | Refusal::Busy { .. } => Why::Busy,
+        Refusal::TooManyQueries { .. }
+        | Refusal::TooManyOfUser { .. }
+        | Refusal::Busy { .. }
+        | Refusal::BusyOfUser { .. } => Why::Busy,
         Refusal::OutOfMemory { .. } => Why::Memory,
         Refusal::NotForked { .. } => Why::Mechanism,
         Refusal::Version | Refusal::Protocol { .. } => Why::Engine,

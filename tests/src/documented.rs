@@ -105,6 +105,7 @@ fn settings_are_documented(context: &Context) -> Result<()> {
         let (name, value, context): (String, String, &str) = (row.get(0), row.get(1), row.get(2));
         let (who, when) = match context {
             "user" => ("anyone", "at once"),
+            "superuser" => ("superuser", ""),
             "postmaster" => ("administrator", "when the server starts"),
             _ => ("administrator", ""),
         };

@@ -35,6 +35,7 @@ mod hammerdb;
 mod harness;
 mod interrupts;
 mod intervals;
+mod limits;
 mod loading;
 mod locales;
 mod long_rows;
@@ -104,6 +105,7 @@ fn main() -> std::process::ExitCode {
         ("wide", wide::TESTS),
         ("spilling", spilling::TESTS),
         ("shares", shares::TESTS),
+        ("limits", limits::TESTS),
         ("silence", silence::TESTS),
         ("interrupts", interrupts::TESTS),
         ("documented", documented::TESTS),

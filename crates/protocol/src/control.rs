@@ -46,12 +46,12 @@ pub struct Settings {
     pub undo_bytes: u64,
     /// The time for which undo is kept, in seconds (`anker.undo_time`).
     pub undo_seconds: u64,
-    /// The number of threads that one query may use (`anker.query_threads`).
+    /// The number of threads that one query may use (`anker.query_threads`). A query may have a lower limit.
     pub query_threads: u32,
     /// The number of queries that may run at the same time; further queries wait in a queue (`anker.max_queries`).
     pub max_queries: u32,
     /// The nice value of the threads that run queries, so that PostgreSQL's processes take precedence
-    /// (`anker.query_nice`).
+    /// (`anker.query_nice`). A query may have a higher one.
     pub query_nice: u32,
     /// The snapshot mechanism for columns (`anker.mechanism`); `auto` selects the best one.
     pub mechanism: String,

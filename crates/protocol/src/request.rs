@@ -67,11 +67,34 @@ pub struct QueryRequest {
     pub observed: bool,
     /// A seed for a random order of joins, for tests; `None` if the optimizer chooses the order.
     pub random_joins: Option<u64>,
-    /// The limit for the data that the query may have on disk; `None` if only the limit for all queries applies.
-    pub disk_bytes: Option<u64>,
+    pub limits: Limits,
     /// Whether the query is run to compare the mirror with the heap. If so, an engine that forks must return plain
     /// rows, too.
     pub verifies: bool,
+}
+
+/// The limits of a query, and of its user. They come from settings of the session that runs the query. The engine's own
+/// settings apply, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The number of threads that the query may use (`anker.query_threads`).
+    pub threads: u32,
+    /// The working memory that the query may have (`anker.max_query_memory`); `None` without a limit.
+    pub memory_bytes: Option<u64>,
+    /// The data that the query may have on disk (`temp_file_limit`); `None` without a limit.
+    pub disk_bytes: Option<u64>,
+    /// The nice value of the threads that run the query, beyond that of the process (`anker.query_nice`).
+    pub nice: u32,
+    /// The number of queries of the user that may run when this query begins to run, including it
+    /// (`anker.max_user_queries`); `None` without a limit.
+    pub user_queries: Option<u32>,
+}
+
+impl Default for Limits {
+    /// The limits of a query that only the engine's settings limit.
+    fn default() -> Limits {
+        Limits { threads: u32::MAX, memory_bytes: None, disk_bytes: None, nice: 0, user_queries: None }
+    }
 }
 
 /// A request for the plan of a query, without its execution.
@@ -210,6 +233,10 @@ pub enum Refusal {
     Busy {
         places: u32,
     },
+    /// The user had as many running queries as the session allows, until the wait timed out.
+    BusyOfUser {
+        places: u32,
+    },
     OutOfMemory {
         what: String,
     },
@@ -249,6 +276,10 @@ impl Refusal {
             Refusal::Busy { places } => {
                 format!("engine runs other queries (anker.max_queries = {places}), for longer than anker.max_wait")
             }
+            Refusal::BusyOfUser { places } => format!(
+                "engine runs other queries of this user (anker.max_user_queries = {places}), for longer than \
+                 anker.max_wait"
+            ),
             Refusal::OutOfMemory { what } => format!("engine is at its memory limit (anker.memory): {what}"),
             Refusal::NotForked { what } => {
                 format!("anker.mechanism = fork answers plain groups of one table alone, and not this: {what}")

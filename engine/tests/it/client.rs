@@ -12,7 +12,7 @@ use plan::Plan;
 use protocol::Snapshot;
 use protocol::frame::{self, Kind};
 use protocol::request::{
-    Done, Failure, Hello, LoadRequest, QueryRequest, Ready, Refusal, Request, SentRows, Status, encode_sent,
+    Done, Failure, Hello, Limits, LoadRequest, QueryRequest, Ready, Refusal, Request, SentRows, Status, encode_sent,
 };
 
 use crate::accounts;
@@ -178,7 +178,7 @@ pub fn request(plan: Plan, (snapshot, lsn): (Snapshot, u64)) -> QueryRequest {
         max_wait_ms: 20_000,
         observed: false,
         random_joins: None,
-        disk_bytes: None,
+        limits: Limits::default(),
         verifies: false,
     }
 }

@@ -14,7 +14,7 @@ use protocol::change::StreamMessage;
 use protocol::control::{Settings, ToWorker};
 use protocol::env;
 use protocol::frame::{self, Kind};
-use protocol::request::{Hello, Refusal, Request};
+use protocol::request::{Hello, Limits, QueryRequest, Refusal, Request};
 use protocol::ring::Producer;
 
 use crate::accounts::{self, account};
@@ -207,6 +207,7 @@ fn malformed_frames_cost_their_connection_only() {
 #[test]
 fn threads_of_queries_stand_back_and_no_others() {
     const STEPS: i32 = 7;
+    const MORE: i32 = 12;
     let mut worker = Worker::start(&Settings { query_nice: STEPS as u32, ..Settings::default() });
     worker.mirror(1, 1, (0..10).map(account));
     let now = worker.now();
@@ -222,11 +223,21 @@ fn threads_of_queries_stand_back_and_no_others() {
         parts.collect()
     };
     looks.status();
-    assert_eq!(asks.rows(&request(accounts::totals(1, false), now)).ints(1), [9]);
+    // A query may ask for a higher nice value, but not for a lower one than the engine's setting.
+    let query = |nice: u32| {
+        let limits = Limits { nice, ..Limits::default() };
+        QueryRequest { limits, ..request(accounts::totals(1, false), now.clone()) }
+    };
+    assert_eq!(asks.rows(&query(2)).ints(1), [9]);
+    let mut yields = worker.client();
+    assert_eq!(yields.rows(&query(MORE as u32)).ints(1), [9]);
+    // The connection's thread cannot return to the usual value, so the connection has ended.
+    assert_eq!(yields.receive(&mut Vec::new()), None);
     let threads = nice_of_threads();
     let own = threads[0].1;
     let of = |name: &str, nice: i32| threads.iter().filter(|thread| **thread == (name.to_owned(), nice)).count();
     assert_eq!(of("anker query", own + STEPS), 2, "{threads:?}");
+    assert_eq!(of("anker query", own + MORE), 2, "{threads:?}");
     // The thread of the loader's connection may still exist, too.
     assert!(of("anker client", own + STEPS) == 1 && of("anker client", own) >= 1, "{threads:?}");
     assert_eq!(of("anker accept", own), 1, "{threads:?}");

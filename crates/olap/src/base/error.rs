@@ -48,7 +48,7 @@ pub fn failure(error: &DataFusionError) -> Failure {
         if let Some(DataFusionError::ResourcesExhausted(message)) = e.downcast_ref() {
             // The message of DataFusion's exchange mentions DataFusion's disk manager, which the engine does not use.
             let message = match message.contains("DiskManager") {
-                true => "no room in anker.query_memory for rows on their way between threads",
+                true => "no room in anker.query_memory or anker.max_query_memory for rows on their way between threads",
                 false => message,
             };
             return Failure { kind: FailureKind::OutOfMemory, message: message.into() };

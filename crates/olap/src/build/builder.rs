@@ -39,6 +39,10 @@ pub struct Manner {
     /// Whether the work of the operators is counted for EXPLAIN.
     pub observed: bool,
     pub order: JoinOrder,
+    /// The number of threads of the query, if it is less than the runtime's.
+    pub threads: Option<u32>,
+    /// The working memory that the query may have, within the limit for all queries.
+    pub memory_bytes: Option<u64>,
     /// The bytes that the query may have on disk, within the limit for all queries.
     pub disk_bytes: Option<u64>,
 }

@@ -12,7 +12,8 @@ use protocol::tree::{Actual, Chunks, EnginePlan, Operator, Step};
 
 use crate::{Cancellation, JoinOrder, Manner, Runtime, RuntimeOptions};
 
-const OBSERVED: Manner = Manner { observed: true, order: JoinOrder::Cheapest, disk_bytes: None };
+const OBSERVED: Manner =
+    Manner { observed: true, order: JoinOrder::Cheapest, threads: None, memory_bytes: None, disk_bytes: None };
 
 /// Consecutive numbers.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ fn what_runs_is_what_is_shown_and_counted_in_all_threads() {
     let (limit, every) = (30_000, 100);
     for threads in [1, 2, 3] {
         let plan = joined(limit, every);
-        let outline = engine(threads).outline(&plan, &[], views(), JoinOrder::Cheapest).unwrap();
+        let outline = engine(threads).outline(&plan, &[], views(), Manner::default()).unwrap();
         let ran = run(&plan, threads);
         let (before, after) = (steps(&outline), steps(&ran));
         assert_eq!(before.len(), after.len());

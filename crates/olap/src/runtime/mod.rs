@@ -14,7 +14,6 @@ use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::{ExecutionPlan, displayable};
-use optimizer::join_order::Choice as JoinOrder;
 use plan::{Literal, Plan, words};
 use protocol::request::Failure;
 use protocol::tree::EnginePlan;
@@ -24,7 +23,7 @@ use crate::base::cancellation::Cancellation;
 use crate::base::error::{failure, internal};
 use crate::build::{self, Manner};
 use crate::observe::Observation;
-use crate::spill::{Disk, FreedMemory, Pool, Quota, Share, Spill};
+use crate::spill::{self, Disk, FreedMemory, Pool, Quota, Share, Spill};
 
 /// The state that all queries share: memory, disk and settings.
 pub struct Runtime {
@@ -61,8 +60,12 @@ pub struct DiskOptions {
 impl DiskOptions {
     /// The options if all queries together have `memory_bytes` of working memory.
     pub fn new(path: PathBuf, limit_bytes: u64, memory_bytes: u64) -> DiskOptions {
-        let least_bytes = (memory_bytes / 128).clamp(512 << 10, 4 << 20);
-        DiskOptions { path, limit_bytes, share_bytes: memory_bytes / 20 * 9, least_bytes }
+        DiskOptions {
+            path,
+            limit_bytes,
+            share_bytes: spill::share_of(memory_bytes),
+            least_bytes: spill::least_of(memory_bytes),
+        }
     }
 }
 
@@ -114,7 +117,7 @@ impl Runtime {
         let memory = usize::try_from(options.memory_bytes).unwrap_or(usize::MAX);
         let pool = Pool::new(memory, freed);
         let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(pool.for_query()))
+            .with_memory_pool(Arc::new(pool.for_query(None)))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
             .build_arc()
             .expect("an environment without disk has nothing to fail on");
@@ -157,9 +160,14 @@ impl Runtime {
         let (optimized, physical) = self.physical(plan, params, views, cancellation, manner)?;
         let observation = manner.observed.then(|| Observation::new(physical.clone(), words::meanings(&optimized.root)));
         let schema = physical.schema();
-        let pool = Arc::new(self.pool.for_query());
+        let memory_bytes = manner.memory_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let pool = Arc::new(self.pool.for_query(memory_bytes));
         let quota = Arc::new(Quota::new(manner.disk_bytes.unwrap_or(u64::MAX)));
-        let config = self.config.clone().with_extension(pool.clone()).with_extension(quota.clone());
+        let config = self.config.clone().with_target_partitions(self.threads(&manner));
+        let mut config = config.with_extension(pool.clone()).with_extension(quota.clone());
+        if let (Some(bytes), Some(spill)) = (memory_bytes, self.config.get_extension::<Spill>()) {
+            config = config.with_extension(Arc::new(spill.of_query(bytes)));
+        }
         let usage = Usage { pool: pool.clone(), quota };
         let environment = RuntimeEnv { memory_pool: pool, ..RuntimeEnv::clone(&self.environment) };
         let context = TaskContext::default().with_session_config(config);
@@ -186,12 +194,17 @@ impl Runtime {
         plan: &Plan,
         params: &[Option<Literal>],
         views: Vec<Arc<dyn TableView>>,
-        order: JoinOrder,
+        manner: Manner,
     ) -> Result<EnginePlan, Failure> {
-        let manner = Manner { observed: true, order, disk_bytes: None };
+        let manner = Manner { observed: true, ..manner };
         let (optimized, physical) = self.physical(plan, params, views, &Cancellation::default(), manner)?;
         let observation = Observation::new(physical, words::meanings(&optimized.root));
         observation.plan(false).ok_or_else(|| internal("a plan without operators"))
+    }
+
+    /// The number of threads of a query.
+    fn threads(&self, manner: &Manner) -> usize {
+        manner.threads.map_or(self.threads, |threads| (threads as usize).clamp(1, self.threads))
     }
 
     /// Converts an error in a query's stream of batches to a failure.
@@ -218,7 +231,7 @@ impl Runtime {
             }
         }
         let plan = optimizer::optimized(plan.clone());
-        let physical = build::build(&plan, params, &views, self.threads, cancellation, manner)?;
+        let physical = build::build(&plan, params, &views, self.threads(&manner), cancellation, manner)?;
         Ok((plan, physical))
     }
 }

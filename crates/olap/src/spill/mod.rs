@@ -43,6 +43,24 @@ pub struct Spill {
     pub disk: Arc<Disk>,
 }
 
+/// The memory that operators which can use the disk may take together, out of all memory.
+pub fn share_of(memory_bytes: u64) -> u64 {
+    memory_bytes / 20 * 9
+}
+
+/// The memory that each operator which can use the disk gets in any case.
+pub fn least_of(memory_bytes: u64) -> u64 {
+    (memory_bytes / 128).clamp(512 << 10, 4 << 20)
+}
+
+impl Spill {
+    /// The state for one query, which may have `bytes` of memory.
+    pub fn of_query(&self, bytes: usize) -> Spill {
+        let (share, least) = (share_of(bytes as u64) as usize, least_of(bytes as u64) as usize);
+        Spill { share: Arc::new(self.share.part(share, least)), disk: self.disk.clone() }
+    }
+}
+
 /// Memory for one operator, and a disk if there is one.
 pub struct Means {
     pub room: Room,

@@ -156,7 +156,7 @@ mod tests {
     #[tokio::test]
     async fn there_is_no_pause_without_congestion() {
         let pool = pool();
-        let others = Arc::new(pool.for_query());
+        let others = Arc::new(pool.for_query(None));
         let _of_others = congestion(&others);
         let (rows, mut paced) = consumer(&pool);
         for _ in 0..10 {

@@ -38,9 +38,12 @@ pub trait FreedMemory: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
+    /// The limit of the query's memory, at most the limit for all queries.
+    bytes: usize,
     /// The memory of the query.
     query: AtomicUsize,
-    /// The memory of the query's exchanges.
+    /// The memory of the query's first phases and exchanges.
+    first_phases: AtomicUsize,
     exchanges: AtomicUsize,
 }
 
@@ -78,12 +81,17 @@ impl Pool {
             freed,
             moved: AtomicUsize::new(0),
         };
-        Pool { shared: Arc::new(shared), query: AtomicUsize::new(0), exchanges: AtomicUsize::new(0) }
+        Pool::of(Arc::new(shared), bytes)
     }
 
-    /// The same memory, for one more query.
-    pub fn for_query(&self) -> Pool {
-        Pool { shared: self.shared.clone(), query: AtomicUsize::new(0), exchanges: AtomicUsize::new(0) }
+    fn of(shared: Arc<Shared>, bytes: usize) -> Pool {
+        let none = AtomicUsize::default;
+        Pool { shared, bytes, query: none(), first_phases: none(), exchanges: none() }
+    }
+
+    /// The same memory, for one more query, which may have only a part of it if it has a limit.
+    pub fn for_query(&self, limit: Option<usize>) -> Pool {
+        Pool::of(self.shared.clone(), limit.unwrap_or(usize::MAX).min(self.shared.bytes))
     }
 
     /// The bytes that the query's operators have now.
@@ -91,26 +99,59 @@ impl Pool {
         self.query.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that the query has taken.
-    fn took(&self, bytes: usize) {
-        self.query.fetch_add(bytes, Ordering::Relaxed);
-        self.shared.count(bytes);
+    /// Whether the query has a limit of its own.
+    fn is_limited(&self) -> bool {
+        self.bytes < self.shared.bytes
+    }
+
+    /// Counts bytes that the query wants, if its own limit allows them.
+    fn count(&self, bytes: usize) -> Result<()> {
+        let within = |all: usize| all.checked_add(bytes).filter(|all| *all <= self.bytes || !self.is_limited());
+        match self.query.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(DataFusionError::ResourcesExhausted(format!(
+                "the query needs more memory than anker.max_query_memory = {} MB",
+                self.bytes >> 20
+            ))),
+        }
+    }
+
+    /// Takes memory for a first phase, within the part of all first phases, and of those of this query.
+    fn try_grow_first_phase(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let counters = [(&self.shared.first_phases, self.shared.bytes), (&self.first_phases, self.bytes)];
+        let taken = counters
+            .map(|(taken, bytes)| taken.fetch_add(additional, Ordering::Relaxed) + additional <= bytes / 20 * 3);
+        let grown = match taken == [true; 2] {
+            true => self.shared.all.try_grow(reservation, additional),
+            false => Err(DataFusionError::ResourcesExhausted("the first phases of grouping have their part".into())),
+        };
+        if grown.is_err() {
+            counters.iter().for_each(|(taken, _)| _ = taken.fetch_sub(additional, Ordering::Relaxed));
+        }
+        grown
     }
 
     /// Whether the rows that wait in the query's exchanges need more memory than they should.
     pub fn is_congested(&self) -> bool {
-        self.exchanges.load(Ordering::Relaxed) > self.shared.bytes / 20
+        self.exchanges.load(Ordering::Relaxed) > self.bytes / 20
     }
 
-    /// The counter and the limit of the memory of first phases or exchanges, if the reservation belongs to one of
-    /// these.
-    fn part(&self, reservation: &MemoryReservation) -> Option<(&AtomicUsize, usize)> {
+    /// The kind of operator that a reservation belongs to.
+    fn kind(reservation: &MemoryReservation) -> Kind {
         match reservation.consumer().name() {
-            name if name.starts_with(FIRST_PHASE) => Some((&self.shared.first_phases, self.shared.bytes / 20 * 3)),
-            name if name.starts_with(EXCHANGE) => Some((&self.exchanges, self.shared.bytes)),
-            _ => None,
+            name if name.starts_with(FIRST_PHASE) => Kind::FirstPhase,
+            name if name.starts_with(EXCHANGE) => Kind::Exchange,
+            _ => Kind::Other,
         }
     }
+}
+
+/// The kinds of operators whose memory is counted apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    FirstPhase,
+    Exchange,
+    Other,
 }
 
 impl MemoryPool for Pool {
@@ -120,35 +161,46 @@ impl MemoryPool for Pool {
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
         self.shared.all.grow(reservation, additional);
-        if let Some((taken, _)) = self.part(reservation) {
-            taken.fetch_add(additional, Ordering::Relaxed);
+        match Pool::kind(reservation) {
+            Kind::FirstPhase => {
+                self.shared.first_phases.fetch_add(additional, Ordering::Relaxed);
+                self.first_phases.fetch_add(additional, Ordering::Relaxed);
+            }
+            Kind::Exchange => _ = self.exchanges.fetch_add(additional, Ordering::Relaxed),
+            Kind::Other => {}
         }
-        self.took(additional);
+        self.query.fetch_add(additional, Ordering::Relaxed);
+        self.shared.count(additional);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
         self.shared.all.shrink(reservation, shrink);
-        if let Some((taken, _)) = self.part(reservation) {
-            taken.fetch_sub(shrink, Ordering::Relaxed);
+        match Pool::kind(reservation) {
+            Kind::FirstPhase => {
+                self.shared.first_phases.fetch_sub(shrink, Ordering::Relaxed);
+                self.first_phases.fetch_sub(shrink, Ordering::Relaxed);
+            }
+            Kind::Exchange => _ = self.exchanges.fetch_sub(shrink, Ordering::Relaxed),
+            Kind::Other => {}
         }
         self.query.fetch_sub(shrink, Ordering::Relaxed);
         self.shared.count(shrink);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let Some((taken, limit)) = self.part(reservation) else {
-            self.shared.all.try_grow(reservation, additional)?;
-            self.took(additional);
-            return Ok(());
-        };
-        let all = taken.fetch_add(additional, Ordering::Relaxed) + additional;
-        let grown = match all <= limit {
-            true => self.shared.all.try_grow(reservation, additional),
-            false => Err(DataFusionError::ResourcesExhausted("the first phases of grouping have their part".into())),
+        self.count(additional)?;
+        let kind = Pool::kind(reservation);
+        let grown = match kind {
+            Kind::FirstPhase => self.try_grow_first_phase(reservation, additional),
+            _ => self.shared.all.try_grow(reservation, additional),
         };
         match &grown {
-            Ok(()) => self.took(additional),
-            Err(_) => _ = taken.fetch_sub(additional, Ordering::Relaxed),
+            Ok(()) if kind == Kind::Exchange => _ = self.exchanges.fetch_add(additional, Ordering::Relaxed),
+            Ok(()) => {}
+            Err(_) => _ = self.query.fetch_sub(additional, Ordering::Relaxed),
+        }
+        if grown.is_ok() {
+            self.shared.count(additional);
         }
         grown
     }

@@ -14,16 +14,46 @@ pub struct Share {
     /// The memory that each operator which can put rows on disk may take in any case. It is not taken from the share.
     minimum: usize,
     taken: AtomicUsize,
+    /// The share of all queries, if this is the share of one query.
+    whole: Option<Arc<Share>>,
 }
 
 impl Share {
     pub fn new(limit: usize, minimum: usize) -> Share {
-        Share { limit, minimum, taken: AtomicUsize::new(0) }
+        Share { limit, minimum, taken: AtomicUsize::new(0), whole: None }
+    }
+
+    /// A share of this share, for one query. Both limits apply.
+    pub fn part(self: &Arc<Share>, limit: usize, minimum: usize) -> Share {
+        let minimum = minimum.min(self.minimum);
+        Share { limit, minimum, taken: AtomicUsize::new(0), whole: Some(self.clone()) }
     }
 
     fn take(&self, bytes: usize) -> bool {
         let within = |taken: usize| taken.checked_add(bytes).filter(|taken| *taken <= self.limit);
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
+        if self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_err() {
+            return false;
+        }
+        let fits = self.whole.as_ref().is_none_or(|whole| whole.take(bytes));
+        if !fits {
+            self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// Takes memory even beyond the limits.
+    fn take_anyway(&self, bytes: usize) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(whole) = &self.whole {
+            whole.take_anyway(bytes);
+        }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(whole) = &self.whole {
+            whole.give_back(bytes);
+        }
     }
 }
 
@@ -72,7 +102,7 @@ impl Room {
         self.reservation.try_resize(bytes)?;
         let wanted = bytes.saturating_sub(self.share.minimum);
         if wanted > self.taken {
-            self.share.taken.fetch_add(wanted - self.taken, Ordering::Relaxed);
+            self.share.take_anyway(wanted - self.taken);
             self.taken = wanted;
         }
         self.keep(wanted);
@@ -97,7 +127,7 @@ impl Room {
     }
 
     fn keep(&mut self, taken: usize) {
-        self.share.taken.fetch_sub(self.taken - taken, Ordering::Relaxed);
+        self.share.give_back(self.taken - taken);
         self.taken = taken;
     }
 }

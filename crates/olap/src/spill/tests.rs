@@ -215,6 +215,44 @@ fn first_phases_have_a_part_of_their_own() {
     assert_eq!(pool.reserved(), 0);
 }
 
+#[test]
+fn a_query_with_a_limit_leaves_the_rest_to_others() {
+    let pool = Pool::new(2000, None);
+    let limited: Arc<dyn MemoryPool> = Arc::new(pool.for_query(Some(1000)));
+    let consumer = |name: &str, pool| MemoryConsumer::new(name).register(pool);
+    let (phase, other) = (consumer(FIRST_PHASE, &limited), consumer("Groups", &limited));
+    phase.try_grow(150).unwrap();
+    assert!(phase.try_grow(1).is_err(), "a first phase takes the memory of the query's other operators");
+    other.try_grow(850).unwrap();
+    let error = other.try_grow(1).unwrap_err().to_string();
+    assert!(error.contains("anker.max_query_memory"), "{error}");
+    let free: Arc<dyn MemoryPool> = Arc::new(pool.for_query(None));
+    let others = consumer("Groups", &free);
+    others.try_grow(1000).unwrap();
+    let error = others.try_grow(1).unwrap_err().to_string();
+    assert!(!error.contains("anker.max_query_memory"), "{error}");
+    drop((phase, other, others));
+    assert_eq!(pool.reserved(), 0);
+    consumer("Groups", &limited).try_grow(1000).unwrap();
+}
+
+#[test]
+fn a_part_of_a_share_is_taken_from_the_whole() {
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(10_000));
+    let whole = Arc::new(Share::new(600, 50));
+    let part = Arc::new(whole.part(200, 20));
+    let room = |share: &Arc<Share>| Room::new(MemoryConsumer::new("test").register(&pool), share.clone());
+    let (mut limited, mut free) = (room(&part), room(&whole));
+    assert!(limited.try_resize(220) && !limited.try_resize(221));
+    assert!(free.try_resize(450) && !free.try_resize(451));
+    assert!(limited.try_resize(120) && free.try_resize(550) && !limited.try_resize(121));
+    // What did not fit into the whole was not taken from the part either.
+    drop(free);
+    assert!(limited.try_resize(220));
+    drop(limited);
+    assert!(room(&whole).try_resize(650));
+}
+
 /// An allocator that keeps a fixed amount of memory until it is told to give it back.
 #[derive(Debug, Default)]
 struct Freed {
