@@ -114,7 +114,8 @@ pub fn init() {
         c"hint: those that call anker.olap(); auto: those, and all that would take longer on the heap by the costs of both; prefer: all that it can answer exactly; force: as prefer, but a query on mirrored tables that does not run there is an error; off: none.",
         &ROUTE,
         GucContext::Userset,
-        GucFlags::EXPLAIN,
+        // Clients are told of changes, so that a pooler can set what its client has set.
+        GucFlags::EXPLAIN | GucFlags::REPORT,
     );
     GucRegistry::define_bool_guc(
         c"anker.fallback",

@@ -1,5 +1,6 @@
 //! A client that returns the server's messages unchanged, as bytes.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt::{self, Display};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -15,6 +16,7 @@ use crate::Result;
 
 pub struct Wire {
     server: BufReader<Box<dyn Stream>>,
+    reported: HashMap<String, String>,
 }
 
 trait Stream: Read + Write + Send {}
@@ -89,7 +91,7 @@ impl Wire {
             }
             None => return Err(Unsuited("the connection string has no host".into()).into()),
         };
-        let mut wire = Wire { server: BufReader::with_capacity(1 << 16, stream) };
+        let mut wire = Wire { server: BufReader::with_capacity(1 << 16, stream), reported: HashMap::new() };
         let user = config.get_user().ok_or_else(|| Unsuited("the connection string has no user".into()))?;
         let database = config.get_dbname().unwrap_or(user);
         let mut hello = VERSION.to_be_bytes().to_vec();
@@ -223,9 +225,21 @@ impl Wire {
         Ok(self.server.get_mut().write_all(&message)?)
     }
 
+    /// The value of a setting that the server has reported last, if it reports this setting.
+    pub fn reported(&self, setting: &str) -> Option<&str> {
+        self.reported.get(setting).map(String::as_str)
+    }
+
     fn read(&mut self) -> Result<Message> {
         let (kind, length) = self.head()?;
-        Ok(Message { kind, content: self.content(length)? })
+        let content = self.content(length)?;
+        if kind == b'S' {
+            let mut texts = content.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
+            if let (Some(setting), Some(value)) = (texts.next(), texts.next()) {
+                self.reported.insert(setting, value);
+            }
+        }
+        Ok(Message { kind, content })
     }
 
     /// A message's kind, and the length of its content.

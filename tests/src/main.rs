@@ -48,6 +48,7 @@ mod nineteen;
 mod ordered;
 mod parts;
 mod patched_kernel;
+mod pooled;
 mod powers;
 mod ranges;
 mod redefined;
@@ -89,6 +90,7 @@ fn main() -> std::process::ExitCode {
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
         ("delivery", delivery::TESTS),
+        ("pooled", pooled::TESTS),
         ("described", described::TESTS),
         ("reuse", reuse::TESTS),
         ("intervals", intervals::TESTS),
