@@ -76,7 +76,7 @@ const HOUSES: &[House] = &[
     },
     House {
         folder: "src/planner",
-        floors: &[&["words"], &["rewrite"], &["translate"], &["tree"], &["route"], &["hook"]],
+        floors: &[&["words"], &["rewrite"], &["translate"], &["tree"], &["route"], &["hook"], &["explained"]],
     },
     House {
         folder: "engine/src",

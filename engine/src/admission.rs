@@ -2,7 +2,8 @@
 //!
 //! A free place goes to the user who has the fewest places; among users who have equally few, to the query that came
 //! first. One additional place is reserved for users who have no place, so that long queries of one user cannot block
-//! another user. A user may also have a limit of places (`anker.max_user_queries`). A query waits no longer than its request allows; then the heap answers it.
+//! another user. A user may also have a limit of places (`anker.max_user_queries`). A query waits no longer than its
+//! request allows; then the heap answers it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -36,6 +36,15 @@ impl Explain<'_> {
         Explain { state, plan, ancestors, used: PhantomData }
     }
 
+    /// The state of EXPLAIN below the plan of a statement. No node's expressions can be shown there.
+    ///
+    /// # Safety
+    ///
+    /// The state is in use during the lifetime of the value.
+    pub unsafe fn below_plan(state: *mut pg_sys::ExplainState) -> Self {
+        Explain { state, plan: std::ptr::null_mut(), ancestors: std::ptr::null_mut(), used: PhantomData }
+    }
+
     pub fn is_text(&self) -> bool {
         self.options().format == pg_sys::ExplainFormat::EXPLAIN_FORMAT_TEXT
     }

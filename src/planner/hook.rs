@@ -112,13 +112,7 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, asking: Ask
         let flagged = flag::take(query);
         let route = ROUTE.get();
         let by_cost = route == Route::Auto && !flagged;
-        let is_asked = match route {
-            Route::Off => false,
-            Route::Hint => flagged,
-            Route::Auto => flagged || may_be_worth_it(Ref::new(query)),
-            Route::Prefer | Route::Force => true,
-        };
-        if !is_asked || !reads_rows(Ref::new(query)) {
+        if not_asked(Ref::new(query), route, flagged).is_some() {
             return Asked::NOT;
         }
         // The planner changes its query, so the copy is made before planning.
@@ -136,12 +130,7 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, asking: Ask
         }
         let has_bodies = !copy.is_null();
         let read = if has_bodies { copy } else { query };
-        // Without a flag, two kinds of queries run on the heap. SELECT FOR UPDATE and similar queries lock the heap's
-        // rows; PostgreSQL checks foreign keys by such queries. Declared cursors may be used to update rows (WHERE
-        // CURRENT OF).
-        let is_cursor = asking.options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
-        let about_heap = !flagged && (!(*query).rowMarks.is_null() || is_cursor && route != Route::Force);
-        if about_heap || !flagged && !census(read).any_mirrored {
+        if !flagged && (about_heap(query, route, asking.options).is_some() || !census(read).any_mirrored) {
             return Asked::NOT;
         }
         if !has_bodies {
@@ -153,21 +142,41 @@ unsafe extern "C-unwind" fn copy_if_asked(query: *mut pg_sys::Query, asking: Ask
     }
 }
 
+/// The reason why a query does not ask for the engine, as far as its statement and the settings tell; `None` if it
+/// does. `flagged` says that it has called `anker.olap()`.
+pub fn not_asked(query: Ref<'_, pg_sys::Query>, route: Route, flagged: bool) -> Option<&'static str> {
+    match route {
+        Route::Off => Some("anker.route is off"),
+        Route::Hint if !flagged => Some("anker.route is hint, and the query does not call anker.olap()"),
+        _ if !reads_rows(query) => Some("the statement only changes rows, or reads none"),
+        Route::Auto if !flagged && by_key::reads_one_row(query) => Some("it reads one row by its primary key"),
+        _ => None,
+    }
+}
+
+/// The reason why a query without a flag needs the heap's own rows; `None` if it does not.
+///
+/// # Safety
+///
+/// `query` is a valid query.
+pub unsafe fn about_heap(query: *const pg_sys::Query, route: Route, options: i32) -> Option<&'static str> {
+    // Such a cursor may be used to update rows (WHERE CURRENT OF).
+    let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as i32 != 0;
+    // SAFETY: by the caller's promise.
+    match unsafe { !(*query).rowMarks.is_null() } {
+        // PostgreSQL also checks foreign keys by such queries.
+        true => Some("it locks rows"),
+        false if is_cursor && route != Route::Force => Some("it is a cursor, which may be used to update rows"),
+        false => None,
+    }
+}
+
 /// Whether a statement reads rows at all.
-fn reads_rows(query: Ref<'_, pg_sys::Query>) -> bool {
+pub fn reads_rows(query: Ref<'_, pg_sys::Query>) -> bool {
     let is_select = query.commandType == pg_sys::CmdType::CMD_SELECT && query.utilityStmt.is_null();
     // PL/pgSQL evaluates a query without FROM itself, and expects its plan to have a certain form.
     let reads_nothing = query.rtable.is_null() && query.cteList.is_null() && !query.hasSubLinks;
     !reads_nothing && (is_select || insert::reads_rows(query))
-}
-
-/// Whether a query could be cheaper in the engine, according to tests that cost almost nothing. The caller holds locks
-/// on the query's relations.
-fn may_be_worth_it(query: Ref<'_, pg_sys::Query>) -> bool {
-    match query.commandType {
-        pg_sys::CmdType::CMD_SELECT => !by_key::reads_one_row(query),
-        _ => insert::reads_rows(query),
-    }
 }
 
 /// Plans only the engine's side, for a query whose heap plan can be made later.
@@ -254,6 +263,34 @@ unsafe fn by_cost_of_both(
             true => nodes::with_engine(heap, side, options, Some(compared)),
             false => nodes::left_alone(heap, &cheaper(), Some(compared.engine)),
         }
+    }
+}
+
+/// The costs of a query on both sides, if the engine can run it. `for_client` says that its rows go to the client.
+///
+/// # Safety
+///
+/// `query` is a rewritten query, which the caller owns, from which calls of `anker.olap()` were removed. Its relations
+/// are locked.
+pub unsafe fn both_sides(
+    query: *mut pg_sys::Query,
+    asking: Asking,
+    for_client: bool,
+) -> Result<nodes::Compared, Reason> {
+    // SAFETY: by the caller's promise. The planner gets a copy, because it changes its query.
+    unsafe {
+        let copy = pg_sys::copyObjectImpl(query.cast()).cast();
+        let heap = pg_guard_ffi_boundary(|| planning::part(copy, asking));
+        inlined::inline(query);
+        flag::take(query);
+        let is_insert = (*query).commandType == pg_sys::CmdType::CMD_INSERT;
+        if is_insert {
+            insert::rows_of(query, heap)?;
+        }
+        let side = analytic(query, planning::part, asking)?;
+        side.is_live()?;
+        let for_client = for_client && !is_insert;
+        Ok(nodes::Compared { engine: cost::of_engine(heap, &side, for_client), heap: cost::of_heap(heap) })
     }
 }
 
@@ -373,7 +410,7 @@ unsafe extern "C-unwind" fn count_relations(node: *mut pg_sys::Node, context: *m
 }
 
 /// Whether a table, or one of its partitions, is mirrored.
-fn is_mirrored(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
+pub fn is_mirrored(entry: Ref<'_, pg_sys::RangeTblEntry>) -> bool {
     let database = session::database();
     let has = |relid| shared::table(database, relid).is_some();
     match entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {

@@ -26,6 +26,7 @@ mod documented;
 mod errors;
 mod experiments;
 mod explain;
+mod explain_option;
 mod faults;
 mod flagged;
 mod following;
@@ -101,6 +102,7 @@ fn main() -> std::process::ExitCode {
         ("security", security::TESTS),
         ("errors", errors::TESTS),
         ("explain", explain::TESTS),
+        ("explain_option", explain_option::TESTS),
         ("unplanned", unplanned::TESTS),
         ("upgraded", upgraded::TESTS),
         ("beside", beside::TESTS),

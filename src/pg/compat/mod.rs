@@ -8,6 +8,7 @@
 //! - `computed`: columns that stand for expressions, the meaning of functions
 //! - `decoding`: WAL records, changed rows, the slot
 //! - `executor`: running statements
+//! - `explained`: an option of EXPLAIN
 //! - `nodes`: the fields of the nodes that the planner translates
 //! - `permissions`: who may read, own and call what
 //! - `planner`: PostgreSQL's planner, and the hook that replaces it
@@ -23,6 +24,7 @@ mod client;
 mod computed;
 mod decoding;
 mod executor;
+mod explained;
 mod nodes;
 mod permissions;
 mod planner;
@@ -45,6 +47,7 @@ pub use self::decoding::{LEVEL_FOR_DECODING, changed_rows, create_temporary_slot
 pub(super) use self::decoding::{begin_decoding, commit_time, database_of_block, file_of_block};
 pub(super) use self::executor::{AroundRun, run_around, run_hooks_alone};
 pub use self::executor::{is_always_read, query_id, range_table_relation, run_statement};
+pub use self::explained::add_explain_option;
 pub(super) use self::permissions::without_rights;
 pub use self::permissions::{
     append_range_table, are_permitted, ask_no_permissions, may_execute, owns_database, owns_relation, selects,

@@ -23,6 +23,7 @@ use crate::planner::translate::columns::ScanColumn;
 use crate::planner::translate::level::sent::Sent;
 use crate::planner::words::reason::{Reason, Why};
 use crate::settings;
+use crate::shared::{self, TableState};
 use crate::spec::{CHOOSER, ChooserSpec, ENGINE, HeapSide, Unasked, to_node};
 
 /// The engine's side: the plan of the upper query, in which our scan has replaced the function scan.
@@ -78,6 +79,17 @@ impl EngineSide {
             columns.map(|entry| Shape { modifier: -1, ..entry.expr().shape() })
         }
         types(targets).eq(types(self.plan().targetlist()))
+    }
+
+    /// Whether the mirrors of the tables serve queries, as far as this process knows. An error names the first one that
+    /// does not.
+    pub fn is_live(&self) -> Result<(), Reason> {
+        let database = session::database();
+        self.relids.iter().try_for_each(|&relid| match shared::table(database, relid) {
+            None => Err(shared::why_not_mirrored(database, relid)),
+            Some(table) if table.state != TableState::Live => Err(shared::why_not_live(database, relid, &table)),
+            Some(_) => Ok(()),
+        })
     }
 
     fn plan(&self) -> Ref<'_, pg_sys::Plan> {
