@@ -43,12 +43,14 @@ mod long_rows;
 mod many_tables;
 mod mechanisms;
 mod monitored;
+mod neighbours;
 mod nesting;
 mod newer;
 mod nineteen;
 mod ordered;
 mod parts;
 mod patched_kernel;
+mod pgbouncer;
 mod pooled;
 mod powers;
 mod ranges;
@@ -57,6 +59,7 @@ mod refusals;
 mod registered;
 mod regress;
 mod replaced;
+mod replicated;
 mod reuse;
 mod runner;
 mod security;
@@ -91,8 +94,10 @@ fn main() -> std::process::ExitCode {
         ("statements", statements::TESTS),
         ("cursors", cursors::TESTS),
         ("delivery", delivery::TESTS),
+        ("pgbouncer", pgbouncer::TESTS),
         ("pooled", pooled::TESTS),
         ("described", described::TESTS),
+        ("replicated", replicated::TESTS),
         ("reuse", reuse::TESTS),
         ("intervals", intervals::TESTS),
         ("ordered", ordered::TESTS),
@@ -120,6 +125,7 @@ fn main() -> std::process::ExitCode {
         ("many_tables", many_tables::TESTS),
         ("mechanisms", mechanisms::TESTS),
         ("monitored", monitored::TESTS),
+        ("neighbours", neighbours::TESTS),
         ("nesting", nesting::TESTS),
         ("newer", newer::TESTS),
         ("nineteen", nineteen::TESTS),
