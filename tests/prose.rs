@@ -122,6 +122,37 @@ fn the_readme_is_short() {
     assert!(words <= LONGEST_README, "README.md has {words} words");
 }
 
+/// The tests `documented::` run all blocks of SQL. This finds blocks that they would miss.
+#[test]
+fn code_blocks_name_their_language() {
+    const LANGUAGES: [&str; 5] = ["sql", "sh", "conf", "yaml", "text"];
+    const STATEMENTS: [&str; 9] = ["SELECT", "CREATE", "ALTER", "DROP", "GRANT", "SET", "EXPLAIN", "INSERT", "UPDATE"];
+    let mut wrong = Vec::new();
+    for (path, text) in documents() {
+        let mut language = None;
+        for (at, line) in text.lines().map(str::trim).enumerate() {
+            let mut fail = |what: &str| wrong.push(format!("{}:{}: {what}", shown(&path), at + 1));
+            match (line.strip_prefix("```"), language) {
+                (Some(opened), None) => {
+                    if !LANGUAGES.contains(&opened) {
+                        fail("a block of code without a language");
+                    }
+                    language = Some(opened);
+                }
+                (Some(_), Some(_)) => language = None,
+                (None, Some("sql") | None) => {}
+                (None, Some(_)) => {
+                    let word = line.split(' ').next().unwrap_or_default();
+                    if STATEMENTS.contains(&word) && line.ends_with(';') {
+                        fail("SQL in a block that is not marked as SQL");
+                    }
+                }
+            }
+        }
+    }
+    assert_none(&wrong, "blocks of code are not marked");
+}
+
 /// The paragraphs and list items of a document, without code blocks, tables and headings. Code within a line is
 /// replaced by the word "Code".
 fn paragraphs(text: &str) -> Vec<String> {

@@ -1,70 +1,156 @@
-//! Checks documents against a server: the commands in docs/getting-started.md work as written, and docs/settings.md
-//! lists the settings that the library has.
+//! Checks documents against a server: every SQL example works as written, and docs/settings.md lists the settings that
+//! the library has.
 
 use std::fmt::Write;
 use std::fs;
+use std::path::{Path, PathBuf};
 
+use bench::cluster::Cluster;
 use bench::{Result, server};
 
 use crate::runner::{Context, ensure, tests};
 
-tests![getting_started_runs_as_written, settings_are_documented];
+tests![examples_run_as_written, settings_are_documented];
 
-/// A block of SQL, and the output that follows it in the document, if there is one.
-struct Block<'a> {
-    line: usize,
-    sql: &'a str,
-    output: Option<&'a str>,
-}
+/// The document that prepares everything itself.
+const FROM_NOTHING: &str = "docs/getting-started.md";
 
-fn getting_started_runs_as_written(context: &Context) -> Result<()> {
-    let blocks = blocks(include_str!("../../docs/getting-started.md"));
-    let shown = blocks.iter().filter(|block| block.output.is_some()).count();
-    ensure!(shown > 10, "only {shown} blocks with output were found");
+/// The tables that the other documents speak about, and what is mirrored of them.
+const TABLES: &str = include_str!("documented/tables.sql");
+const MIRRORS: &str = include_str!("documented/mirrors.sql");
+
+/// Runs all SQL blocks of each document in order, in one session of psql on a new database. Each block returns the text
+/// in the block that follows it, if there is one. Then runs the statements within the lines of the document.
+fn examples_run_as_written(context: &Context) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let cluster = context.cluster()?;
-    let mut script = String::new();
-    for block in &blocks {
-        write!(script, "{}\n\\echo {}\n", block.sql, end_of(block))?;
-    }
-    let file = cluster.directory().join("getting-started.sql");
-    fs::write(&file, script)?;
-    cluster.server().own(&file)?;
-    let mut psql = cluster.server().command("psql");
-    psql.args(["-X", "-U", "postgres", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-h"]).arg(cluster.directory());
-    psql.arg("-p").arg(cluster.port().to_string()).arg("-f").arg(&file);
-    let output = server::run(&mut psql)?;
-    let mut rest = output.as_str();
-    for block in &blocks {
-        let (found, after) = rest.split_once(&end_of(block)).ok_or("psql has left blocks out")?;
-        rest = after.trim_start_matches('\n');
-        if let Some(expected) = block.output {
-            ensure!(is_as_shown(found, expected), "the block of line {} returns:\n{found}", block.line);
+    cluster.connect()?.batch_execute("CREATE ROLE analyst")?;
+    let (mut run, mut compared, mut wrong) = (0, 0, Vec::new());
+    for file in documents(&root)? {
+        let name = file.strip_prefix(&root)?.display().to_string();
+        let document = fs::read_to_string(&file)?;
+        let examples = examples(&document);
+        if examples.blocks.is_empty() && examples.statements.is_empty() {
+            continue;
         }
+        match run_examples(&cluster, &name, &document, &examples) {
+            Ok(differences) => wrong.extend(differences),
+            Err(error) => wrong.push(format!("{name}: {error}")),
+        }
+        run += examples.blocks.len();
+        compared += examples.blocks.iter().filter(|block| block.output.is_some()).count();
     }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    ensure!(run > 40 && compared > 20, "only {run} blocks were found, {compared} of them with output");
     Ok(())
 }
 
-fn end_of(block: &Block<'_>) -> String {
-    format!("end of the block of line {}", block.line)
+/// All documents in a folder and the folders below it.
+fn documents(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let (path, kind) = entry.map(|entry| (entry.path(), entry.file_type()))?;
+        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if kind?.is_dir() && !is_hidden && !path.ends_with("target") {
+            found.extend(documents(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
-/// The blocks of SQL in a document. If a block marked as text follows directly, it is the output of the SQL block.
-fn blocks(document: &str) -> Vec<Block<'_>> {
-    let (mut blocks, mut line) = (Vec::new(), 1);
-    let mut parts = document.split("```").peekable();
-    while let Some(prose) = parts.next() {
-        line += prose.matches('\n').count();
-        let Some(code) = parts.next() else { break };
-        if let Some(sql) = code.strip_prefix("sql\n") {
-            blocks.push(Block { line, sql, output: None });
-        } else if let (Some(text), true, Some(block)) =
-            (code.strip_prefix("text\n"), prose.trim().is_empty(), blocks.last_mut())
-        {
-            block.output = Some(text);
+/// Runs the examples of a document. Returns those whose output differs from the one in the document.
+fn run_examples(cluster: &Cluster, name: &str, document: &str, examples: &Examples<'_>) -> Result<Vec<String>> {
+    let mut client = cluster.connect()?;
+    client.batch_execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")?;
+    client.batch_execute("CREATE DATABASE shop")?;
+    if name != FROM_NOTHING {
+        let mut client = cluster.connect_to("shop")?;
+        client.batch_execute(TABLES)?;
+        if !document.contains("CREATE EXTENSION") {
+            MIRRORS.split(";\n").try_for_each(|statement| client.batch_execute(statement))?;
         }
-        line += code.matches('\n').count();
     }
-    blocks
+    let file = cluster.directory().join(name.replace('/', "-"));
+    fs::write(&file, script(document, examples)?)?;
+    cluster.server().own(&file)?;
+    let mut psql = cluster.server().command("psql");
+    psql.args(["-X", "-U", "postgres", "-d", "shop", "-v", "ON_ERROR_STOP=1", "-h"]).arg(cluster.directory());
+    psql.arg("-p").arg(cluster.port().to_string()).arg("-f").arg(&file);
+    let output = server::run(&mut psql)?;
+    let (mut rest, mut wrong) = (output.as_str(), Vec::new());
+    for block in &examples.blocks {
+        let (found, after) = rest.split_once(&end_of(block)).ok_or("psql has left blocks out")?;
+        rest = after.trim_start_matches('\n');
+        if block.output.as_ref().is_some_and(|shown| !is_as_shown(found, shown)) {
+            wrong.push(format!("{name}: the block of line {} returns:\n{found}", block.line));
+        }
+    }
+    Ok(wrong)
+}
+
+/// A block of SQL: the numbers of its first line and of the line behind it, and the output that follows it in the
+/// document, if there is one.
+struct Block {
+    line: usize,
+    end: usize,
+    output: Option<String>,
+}
+
+/// The blocks of SQL of a document, and the statements within its lines that call pg_anker.
+#[derive(Default)]
+struct Examples<'a> {
+    blocks: Vec<Block>,
+    statements: Vec<&'a str>,
+}
+
+fn examples(document: &str) -> Examples<'_> {
+    let mut examples = Examples::default();
+    let lines: Vec<&str> = document.lines().collect();
+    let mut at = 0;
+    while at < lines.len() {
+        if let Some(language) = lines[at].trim_start().strip_prefix("```") {
+            let length = lines[at + 1..].iter().position(|line| line.trim() == "```").unwrap_or(lines.len() - at - 1);
+            let end = at + 1 + length;
+            let follows = |block: &Block| lines[block.end + 1..at].iter().all(|line| line.trim().is_empty());
+            if language == "sql" {
+                examples.blocks.push(Block { line: at + 1, end, output: None });
+            } else if let ("text", Some(block)) = (language, examples.blocks.last_mut().filter(|block| follows(block)))
+            {
+                block.output = Some(lines[at + 1..end].join("\n"));
+            }
+            at = end;
+        } else {
+            let code = lines[at].split('`').skip(1).step_by(2);
+            let is_statement =
+                |code: &&str| code.starts_with("SELECT ") && code.contains("anker.") && !code.contains('…');
+            examples.statements.extend(code.filter(is_statement));
+        }
+        at += 1;
+    }
+    examples
+}
+
+/// A script for psql whose line numbers are those of the document, so that psql's errors name the document's lines.
+fn script(document: &str, examples: &Examples<'_>) -> Result<String> {
+    let mut script = String::new();
+    for (at, line) in document.lines().enumerate() {
+        match examples.blocks.iter().find(|block| (block.line..=block.end).contains(&at)) {
+            Some(block) if block.end == at => writeln!(script, "\\echo {}", end_of(block))?,
+            Some(_) => writeln!(script, "{line}")?,
+            None => writeln!(script)?,
+        }
+    }
+    for statement in &examples.statements {
+        writeln!(script, "BEGIN; {}; ROLLBACK;", statement.trim_end_matches(';'))?;
+    }
+    Ok(script)
+}
+
+fn end_of(block: &Block) -> String {
+    format!("end of the block of line {}", block.line)
 }
 
 /// Whether an output matches the one in the document, where `…` stands for any text within a line. Ignores blanks at
