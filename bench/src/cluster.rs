@@ -133,9 +133,14 @@ impl Cluster {
 
     /// Starts the server again after `stop`.
     pub fn resume(&self) -> Result<()> {
-        run(self.pg_ctl().args(["start", "-w", "-t", "60", "-s", "-l"]).arg(self.log_path()))
-            .map(drop)
-            .map_err(|e| format!("{e}\n{}", tail(&self.log(), 30)).into())
+        self.resume_with("")
+    }
+
+    /// Starts the server with these arguments of `postgres`.
+    pub fn resume_with(&self, arguments: &str) -> Result<()> {
+        let mut start = self.pg_ctl();
+        start.args(["start", "-w", "-t", "60", "-s", "-o", arguments, "-l"]).arg(self.log_path());
+        run(&mut start).map(drop).map_err(|e| format!("{e}\n{}", tail(&self.log(), 30)).into())
     }
 
     pub fn stop(&self, how: Stop) -> Result<()> {

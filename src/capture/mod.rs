@@ -19,9 +19,12 @@ mod state;
 mod utility;
 mod worker;
 
-/// Registers the launcher and installs the hook; called while the library is preloaded.
+/// Registers the launcher and installs the hook; called while the library is preloaded. A server that pg_upgrade runs
+/// has no launcher: its tables have no rows yet, and sessions of workers would keep it from replacing databases.
 pub fn init() {
     executable::remember();
-    crate::pg::process::register_launcher();
+    if !crate::pg::session::is_upgrading() {
+        crate::pg::process::register_launcher();
+    }
     utility::install();
 }

@@ -68,7 +68,12 @@ pub fn is_preloading() -> bool {
 /// Whether CREATE or ALTER EXTENSION is running a script. It does not count under pg_upgrade, which restores existing
 /// objects.
 pub fn is_creating_extension() -> bool {
-    variable!(creating_extension) && !variable!(IsBinaryUpgrade)
+    variable!(creating_extension) && !is_upgrading()
+}
+
+/// Whether pg_upgrade has started the server.
+pub fn is_upgrading() -> bool {
+    variable!(IsBinaryUpgrade)
 }
 
 /// Whether the transaction is serializable and must be watched for conflicts. A read-only transaction with a safe

@@ -44,6 +44,7 @@ mod many_tables;
 mod mechanisms;
 mod monitored;
 mod neighbours;
+mod moved;
 mod nesting;
 mod newer;
 mod nineteen;
@@ -110,6 +111,7 @@ fn main() -> std::process::ExitCode {
         ("explain_option", explain_option::TESTS),
         ("unplanned", unplanned::TESTS),
         ("upgraded", upgraded::TESTS),
+        ("moved", moved::TESTS),
         ("beside", beside::TESTS),
         ("wide", wide::TESTS),
         ("spilling", spilling::TESTS),
