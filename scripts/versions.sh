@@ -118,5 +118,7 @@ test_library() {
         return
     fi
     in_debian "$version" env -i PATH="$PATH" LC_ALL=C.UTF-8 HOME=/root ${CI:+CI="$CI"} \
+        ${POSTGRESQL_TESTS:+POSTGRESQL_TESTS="$POSTGRESQL_TESTS"} \
+        ${PG_ANKER_OLDER:+PG_ANKER_OLDER="$PG_ANKER_OLDER" LD_LIBRARY_PATH="$PG_ANKER_OLDER/lib"} \
         PGRX_PG_CONFIG_PATH="/usr/lib/postgresql/$version/bin/pg_config" "$run/anker-tests" "$@"
 }

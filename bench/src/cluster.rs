@@ -188,6 +188,16 @@ impl Cluster {
         Ok(said)
     }
 
+    /// Moves everything from this cluster to a fresh one, perhaps of a newer version, by pg_upgrade. Both must be
+    /// stopped. Returns the program's output.
+    pub fn upgrade_to(&self, new: &Cluster) -> Result<String> {
+        let mut upgrade = new.server.command("pg_upgrade");
+        upgrade.arg("--old-bindir").arg(self.server.bin("")).arg("--new-bindir").arg(new.server.bin(""));
+        upgrade.arg("--old-datadir").arg(self.data()).arg("--new-datadir").arg(new.data());
+        // The messages of a failure are in files of the new data directory, and the program's output names them.
+        run(upgrade.args(["--username", "postgres", "--verbose"]))
+    }
+
     pub fn restart(&self) -> Result<()> {
         self.stop(Stop::Fast)?;
         self.resume()

@@ -34,6 +34,8 @@ const KEEP: &str = "keep";
 pub struct Server {
     home: PathBuf,
     bin: PathBuf,
+    lib: PathBuf,
+    share: PathBuf,
     clusters: AtomicU32,
     templates: Mutex<Vec<PathBuf>>,
     defaults: Vec<(&'static str, &'static str)>,
@@ -44,6 +46,10 @@ pub struct Server {
 /// same name with a suffix.
 fn home() -> PathBuf {
     PathBuf::from(format!("/var/tmp/pg_anker-{}", std::process::id()))
+}
+
+fn other_home() -> PathBuf {
+    format!("{}-other", home().display()).into()
 }
 
 /// The process that made a directory under `/var/tmp`. `None` if the directory is no server's.
@@ -58,7 +64,7 @@ impl Server {
         let server = Server::without_extension()?;
         match built_beside() {
             Some(built) => server.with_extension(&built),
-            None if server.engine()?.exists() => Ok(server),
+            None if server.engine().exists() => Ok(server),
             None => Err("pg_anker is neither built beside this program nor installed in PostgreSQL".into()),
         }
     }
@@ -66,18 +72,22 @@ impl Server {
     /// A second server of this process, with another build of the extension: the library and the engine that lie in
     /// `built`, and the extension's SQL if it lies there, too.
     pub fn install_other(built: &Path) -> Result<Server> {
-        Server::at(format!("{}-other", home().display()).into())?.with_extension(built)
+        Server::at(other_home(), &default_pg_config())?.with_extension(built)
+    }
+
+    /// A second server of this process, copied from another PostgreSQL. `built` is as in [`Server::install_other`].
+    pub fn install_another(pg_config: &Path, built: &Path) -> Result<Server> {
+        Server::at(other_home(), pg_config)?.with_extension(built)
     }
 
     fn with_extension(self, built: &Path) -> Result<Server> {
         let server = self;
-        let lib = server.directory_of("--pkglibdir")?;
         for (from, to) in [("libpg_anker.so", "pg_anker.so"), ("pg_anker_engine", "pg_anker_engine")] {
             let from = built.join(from);
-            fs::copy(&from, lib.join(to))
+            fs::copy(&from, server.lib.join(to))
                 .map_err(|e| format!("{}: {e} (build with: cargo build --release --workspace)", from.display()))?;
         }
-        let extension = server.directory_of("--sharedir")?.join("extension");
+        let extension = server.share.join("extension");
         let own = Path::new(SOURCES).join("pgrx-config");
         let source = if built.join("pg_anker.control").exists() { built.to_owned() } else { own };
         for entry in fs::read_dir(&source).map_err(|e| format!("{}: {e}", source.display()))? {
@@ -91,14 +101,16 @@ impl Server {
     }
 
     pub fn without_extension() -> Result<Server> {
-        Server::at(home())
+        Server::at(home(), &default_pg_config())
     }
 
-    fn at(home: PathBuf) -> Result<Server> {
+    fn at(home: PathBuf, pg_config: &Path) -> Result<Server> {
         fs::create_dir(&home).map_err(|e| format!("{}: {e}", home.display()))?;
         let mut server = Server {
             home,
             bin: PathBuf::new(),
+            lib: PathBuf::new(),
+            share: PathBuf::new(),
             clusters: AtomicU32::new(0),
             templates: Mutex::default(),
             defaults: Vec::new(),
@@ -106,16 +118,17 @@ impl Server {
         };
         fs::set_permissions(&server.home, fs::Permissions::from_mode(0o700))?;
         server.own(&server.home)?;
-        let [bin, lib, share] = ["--bindir", "--pkglibdir", "--sharedir"].map(pg_config);
-        let (bin, lib, share) = (bin?, lib?, share?);
-        for directory in [&bin, &lib, &share] {
-            let copy = server.relocated(directory);
+        let copied = |option| -> Result<PathBuf> {
+            let directory = answer(pg_config, option)?;
+            let copy = server.home.join("tree").join(directory.strip_prefix("/").unwrap_or(&directory));
             fs::create_dir_all(&copy)?;
             // Copies the directory's contents, not the directory itself. If libraries and binaries share one directory,
             // it is copied twice, and the second copy must overwrite the first, not land inside it.
             run(Command::new("cp").arg("-RPp").arg(directory.join(".")).arg(&copy))?;
-        }
-        server.bin = server.relocated(&bin);
+            Ok(copy)
+        };
+        let (bin, lib, share) = (copied("--bindir")?, copied("--pkglibdir")?, copied("--sharedir")?);
+        (server.bin, server.lib, server.share) = (bin, lib, share);
         Ok(server)
     }
 
@@ -149,11 +162,19 @@ impl Server {
 
     /// PostgreSQL's own regression test driver, which is installed for building extensions; it finds psql beside the
     /// server.
-    pub fn pg_regress(&self) -> Result<Command> {
-        let program = self.directory_of("--pkglibdir")?.join("pgxs/src/test/regress/pg_regress");
-        let mut command = self.command_at(&program);
+    pub fn pg_regress(&self) -> Command {
+        self.test_driver("regress/pg_regress")
+    }
+
+    /// The driver of PostgreSQL's isolation tests.
+    pub fn pg_isolation_regress(&self) -> Command {
+        self.test_driver("isolation/pg_isolation_regress")
+    }
+
+    fn test_driver(&self, program: &str) -> Command {
+        let mut command = self.command_at(&self.lib.join("pgxs/src/test").join(program));
         command.arg("--bindir").arg(&self.bin);
-        Ok(command)
+        command
     }
 
     fn command_at(&self, program: &Path) -> Command {
@@ -207,16 +228,13 @@ impl Server {
     }
 
     /// The engine's executable.
-    pub fn engine(&self) -> Result<PathBuf> {
-        Ok(self.directory_of("--pkglibdir")?.join("pg_anker_engine"))
+    pub fn engine(&self) -> PathBuf {
+        self.lib.join("pg_anker_engine")
     }
 
-    fn directory_of(&self, option: &str) -> Result<PathBuf> {
-        Ok(self.relocated(&pg_config(option)?))
-    }
-
-    fn relocated(&self, path: &Path) -> PathBuf {
-        self.home.join("tree").join(path.strip_prefix("/").unwrap_or(path))
+    /// The directory of libraries that the server loads.
+    pub fn libraries(&self) -> &Path {
+        &self.lib
     }
 }
 
@@ -230,8 +248,11 @@ impl Drop for Server {
 }
 
 pub fn pg_config(option: &str) -> Result<PathBuf> {
-    let program = std::env::var_os("PGRX_PG_CONFIG_PATH").map_or_else(default_pg_config, PathBuf::from);
-    Ok(run(Command::new(program).arg(option))?.trim().into())
+    answer(&default_pg_config(), option)
+}
+
+fn answer(pg_config: &Path, option: &str) -> Result<PathBuf> {
+    Ok(run(Command::new(pg_config).arg(option))?.trim().into())
 }
 
 /// The directory of the running executable, if the extension was built there.
@@ -240,8 +261,12 @@ fn built_beside() -> Option<PathBuf> {
     directory.join("libpg_anker.so").exists().then_some(directory)
 }
 
-/// The program of the version that the extension was built for, or of the newest version in which it is installed.
+/// The program that the environment names, or that of the version that the extension was built for, or of the newest
+/// version in which it is installed.
 fn default_pg_config() -> PathBuf {
+    if let Some(program) = std::env::var_os("PGRX_PG_CONFIG_PATH") {
+        return program.into();
+    }
     let version = |version: &str| Path::new(DEBIAN).join(version);
     let installed = ["18", "17", "16", "15"].map(version).into_iter().find(|v| v.join("lib/pg_anker_engine").exists());
     let chosen = installed.filter(|_| built_beside().is_none()).unwrap_or_else(|| version(DEFAULT_VERSION));

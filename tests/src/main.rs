@@ -43,8 +43,8 @@ mod long_rows;
 mod many_tables;
 mod mechanisms;
 mod monitored;
-mod neighbours;
 mod moved;
+mod neighbours;
 mod nesting;
 mod newer;
 mod nineteen;
@@ -73,6 +73,7 @@ mod statements;
 mod tpcc_live;
 mod unplanned;
 mod upgraded;
+mod upstream;
 mod wide;
 mod zones;
 
@@ -142,5 +143,6 @@ fn main() -> std::process::ExitCode {
         ("backups", backups::TESTS),
         ("experiments", experiments::TESTS),
         ("regress", regress::TESTS),
+        ("upstream", upstream::TESTS),
     ])
 }

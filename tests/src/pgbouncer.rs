@@ -124,6 +124,7 @@ fn clients_share_sessions(context: &Context) -> Result<()> {
             third.batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT id FROM t WHERE anker.olap(); FETCH 10 FROM c")?;
             drop(third);
         }
+        one.batch_execute("DELETE FROM t WHERE id >= 10000")?;
         drop(pooler);
         fs::remove_dir_all(cluster.directory().join("pooler-1"))?;
     }

@@ -70,7 +70,7 @@ fn works_after_restart(cluster: &Cluster) -> Result<()> {
 
 fn an_upgrade_waits_for_the_restart(_: &Context) -> Result<()> {
     let server = server()?;
-    let engine = server.engine()?;
+    let engine = server.engine();
     let (cluster, mut client) = start(server)?;
     anker::mirror(&mut client, &["t"], LIVE)?;
     replace(&engine, &engine)?;
@@ -87,7 +87,7 @@ fn an_upgrade_waits_for_the_restart(_: &Context) -> Result<()> {
 
 fn an_engine_of_another_build_is_not_used(_: &Context) -> Result<()> {
     let server = server()?;
-    let engine = server.engine()?;
+    let engine = server.engine();
     let (ours, other) = (engine.with_extension("ours"), engine.with_extension("other"));
     fs::copy(&engine, &ours)?;
     fs::write(&other, OTHER_ENGINE)?;

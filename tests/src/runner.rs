@@ -73,7 +73,7 @@ enum Verdict {
 
 /// The value of `anker.max_wait` in the servers of the tests. On a busy machine the mirror may be a few seconds behind,
 /// which must not make a test fail. Tests of an engine that does not answer set a shorter time.
-const PATIENCE: &str = "15s";
+pub const PATIENCE: &str = "15s";
 
 /// The argument of each test: options of the run, and functions that start clusters.
 pub struct Context {
