@@ -80,3 +80,40 @@ COMMENT ON FUNCTION anker.configure() IS 'settings that pg_anker needs on this s
 -- Some settings are visible only to roles that may read all settings.
 REVOKE ALL ON FUNCTION anker.configure() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION anker.configure() TO pg_monitor;
+
+-- Statements
+
+CREATE FUNCTION anker.statements_counted(
+    OUT userid oid, OUT dbid oid, OUT queryid bigint, OUT calls bigint, OUT engine_calls bigint,
+    OUT heap_calls bigint, OUT top_heap_reason text, OUT heap_reasons jsonb, OUT last_heap_reason text,
+    OUT last_heap_detail text, OUT total_engine_time double precision, OUT min_engine_time double precision,
+    OUT max_engine_time double precision, OUT mean_engine_time double precision,
+    OUT total_heap_time double precision, OUT min_heap_time double precision, OUT max_heap_time double precision,
+    OUT mean_heap_time double precision, OUT rows bigint, OUT total_wait_time double precision,
+    OUT total_queue_time double precision, OUT peak_memory_bytes bigint, OUT spilled_bytes bigint,
+    OUT stats_since timestamptz
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1000
+    AS 'MODULE_PATHNAME', 'statements_counted_wrapper';
+COMMENT ON FUNCTION anker.statements_counted() IS 'rows of the view anker.statements';
+
+CREATE VIEW anker.statements AS SELECT * FROM anker.statements_counted();
+COMMENT ON VIEW anker.statements IS 'statements that were meant for the columnar engine, and which side answered them';
+GRANT SELECT ON anker.statements TO PUBLIC;
+
+CREATE FUNCTION anker.statements_info(OUT dealloc bigint, OUT stats_reset timestamptz)
+    RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1
+    AS 'MODULE_PATHNAME', 'statements_info_wrapper';
+COMMENT ON FUNCTION anker.statements_info() IS 'row of the view anker.statements_info';
+
+CREATE VIEW anker.statements_info AS SELECT * FROM anker.statements_info();
+COMMENT ON VIEW anker.statements_info IS 'evictions from anker.statements, and the time of its last full reset';
+GRANT SELECT ON anker.statements_info TO PUBLIC;
+
+CREATE FUNCTION anker.statements_reset(userid oid DEFAULT 0, dbid oid DEFAULT 0, queryid bigint DEFAULT 0)
+    RETURNS void
+    LANGUAGE c STRICT VOLATILE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'statements_reset_wrapper';
+COMMENT ON FUNCTION anker.statements_reset(oid, oid, bigint) IS 'forget what anker.statements has counted of a user, database or statement; 0 stands for all';
+REVOKE ALL ON FUNCTION anker.statements_reset(oid, oid, bigint) FROM PUBLIC;

@@ -33,6 +33,9 @@ pub extern "C-unwind" fn _PG_init() {
         };
     }
     settings::init();
+    if settings::MAX_STATEMENTS.get() > 0 {
+        pg::session::compute_query_ids();
+    }
     shared::init();
     api::init();
     capture::init();

@@ -107,6 +107,10 @@ impl Why {
         Reason { why: self, text: text.into() }
     }
 
+    pub fn named(name: &str) -> Option<Why> {
+        Why::ALL.iter().copied().find(|why| why.name() == name)
+    }
+
     /// Whether the reason may disappear with this transaction, although it is found when the query is planned.
     pub fn is_momentary(self) -> bool {
         matches!(self, Why::Written | Why::Parallel | Why::Definition)

@@ -105,6 +105,8 @@ pub static RESULT_COST: GucSetting<f64> = GucSetting::<f64>::new(0.003);
 pub static JOIN_ORDER_SEED: GucSetting<i32> = GucSetting::<i32>::new(0);
 pub static MAX_ROW_MB: GucSetting<i32> = GucSetting::<i32>::new(16);
 pub static MAX_TABLES: GucSetting<i32> = GucSetting::<i32>::new(32_768);
+pub static MAX_STATEMENTS: GucSetting<i32> = GucSetting::<i32>::new(1000);
+pub static STATEMENTS_SAVE: GucSetting<bool> = GucSetting::<bool>::new(true);
 pub static MAX_WAL_RETAINED_MB: GucSetting<i32> = GucSetting::<i32>::new(4096);
 
 pub fn init() {
@@ -322,6 +324,24 @@ pub fn init() {
         1,
         10_000_000,
         GucContext::Postmaster,
+        GucFlags::default(),
+    );
+    int(
+        c"anker.max_statements",
+        c"Statements that anker.statements counts.",
+        c"Those that are used least make room for others. Each takes some 700 bytes of shared memory; 0: none are counted.",
+        &MAX_STATEMENTS,
+        0,
+        1_000_000,
+        GucContext::Postmaster,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"anker.statements_save",
+        c"Keeps anker.statements while the server is stopped.",
+        c"",
+        &STATEMENTS_SAVE,
+        GucContext::Sighup,
         GucFlags::default(),
     );
     let cost = |name, short, long, setting| {

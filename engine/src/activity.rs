@@ -83,8 +83,12 @@ impl Activity {
         let _ = self.usage.set(usage);
     }
 
+    /// A figure of the memory and disk that the query uses; 0 before it runs.
+    pub fn used(&self, figure: fn(&Usage) -> u64) -> u64 {
+        self.usage.get().map_or(0, figure)
+    }
+
     fn told(&self) -> QueryActivity {
-        let used = |field: fn(&Usage) -> u64| self.usage.get().map_or(0, field);
         let phase = self.phase.load(Relaxed);
         QueryActivity {
             backend: self.backend,
@@ -93,9 +97,9 @@ impl Activity {
             elapsed_us: self.arrived.elapsed().as_micros() as u64,
             phase: Phase::ALL.into_iter().find(|p| *p as u8 == phase).unwrap_or(Phase::Running),
             rows: self.rows.load(Relaxed),
-            memory_bytes: used(Usage::memory_bytes),
-            disk_bytes: used(Usage::disk_bytes),
-            spilled_bytes: used(Usage::spilled_bytes),
+            memory_bytes: self.used(Usage::memory_bytes),
+            disk_bytes: self.used(Usage::disk_bytes),
+            spilled_bytes: self.used(Usage::spilled_bytes),
             threads: self.threads,
         }
     }

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use colstore::{Forked, Lease, Served, TableRequest, TableView, Undone};
 use futures::StreamExt;
 use futures::future::{Either, select};
-use olap::{Cancellation, JoinOrder, Manner, Reservation, Running, Runtime};
+use olap::{Cancellation, JoinOrder, Manner, Reservation, Running, Runtime, Usage};
 use plan::{Literal, Plan, RelationColumn, Type};
 use protocol::frame::{self, Kind};
 use protocol::request::{Done, Failure, FailureKind, Limits, Phase, QueryRequest, Ready, Refusal};
@@ -230,8 +230,16 @@ fn run(
                 Some(forked) => forked.whole(plan),
                 None => plan,
             });
-            let last = Last { pieces, _room: room };
-            End::Done(last, Done { rows, scanned_rows, engine_us, queued_us, plan: plan.map(Box::new) })
+            let done = Done {
+                rows,
+                scanned_rows,
+                engine_us,
+                queued_us,
+                peak_memory_bytes: activity.used(Usage::peak_memory_bytes),
+                spilled_bytes: activity.used(Usage::spilled_bytes),
+                plan: plan.map(Box::new),
+            };
+            End::Done(Last { pieces, _room: room }, done)
         }
         _ if lease.is_revoked() => End::Failed(given_up()),
         Ok(Err(failure)) => End::Failed(failure),

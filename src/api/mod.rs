@@ -9,6 +9,7 @@ mod loads;
 mod mirror;
 mod partitions;
 mod query;
+mod statements;
 mod tables;
 mod verify;
 mod views;

@@ -232,6 +232,11 @@ impl<'a> Place<'a> {
         unsafe { (*self.scan().ps.state).es_processed += rows };
     }
 
+    /// The rows that the statement has returned or changed in the executor's last run.
+    pub fn rows_processed(self) -> u64 {
+        self.estate().es_processed
+    }
+
     /// Whether the node returns the rows of its slot unchanged, without further conditions or a projection.
     pub fn is_bare(self) -> bool {
         let state = &self.scan().ps;

@@ -161,6 +161,20 @@ pub fn at_exit<F: FnOnce() + 'static>(work: F) {
     unsafe { pg_sys::on_shmem_exit(Some(run::<F>), Box::into_raw(Box::new(work)).into()) };
 }
 
+/// Calls `work` when this process exits with code 0, while shared memory still exists.
+pub fn at_orderly_exit(work: fn()) {
+    #[pg_guard]
+    unsafe extern "C-unwind" fn run(code: std::ffi::c_int, work: pg_sys::Datum) {
+        // SAFETY: made below; called once.
+        let work = unsafe { Box::from_raw(work.cast_mut_ptr::<fn()>()) };
+        if code == 0 {
+            work();
+        }
+    }
+    // SAFETY: the function only registers a callback.
+    unsafe { pg_sys::on_shmem_exit(Some(run), Box::into_raw(Box::new(work)).into()) };
+}
+
 /// Connects to a database as the bootstrap superuser. With an invalid oid it connects to none, and only shared catalogs
 /// can be read.
 pub fn connect(database: pg_sys::Oid) {

@@ -45,6 +45,9 @@ impl<N: ScanNode> AroundRun for Delivering<N> {
                 scan_node::value_of::<N>((*query).planstate).deliver(None);
                 run.end();
             }
+            if is_ours {
+                scan_node::value_of::<N>((*query).planstate).ran((*(*query).estate).es_processed);
+            }
         }
     }
 }

@@ -30,12 +30,15 @@ pub trait ScanNode: Sized + 'static {
     /// Called before rows are requested, but only for a statement's topmost node. `all` says that the run starts with
     /// the first row and wants all rows.
     fn run(&mut self, all: bool);
+    /// Called after a run, like [`run`](Self::run). `rows` is the number of rows that the statement has returned or
+    /// changed in it.
+    fn ran(&mut self, rows: u64);
     /// Called when rows may be sent to the client past the executor from now on, by this delivery. `None` ends that.
     fn deliver(&mut self, to: Option<Delivery>);
     fn rescan(&mut self);
     /// Called when no more rows are wanted, so that other processes may stop.
     fn shut_down(&mut self);
-    fn end(&mut self);
+    fn end(&mut self, place: Place<'_>);
     fn explain(&self, place: Place<'_>, out: &Explain<'_>);
 }
 
@@ -159,7 +162,8 @@ unsafe extern "C-unwind" fn recheck(_scan: *mut pg_sys::ScanState, _slot: *mut p
 #[pg_guard]
 unsafe extern "C-unwind" fn end<N: ScanNode>(state: *mut pg_sys::CustomScanState) {
     // SAFETY: called by the executor with a begun node of ours.
-    unsafe { parts::<N>(state) }.0.end();
+    let (node, place) = unsafe { parts::<N>(state) };
+    node.end(place);
 }
 
 #[pg_guard]

@@ -26,6 +26,11 @@ calls! {
     is_superuser => superuser() -> bool;
     /// The user who has connected. Neither `SET ROLE` nor a function that runs as its owner changes this user.
     user => GetSessionUserId() -> pg_sys::Oid;
+    /// The current user, whose privileges hold.
+    current_user => GetUserId() -> pg_sys::Oid;
+    /// Makes the server compute ids of statements, unless `compute_query_id` is off. To be called while the library is
+    /// preloaded.
+    compute_query_ids => EnableQueryId();
     /// Counts one more open file that the server does not manage itself. Returns false, without counting it, if that
     /// would be too many.
     count_open_file => AcquireExternalFD() -> bool;

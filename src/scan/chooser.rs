@@ -14,6 +14,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use super::engine_node::EngineNode;
+use super::tally::Tally;
 use super::trouble::Trouble;
 use crate::pg::child::Child;
 use crate::pg::delivery::Delivery;
@@ -50,6 +51,7 @@ pub struct Chooser {
     /// The planner's cost comparison, if the query did not ask for the engine. Running such a query on the heap is
     /// never an error.
     unasked: Option<Unasked>,
+    tally: Tally,
 }
 
 /// The chosen side.
@@ -70,6 +72,7 @@ impl ScanNode for Chooser {
     }
 
     fn begin(place: Place<'_>, flags: Flags) -> Chooser {
+        let tally = Tally::begin(place.query_id());
         let spec = place.private().next().and_then(from_node);
         let ChooserSpec { heap, unasked } = spec.expect("what the planner tells the node that chooses");
         let (mut unplanned, mut compiled, mut alone) = (None, None, None);
@@ -90,6 +93,7 @@ impl ScanNode for Chooser {
             compiled,
             delivery: None,
             unasked,
+            tally,
         };
         if chooser.unplanned.is_some() && !flags.explain_only() {
             place.hold_all_relations();
@@ -110,10 +114,12 @@ impl ScanNode for Chooser {
         } else if let Err(reason) = chooser.ask_engine(place) {
             chooser.do_without_engine(place, reason);
         }
+        chooser.tally.pause();
         chooser
     }
 
     fn next<'a>(&mut self, place: Place<'a>) -> Slot<'a> {
+        self.tally.go();
         if self.active().is_none() {
             // SAFETY: neither this frame nor the callback around it owns anything.
             unsafe { self.start(place) };
@@ -128,6 +134,11 @@ impl ScanNode for Chooser {
 
     fn run(&mut self, all: bool) {
         self.runs_to_end = all;
+        self.tally.go();
+    }
+
+    fn ran(&mut self, rows: u64) {
+        self.tally.ran(rows);
     }
 
     fn deliver(&mut self, to: Option<Delivery>) {
@@ -146,7 +157,10 @@ impl ScanNode for Chooser {
         }
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, place: Place<'_>) {
+        let by_engine = matches!(self.active, Some(Side::Engine));
+        let figures = self.leaf().filter(|_| by_engine).map(|(node, _)| node.figures());
+        self.tally.count(figures, place.rows_processed());
         self.engine_side.take().into_iter().chain(self.heap.take()).for_each(Child::end);
     }
 
@@ -283,6 +297,7 @@ impl Chooser {
         }
         let reason = trouble.reason();
         count_fallback(reason.why);
+        self.tally.leave(&reason);
         self.start_heap(place, reason);
     }
 

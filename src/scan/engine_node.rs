@@ -26,6 +26,7 @@ use crate::pg::tree::Node;
 use crate::pg::types;
 use crate::pg::zone::{self, ServerZone};
 use crate::reason::{Reason, Why};
+use crate::shared::statements::EngineFigures;
 use crate::spec::{ENGINE, ScanSpec, Source, from_node};
 
 /// The greatest length of a parameter that is a text or a byte string. It is limited because a request lies in memory
@@ -72,6 +73,8 @@ impl ScanNode for EngineNode {
 
     fn run(&mut self, _all: bool) {}
 
+    fn ran(&mut self, _rows: u64) {}
+
     fn deliver(&mut self, _to: Option<Delivery>) {}
 
     fn rescan(&mut self) {
@@ -82,7 +85,7 @@ impl ScanNode for EngineNode {
 
     fn shut_down(&mut self) {}
 
-    fn end(&mut self) {
+    fn end(&mut self, _place: Place<'_>) {
         self.release();
     }
 
@@ -188,6 +191,19 @@ impl EngineNode {
     pub fn deliver_ahead(&mut self, place: Place<'_>, delivery: &mut Delivery) {
         if let Some(result) = &mut self.result {
             result.deliver_ahead(place, delivery);
+        }
+    }
+
+    /// The engine's figures for this execution. Those that come with the end of the result are 0 if the result was not
+    /// read to its end.
+    pub fn figures(&self) -> EngineFigures {
+        let Some(result) = &self.result else { return EngineFigures::default() };
+        let done = result.conversation.done.as_ref();
+        EngineFigures {
+            wait_us: result.conversation.wait.as_micros() as u64,
+            queue_us: done.map_or(0, |done| done.queued_us),
+            peak_memory_bytes: done.map_or(0, |done| done.peak_memory_bytes),
+            spilled_bytes: done.map_or(0, |done| done.spilled_bytes),
         }
     }
 

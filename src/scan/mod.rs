@@ -5,6 +5,7 @@
 //! - `checks`: decides whether the engine may be asked
 //! - `conversation`: messages to and from the engine; `trouble`: its failures
 //! - `foretell`, `outline`: request and show the engine's plan in EXPLAIN
+//! - `tally`: the figures of an execution for `anker.statements`
 //! - `batch`: converts Arrow batches to PostgreSQL's values
 
 mod batch;
@@ -16,6 +17,7 @@ mod foretell;
 mod outline;
 mod result;
 mod sent;
+mod tally;
 mod trouble;
 
 use crate::pg::run::deliver_rows_of;

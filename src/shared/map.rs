@@ -90,6 +90,17 @@ impl<E: Entry> Map<E> {
         }
     }
 
+    /// Like [`for_each`](Self::for_each), but does not wait for the lock. Returns whether the lock was free.
+    pub fn try_for_each(&self, mut visit: impl FnMut(&E)) -> bool {
+        let lock = self.lock.load(Ordering::Relaxed);
+        // SAFETY: as for `lock`.
+        if lock.is_null() || !unsafe { pg_sys::LWLockConditionalAcquire(lock, pg_sys::LWLockMode::LW_SHARED) } {
+            return false;
+        }
+        Guard { map: self, lock }.scan(|entry| visit(entry));
+        true
+    }
+
     pub fn for_each_mut(&self, visit: impl FnMut(&mut E)) {
         if let Some(guard) = self.lock(pg_sys::LWLockMode::LW_EXCLUSIVE) {
             guard.scan(visit);

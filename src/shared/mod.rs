@@ -1,8 +1,9 @@
 //! Shared memory: what the launcher, workers, loaders and backends tell each other.
 //!
 //! Shared memory consists of hash tables, each under a lightweight lock: one of the databases that have or will have
-//! mirrored tables, one of the mirrored tables, and one of the loads that are running ([`loads`]). All of this is only
-//! a hint for routing, and information for the views. The engine itself decides whether it may answer a query.
+//! mirrored tables, one of the mirrored tables, one of the loads that are running ([`loads`]), and one of the
+//! statements that were meant for the engine ([`statements`]). All of this is only a hint for routing, and information
+//! for the views. The engine itself decides whether it may answer a query.
 //!
 //! If the server was started without the library, there is no shared memory, and no table is mirrored.
 
@@ -18,7 +19,9 @@ use crate::settings;
 
 pub mod loads;
 mod map;
+mod saved;
 pub mod silence;
+pub mod statements;
 
 use map::{Entry, Map};
 use silence::Silence;
@@ -39,6 +42,7 @@ struct Globals {
     launcher_proc: AtomicI32,
     last_generation: AtomicU64,
     started: i64,
+    statements: statements::History,
 }
 
 static mut PREVIOUS_REQUEST: pg_sys::shmem_request_hook_type = None;
@@ -61,6 +65,7 @@ unsafe extern "C-unwind" fn request() {
     DATABASES.request(MAX_DATABASES);
     TABLES.request(settings::MAX_TABLES.get() as usize);
     loads::request();
+    statements::request();
 }
 
 /// Initializes the memory when the server starts. Called again after a crash, when the memory is new.
@@ -78,12 +83,15 @@ unsafe extern "C-unwind" fn startup() {
             launcher_proc: AtomicI32::new(-1),
             last_generation: AtomicU64::new(0),
             started: session::now(),
+            statements: statements::History::begin(),
         });
         GLOBALS.store(globals, Ordering::Relaxed);
     }
     DATABASES.create();
     TABLES.create();
     loads::create();
+    statements::create();
+    statements::keep_until_next_start();
 }
 
 /// Whether the server was started with the library.

@@ -19,6 +19,7 @@ mod chaos;
 mod chunks;
 mod columns;
 mod configured;
+mod counted;
 mod cursors;
 mod delivery;
 mod described;
@@ -94,6 +95,7 @@ fn main() -> std::process::ExitCode {
         ("configured", configured::TESTS),
         ("casts", casts::TESTS),
         ("statements", statements::TESTS),
+        ("counted", counted::TESTS),
         ("cursors", cursors::TESTS),
         ("delivery", delivery::TESTS),
         ("pgbouncer", pgbouncer::TESTS),

@@ -182,6 +182,10 @@ pub struct Done {
     /// The time that the query spent in the queue behind other queries (`anker.max_queries`). It is counted after
     /// Ready, because a query in the queue already has its snapshot.
     pub queued_us: u64,
+    /// The most working memory that the query has had at one time.
+    pub peak_memory_bytes: u64,
+    /// The bytes that the query has written to disk.
+    pub spilled_bytes: u64,
     /// The plan with the figures of its operators, if the request asked for them.
     pub plan: Option<Box<EnginePlan>>,
 }

@@ -68,4 +68,6 @@ pub(super) use self::zone::{ZoneName, zone_named};
 /// The newest version whose headers agree with what we declare ourselves: the functions of `symbols` and of this room,
 /// and the beginnings of PostgreSQL's structures. The compiler cannot compare them.
 const NEWEST: u32 = 19;
-const _: () = assert!(pg_sys::PG_MAJORVERSION_NUM <= NEWEST, "compare them with this version's headers first");
+/// The version of the server for which the extension is compiled.
+pub const MAJOR_VERSION: u32 = pg_sys::PG_MAJORVERSION_NUM;
+const _: () = assert!(MAJOR_VERSION <= NEWEST, "compare them with this version's headers first");

@@ -95,6 +95,11 @@ impl Usage {
         self.pool.query_bytes() as u64
     }
 
+    /// The most working memory that the query has had at one time.
+    pub fn peak_memory_bytes(&self) -> u64 {
+        self.pool.peak_bytes() as u64
+    }
+
     /// The bytes that the query has on disk now.
     pub fn disk_bytes(&self) -> u64 {
         self.quota.used_bytes()

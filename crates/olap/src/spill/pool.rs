@@ -42,6 +42,8 @@ pub struct Pool {
     bytes: usize,
     /// The memory of the query.
     query: AtomicUsize,
+    /// The most memory that the query has had at one time.
+    peak: AtomicUsize,
     /// The memory of the query's first phases and exchanges.
     first_phases: AtomicUsize,
     exchanges: AtomicUsize,
@@ -86,7 +88,7 @@ impl Pool {
 
     fn of(shared: Arc<Shared>, bytes: usize) -> Pool {
         let none = AtomicUsize::default;
-        Pool { shared, bytes, query: none(), first_phases: none(), exchanges: none() }
+        Pool { shared, bytes, query: none(), peak: none(), first_phases: none(), exchanges: none() }
     }
 
     /// The same memory, for one more query, which may have only a part of it if it has a limit.
@@ -97,6 +99,20 @@ impl Pool {
     /// The bytes that the query's operators have now.
     pub fn query_bytes(&self) -> usize {
         self.query.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that the query's operators have had at one time.
+    pub fn peak_bytes(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Called when the query has taken bytes, which are counted already.
+    fn took(&self, bytes: usize) {
+        let now = self.query_bytes();
+        if now > self.peak_bytes() {
+            self.peak.fetch_max(now, Ordering::Relaxed);
+        }
+        self.shared.count(bytes);
     }
 
     /// Whether the query has a limit of its own.
@@ -170,7 +186,7 @@ impl MemoryPool for Pool {
             Kind::Other => {}
         }
         self.query.fetch_add(additional, Ordering::Relaxed);
-        self.shared.count(additional);
+        self.took(additional);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
@@ -200,7 +216,7 @@ impl MemoryPool for Pool {
             Err(_) => _ = self.query.fetch_sub(additional, Ordering::Relaxed),
         }
         if grown.is_ok() {
-            self.shared.count(additional);
+            self.took(additional);
         }
         grown
     }
