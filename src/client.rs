@@ -21,10 +21,11 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 use protocol::ProtocolError;
 use protocol::frame::{self, Inbox, Kind};
-use protocol::request::{Hello, Refusal};
+use protocol::request::{Hello, Phase, Refusal};
 
 use crate::pg::catalog::relation_name;
-use crate::pg::{session, wait};
+use crate::pg::session;
+use crate::pg::wait::{self, WaitFor};
 
 /// The directory of the sockets, below the data directory, which is the working directory of every server process. It
 /// is PostgreSQL's own directory, and PostgreSQL's programs skip its contents. pg_rewind could neither copy nor remove
@@ -75,6 +76,8 @@ pub struct Connection {
     /// The time of the engine's last message, or of the last request to it.
     heard: Instant,
     database: pg_sys::Oid,
+    /// The event that pg_stat_activity shows while this process waits for a frame.
+    pub waits_for: WaitFor,
     /// The request on a kept connection, until the engine begins to answer it.
     again: Option<Again>,
 }
@@ -170,7 +173,9 @@ impl Connection {
         let stream = connect(database, limit)?;
         let inbox = Inbox::default();
         let (patience, heard) = (SILENCE, Instant::now());
-        let mut engine = Connection { stream, _descriptor: descriptor, inbox, patience, heard, database, again: None };
+        let (waits_for, again) = (WaitFor::Answer, None);
+        let mut engine =
+            Connection { stream, _descriptor: descriptor, inbox, patience, heard, database, waits_for, again };
         engine.send(&hello())?;
         Ok(engine)
     }
@@ -180,6 +185,7 @@ impl Connection {
         match Connection::kept(database) {
             Some(mut engine) => {
                 engine.patience = SILENCE;
+                engine.waits_for = WaitFor::Answer;
                 engine.again = Some(Again { request: Vec::new(), deadline: Instant::now() + limit });
                 Ok(engine)
             }
@@ -242,7 +248,7 @@ impl Connection {
                     if left.is_zero() {
                         return Err(Loss::Other(self.silent()));
                     }
-                    if wait_for(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), left.min(WAIT)) {
+                    if wait_for(WaitFor::Request, pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), left.min(WAIT)) {
                         since = Instant::now();
                     }
                 }
@@ -261,7 +267,7 @@ impl Connection {
                 Err(e) => return Err(self.last_word().unwrap_or_else(|| Loss::of(e).into())),
             }
             if !last {
-                wait_for(pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), timeout);
+                wait_for(WaitFor::LoadRows, pg_sys::WL_SOCKET_WRITEABLE, Some(&self.stream), timeout);
             }
         }
         Ok(0)
@@ -274,6 +280,13 @@ impl Connection {
         loop {
             match self.inbox.arrived()? {
                 Some(Kind::Alive) => continue,
+                Some(Kind::Phase) => {
+                    self.waits_for = match frame::parse(self.inbox.payload())? {
+                        Phase::Queued => WaitFor::Place,
+                        _ => WaitFor::Answer,
+                    };
+                    continue;
+                }
                 Some(kind) => return Ok(Received::Frame(kind, self.inbox.payload())),
                 None => {}
             }
@@ -290,7 +303,8 @@ impl Connection {
                 return Err(self.silent().into());
             }
             let until = deadline.map_or(silent, |deadline| deadline.min(silent));
-            if wait_for(pg_sys::WL_SOCKET_READABLE, Some(&self.stream), (until - now).min(WAIT)) {
+            let timeout = (until - now).min(WAIT);
+            if wait_for(self.waits_for, pg_sys::WL_SOCKET_READABLE, Some(&self.stream), timeout) {
                 self.heard = Instant::now();
             }
         }
@@ -384,7 +398,9 @@ fn connect(database: pg_sys::Oid, limit: Duration) -> Result<UnixStream, String>
         };
         match error.kind() {
             ErrorKind::Interrupted => {}
-            ErrorKind::WouldBlock if start.elapsed() < limit => _ = wait_for(0, None, CONNECT_PAUSE),
+            ErrorKind::WouldBlock if start.elapsed() < limit => {
+                _ = wait_for(WaitFor::Connection, 0, None, CONNECT_PAUSE)
+            }
             ErrorKind::WouldBlock => return Err("engine accepts no connections".into()),
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => return Err("engine is not running".into()),
             _ => return Err(format!("engine cannot be reached: {error}")),
@@ -420,9 +436,9 @@ fn connect_at_once(path: &str) -> io::Result<UnixStream> {
 
 /// Waits for the latch, the timeout, or a socket if one is given, and serves interrupts. Returns whether this process
 /// was stopped meanwhile.
-fn wait_for(socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) -> bool {
+fn wait_for(reason: WaitFor, socket_event: u32, socket: Option<&UnixStream>, timeout: Duration) -> bool {
     let start = Instant::now();
-    wait::wait(timeout, socket.map(|socket| (socket.as_fd(), socket_event)));
+    wait::wait(timeout, socket.map(|socket| (socket.as_fd(), socket_event)), reason);
     let stood_still = start.elapsed() > timeout + STANDSTILL;
     pgrx::check_for_interrupts!();
     stood_still

@@ -252,12 +252,20 @@ fn run(
 
 /// Waits for a place among the running queries. If there is none in time, returns the end of the request.
 fn admit(peer: &mut Peer, shared: &Shared, request: &QueryRequest, lease: &Lease) -> Result<Result<Place, End>, Gone> {
+    let limit = request.limits.user_queries;
+    let mut place = shared.admission.ask(request.user, limit);
+    if let Ok(place) = place.try_recv() {
+        return Ok(Ok(place));
+    }
+    peer.send(Kind::Phase, &Phase::Queued)?;
     let (revoke, revoked) = oneshot::channel();
     lease.when_revoked(move || _ = revoke.send(()));
-    let limit = request.limits.user_queries;
-    let turn = select(shared.admission.ask(request.user, limit), revoked);
-    Ok(match peer.attend_for(patience(request), turn)? {
-        Some(Either::Left((place, _))) => Ok(place.map_err(|_| Gone)?),
+    Ok(match peer.attend_for(patience(request), select(place, revoked))? {
+        Some(Either::Left((place, _))) => {
+            let place = place.map_err(|_| Gone)?;
+            peer.send(Kind::Phase, &Phase::Running)?;
+            Ok(place)
+        }
         Some(Either::Right(_)) => Err(End::Failed(given_up())),
         None => Err(End::Refused(match limit {
             Some(places) if shared.admission.has_all(request.user, places) => Refusal::BusyOfUser { places },

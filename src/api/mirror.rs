@@ -22,6 +22,7 @@ use crate::pg::planning::{self, Place};
 use crate::pg::process;
 use crate::pg::relation::{Lock, OpenRelation};
 use crate::pg::session;
+use crate::pg::wait::WaitFor;
 use crate::pg::wal;
 use crate::shared::{self, DatabaseState, TableState};
 
@@ -116,7 +117,7 @@ fn wait_for_mirror(relation: pg_sys::Oid, timeout: Interval) -> bool {
             Error::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message).detail(why).notice();
             return false;
         }
-        process::sleep(POLL_MS);
+        process::sleep(POLL_MS, WaitFor::Mirror);
     }
 }
 

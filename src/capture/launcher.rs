@@ -14,6 +14,7 @@ use pgrx::prelude::*;
 
 use crate::client;
 use crate::pg::process::{self, Worker};
+use crate::pg::wait::WaitFor;
 use crate::pg::{rows, transaction, wal};
 use crate::settings::MAX_WAL_RETAINED_MB;
 use crate::shared::{self, Database, DatabaseState, FixedText};
@@ -39,7 +40,7 @@ pub extern "C-unwind" fn anker_launcher_main(_argument: pg_sys::Datum) {
             "Set wal_level = logical in postgresql.conf and restart the server."
         );
         loop {
-            process::sleep(60_000);
+            process::sleep(60_000, WaitFor::Launcher);
             process::reload_settings();
         }
     }
@@ -114,7 +115,7 @@ impl Launcher {
             for database in &databases {
                 next = next.min(self.look_after(database));
             }
-            process::sleep(next.as_millis() as i64);
+            process::sleep(next.as_millis() as i64, WaitFor::Launcher);
         }
     }
 

@@ -8,6 +8,7 @@ use protocol::ring::Producer;
 
 use super::engine_process::{EngineProcess, Pulse};
 use crate::pg::process;
+use crate::pg::wait::WaitFor;
 
 /// The size of the ring: some tens of milliseconds of changes at full speed. If the engine is slower, the worker waits
 /// instead of using more memory.
@@ -56,7 +57,7 @@ impl Outbox {
         let mut written = self.ring.write(&self.buffer);
         while written < self.buffer.len() {
             self.pulse.check();
-            process::sleep(FULL_WAIT_MS);
+            process::sleep(FULL_WAIT_MS, WaitFor::Ring);
             written += self.ring.write(&self.buffer[written..]);
         }
         self.buffer.clear();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use pgrx::prelude::*;
 
 use super::engine_process::EngineProcess;
+use crate::pg::wait::WaitFor;
 use crate::pg::{compat, process, session, snapshot};
 use crate::shared::{self, FixedText};
 
@@ -20,7 +21,7 @@ pub fn wait_for_old_transactions(database: pg_sys::Oid, engine: &mut EngineProce
     while let Some(oldest) = oldest_writer().filter(Writer::is_old) {
         shared::update_database(database, |d| d.reason = FixedText::new(&oldest.describe()));
         engine.hear();
-        process::sleep(LOOK_EVERY_MS);
+        process::sleep(LOOK_EVERY_MS, WaitFor::CaptureStart);
     }
 }
 

@@ -15,6 +15,7 @@ use pgrx::prelude::*;
 use crate::load;
 use crate::pg::tree::{List, Node, Ref};
 use crate::pg::utility::{self, Watcher};
+use crate::pg::wait::WaitFor;
 use crate::pg::{catalog, compat, memory, process, session};
 use crate::shared::{self, DatabaseState};
 
@@ -106,7 +107,7 @@ fn suspend(database: pg_sys::Oid) {
             // The statement itself will fail, and report that the database is in use.
             return;
         }
-        process::sleep(10);
+        process::sleep(10, WaitFor::WorkerEnd);
     }
 }
 

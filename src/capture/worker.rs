@@ -21,7 +21,7 @@ use crate::client;
 use crate::load::{self, ListOrder};
 use crate::pg::decoding::{self, Advance, Decoder};
 use crate::pg::process::{self, Worker};
-use crate::pg::wait::WaitSet;
+use crate::pg::wait::{WaitFor, WaitSet};
 use crate::pg::{session, transaction};
 use crate::settings;
 use crate::shared::{self, DatabaseState};
@@ -153,7 +153,7 @@ impl Capture {
                 trimmed = Instant::now();
             }
             if outcome == Advance::CaughtUp {
-                wait_set.wait(self.pause(next));
+                wait_set.wait(self.pause(next), WaitFor::Changes);
             }
         }
     }
@@ -172,7 +172,7 @@ impl Capture {
         self.publish_position();
         while !self.decoder.ready() {
             if self.advance() == Advance::CaughtUp {
-                wait_set.wait(ACTIVE_WAIT);
+                wait_set.wait(ACTIVE_WAIT, WaitFor::CaptureStart);
             }
             self.engine.hear();
         }
@@ -266,7 +266,7 @@ fn wait_for_hello(engine: &mut EngineProcess) {
             ),
             Some(other) => give_up(&format!("the engine began with {other:?}")),
             None if Instant::now() > deadline => give_up("the engine did not start in time"),
-            None => process::sleep(5),
+            None => process::sleep(5, WaitFor::CaptureStart),
         }
     }
 }

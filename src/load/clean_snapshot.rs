@@ -21,6 +21,7 @@ use protocol::Snapshot;
 use crate::pg::process;
 use crate::pg::snapshot::{self, Committing};
 use crate::pg::transaction;
+use crate::pg::wait::WaitFor;
 
 /// The pause between two attempts. Transactions leave the proc array within microseconds after their commit, unless
 /// they wait for a standby.
@@ -53,7 +54,7 @@ pub fn begin(mut prepare: impl FnMut(), mut waiting: impl FnMut(&str)) -> Snapsh
                 }
                 lingering = Some(left);
                 transaction::commit();
-                process::sleep(RETRY_MS);
+                process::sleep(RETRY_MS, WaitFor::LoadSnapshot);
             }
         }
     }
@@ -67,7 +68,7 @@ fn wait_for_commit_log(waiting: &mut impl FnMut(&str)) {
         if start.elapsed() > NOTICEABLE {
             waiting("waiting for a transaction that is just committing to reach the commit log");
         }
-        process::sleep(RETRY_MS);
+        process::sleep(RETRY_MS, WaitFor::LoadSnapshot);
     }
 }
 

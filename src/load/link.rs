@@ -12,6 +12,7 @@ use protocol::request::Refusal;
 use crate::client::{Connection, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::relation;
+use crate::pg::wait::WaitFor;
 
 /// The time to wait for the engine. The engine takes rows and answers at once, unless it first has to apply earlier
 /// parts of the stream.
@@ -27,7 +28,9 @@ pub struct Link {
 
 impl Link {
     pub fn connect(database: pg_sys::Oid, relid: pg_sys::Oid) -> Result<Link, String> {
-        Ok(Link { engine: Connection::connect(database, PATIENCE)?, relid, looked: Instant::now() })
+        let mut engine = Connection::connect(database, PATIENCE)?;
+        engine.waits_for = WaitFor::LoadRows;
+        Ok(Link { engine, relid, looked: Instant::now() })
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {

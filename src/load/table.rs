@@ -17,6 +17,7 @@ use crate::pg::relation::{self, Lock, OpenRelation};
 use crate::pg::rows::Rows;
 use crate::pg::tuple::RowEncoder;
 use crate::pg::types::{OnDisk, TooWide};
+use crate::pg::wait::WaitFor;
 use crate::pg::{snapshot, transaction};
 use crate::settings;
 use crate::shared::loads::{self, Phase};
@@ -117,7 +118,7 @@ fn wait_for_lock(relid: pg_sys::Oid) -> bool {
         if start.elapsed() > LOCK_PATIENCE {
             return false;
         }
-        process::sleep(LOCK_RETRY_MS);
+        process::sleep(LOCK_RETRY_MS, WaitFor::LoadLock);
     }
     true
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use super::{compat, wait};
+use super::compat;
+use super::wait::{self, WaitFor};
 
 /// The main function of a dynamic worker, which this library exports, and the worker's kind.
 #[derive(Clone, Copy)]
@@ -218,9 +219,9 @@ pub fn my_extra() -> Extra {
     unsafe { (*pg_sys::MyBgworkerEntry).bgw_extra.map(|b| b as u8) }
 }
 
-/// Sleeps until the latch is set or the time is over. Serves interrupts.
-pub fn sleep(milliseconds: i64) {
-    wait::wait(Duration::from_millis(milliseconds as u64), None);
+/// Sleeps until the latch is set or the time is over. Serves interrupts. pg_stat_activity shows the reason.
+pub fn sleep(milliseconds: i64, reason: WaitFor) {
+    wait::wait(Duration::from_millis(milliseconds as u64), None, reason);
     pgrx::check_for_interrupts!();
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pgrx::prelude::*;
 
 use super::compat;
+pub use super::compat::WaitFor;
 
 /// A set of events to wait for. It is made only once, because the capture worker sleeps hundreds of times a second.
 pub struct WaitSet {
@@ -27,12 +28,13 @@ impl WaitSet {
         }
     }
 
-    pub fn wait(&self, time: Duration) {
+    pub fn wait(&self, time: Duration, reason: WaitFor) {
         let milliseconds = time.as_micros().div_ceil(1000).min(i32::MAX as u128);
         let mut event = pg_sys::WaitEvent::default();
+        let class = compat::wait_event(reason);
         // SAFETY: this value owns the set; there is room for one event.
         unsafe {
-            pg_sys::WaitEventSetWait(self.set, milliseconds as _, &mut event, 1, pg_sys::PG_WAIT_EXTENSION);
+            pg_sys::WaitEventSetWait(self.set, milliseconds as _, &mut event, 1, class);
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
         pgrx::check_for_interrupts!();
@@ -40,8 +42,8 @@ impl WaitSet {
 }
 
 /// Sleeps until the latch is set, the time runs out, or one of the events happens at the socket. Returns whether the
-/// latch was set. Does not serve interrupts.
-pub fn wait(time: Duration, socket: Option<(BorrowedFd<'_>, u32)>) -> bool {
+/// latch was set. `reason` is shown in pg_stat_activity meanwhile. Does not serve interrupts.
+pub fn wait(time: Duration, socket: Option<(BorrowedFd<'_>, u32)>, reason: WaitFor) -> bool {
     let (descriptor, events) = match socket {
         Some((socket, events)) => (socket.as_raw_fd(), events),
         None => (pg_sys::PGINVALID_SOCKET, 0),
@@ -52,7 +54,7 @@ pub fn wait(time: Duration, socket: Option<(BorrowedFd<'_>, u32)>) -> bool {
     let milliseconds = time.as_micros().div_ceil(1000).min(i32::MAX as u128);
     // SAFETY: our own latch and an open socket, on the main thread.
     unsafe {
-        let (latch, class) = (pg_sys::MyLatch, pg_sys::PG_WAIT_EXTENSION);
+        let (latch, class) = (pg_sys::MyLatch, compat::wait_event(reason));
         let happened = pg_sys::WaitLatchOrSocket(latch, events as i32, descriptor, milliseconds as _, class);
         let woken = happened as u32 & pg_sys::WL_LATCH_SET != 0;
         if woken {

@@ -18,6 +18,7 @@ use crate::client::{Connection, Lost, Received};
 use crate::pg::catalog::relation_name;
 use crate::pg::error::Error;
 use crate::pg::place::Place;
+use crate::pg::wait::WaitFor;
 use crate::pg::{session, wal};
 use crate::reason::{Reason, Why};
 use crate::shared::silence::{self, Asks};
@@ -102,6 +103,7 @@ impl Conversation {
             }
             Why::Engine.of(e)
         })?;
+        engine.waits_for = WaitFor::Snapshot;
         let mut query = question.request(place, settings::MAX_WAIT_MS.get() as u64)?;
         query.observed = place.is_instrumented();
         let request = Request::Query(Box::new(query));
@@ -132,6 +134,7 @@ impl Conversation {
             Ok(Received::Frame(Kind::Ready, payload)) => frame::parse(payload).map_err(|e| e.to_string().into()),
             Ok(Received::Frame(kind, payload)) => Err(trouble(kind, payload)),
         };
+        self.engine.iter_mut().for_each(|engine| engine.waits_for = WaitFor::Answer);
         if std::mem::replace(&mut self.asks, Asks::AsUsual) == Asks::Again {
             silence::has_answered(session::database());
         }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bench::cluster::{Options, wait_until};
-use bench::{Result, anker};
+use bench::{Result, anker, os};
 use postgres::{Client, NoTls};
 
 use crate::runner::{Context, ensure, tests};
 
-tests![an_open_query_is_shown, a_query_that_waits_is_shown_and_the_running_one_is_cancelled];
+tests![an_open_query_is_shown, a_query_that_waits_is_shown_and_the_running_one_is_cancelled, waits_have_names];
 
 const LIVE: Duration = Duration::from_secs(60);
 
@@ -97,6 +97,55 @@ fn a_query_that_waits_is_shown_and_the_running_one_is_cancelled(context: &Contex
         let code = cancelled.err().and_then(|e| e.code().cloned());
         ensure!(code == Some(postgres::error::SqlState::QUERY_CANCELED), "the long query ended with {code:?}");
         ensure!(counted == ["400000"], "the short query returns {counted:?}");
+        Ok(())
+    })
+}
+
+/// The events that pg_stat_activity shows. Before PostgreSQL 17, extensions have no names for them.
+fn waits_have_names(context: &Context) -> Result<()> {
+    let cluster = context.cluster_with(&Options::default().set("anker.max_queries", "1"))?;
+    let mut client = cluster.connect()?;
+    anker::create_extension(&mut client)?;
+    client.batch_execute(TABLE)?;
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    let version: i32 = client.query_one("SELECT current_setting('server_version_num')::int", &[])?.get(0);
+    let named = |name: &'static str| if version >= 170_000 { name } else { "Extension" };
+    let (mut first, mut second, mut third) = (cluster.connect()?, cluster.connect()?, cluster.connect()?);
+    for session in [&mut first, &mut second, &mut third] {
+        session.batch_execute("SET statement_timeout = '1min'")?;
+    }
+    let (running, queued, behind) = (pid(&mut first)?, pid(&mut second)?, pid(&mut third)?);
+    let mut waits = |pid: i32, name: &'static str| -> Result<()> {
+        let sql = format!("SELECT wait_event_type, wait_event FROM pg_stat_activity WHERE pid = {pid}");
+        let expected = [format!("Extension|{}", named(name))];
+        let found = wait_until(LIVE, || Ok(rows(&mut client, &sql)? == expected))?;
+        ensure!(found, "{:?} instead of {expected:?}", rows(&mut client, &sql)?);
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let long = "SELECT count(*) FROM t a, t b WHERE (a.id + b.id) % 1000 = 7 AND anker.olap()";
+        let first = scope.spawn(move || first.batch_execute(long));
+        waits(running, "AnkerAnswer")?;
+        let second = scope.spawn(move || rows(&mut second, "SELECT count(*) FROM t WHERE anker.olap()"));
+        waits(queued, "AnkerQueue")?;
+        let mut client = cluster.connect()?;
+        let (worker, _) = anker::processes(&mut client)?.ok_or("no worker")?;
+        waits(worker as i32, "AnkerCaptureMain")?;
+        // The mirror cannot catch up while its worker is stopped.
+        os::kill(worker, os::SIGSTOP)?;
+        client.batch_execute("INSERT INTO t VALUES (0, '')")?;
+        let third = scope.spawn(move || rows(&mut third, "SELECT count(*) FROM t WHERE anker.olap()"));
+        let lags = waits(behind, "AnkerSnapshot");
+        os::kill(worker, os::SIGCONT)?;
+        lags?;
+        client.execute("SELECT pg_cancel_backend($1)", &[&running])?;
+        first.join().map_err(|_| "the first session panicked")?.expect_err("the long query is cancelled");
+        for (session, expected) in [(second, "400000"), (third, "400001")] {
+            let counted = session.join().map_err(|_| "a session panicked")??;
+            ensure!(counted == [expected], "{counted:?} instead of {expected}");
+        }
+        let launcher = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pg_anker launcher'";
+        waits(client.query_one(launcher, &[])?.get(0), "AnkerLauncherMain")?;
         Ok(())
     })
 }

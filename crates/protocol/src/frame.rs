@@ -50,6 +50,8 @@ pub enum Kind {
     Sent = 16,
     /// A list of [`crate::request::QueryActivity`]
     Activity = 17,
+    /// [`crate::request::Phase`], for a query that has to queue.
+    Phase = 18,
 }
 
 impl Kind {
@@ -57,7 +59,7 @@ impl Kind {
         use Kind::*;
         let kinds = [
             Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive, Plan,
-            Survey, Sent, Activity,
+            Survey, Sent, Activity, Phase,
         ];
         kinds.into_iter().find(|k| *k as u8 == byte).ok_or(ProtocolError::UnknownTag(byte))
     }

@@ -13,6 +13,7 @@
 //!
 //! Each Arrow frame contains whole messages of one Arrow IPC stream. While a client waits for a frame, Alive frames may
 //! come instead, about one in [`crate::frame::ALIVE_INTERVAL`]. If an engine sends nothing at all for longer, it hangs.
+//! After Ready, Phase frames tell a query that has to queue when that begins and ends.
 //!
 //! A client cancels a query by closing the connection.
 

@@ -64,11 +64,11 @@ impl Client {
         }
     }
 
-    /// The next frame, except keep-alive messages; `None` at the end of the connection.
+    /// The next frame, except messages that only tell how the query is doing; `None` at the end of the connection.
     pub fn receive(&mut self, payload: &mut Vec<u8>) -> Option<Kind> {
         loop {
             match frame::read(&mut self.stream, payload).unwrap() {
-                Some(Kind::Alive) => {}
+                Some(Kind::Alive | Kind::Phase) => {}
                 other => return other,
             }
         }

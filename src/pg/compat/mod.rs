@@ -15,6 +15,7 @@
 //! - `process`: this process, and the list of all processes
 //! - `queries`: trees of queries, and their walkers
 //! - `rows`: rows of tables, tables in shared memory
+//! - `waits`: names of what processes wait for
 //! - `zone`: names of time zones
 
 use pgrx::prelude::*;
@@ -31,6 +32,7 @@ mod planner;
 mod process;
 mod queries;
 mod rows;
+mod waits;
 mod zone;
 
 pub use self::catalog::{
@@ -63,6 +65,8 @@ pub use self::queries::{
 };
 pub use self::rows::shared_table;
 pub(super) use self::rows::{begin_scan, delete_row};
+pub use self::waits::WaitFor;
+pub(super) use self::waits::wait_event;
 pub(super) use self::zone::{ZoneName, zone_named};
 
 /// The newest version whose headers agree with what we declare ourselves: the functions of `symbols` and of this room,
