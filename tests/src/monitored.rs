@@ -129,8 +129,13 @@ fn exporters_get_all_figures_with_few_rights(context: &Context) -> Result<()> {
         ("anker_table_tables postgres live", 1.0),
         ("anker_table_tables postgres broken", 0.0),
         ("anker_table_rows postgres live", 1.0),
+        ("anker_activity_queries postgres running", 0.0),
     ] {
         ensure!(figures.get(figure) == Some(&value), "{figure} is {:?}; all: {figures:#?}", figures.get(figure));
+    }
+    for (figure, sum) in [("anker_statement_engine_calls", 1.0), ("anker_statement_heap_calls", 1.0)] {
+        let of_statements = figures.iter().filter(|(name, _)| name.starts_with(figure)).map(|(_, value)| value);
+        ensure!(of_statements.sum::<f64>() == sum, "{figure}; all: {figures:#?}");
     }
     for figure in ["anker_slot_retained_bytes", "anker_fallback_queries", "anker_engine_memory_bytes"] {
         ensure!(figures.keys().any(|name| name.starts_with(figure)), "no {figure}; all: {figures:#?}");
