@@ -139,6 +139,8 @@ fn functions_cursors_and_explain_are_counted_as_they_run(context: &Context) -> R
                  RETURN n;
              END $$",
     )?;
+    let version: i32 = client.query_one("SELECT current_setting('server_version_num')::int", &[])?.get(0);
+    let has_cursor_ids = version >= 180_000;
     let mut figures = |sql: &str, expected: &[&str]| -> Result<()> {
         client.batch_execute("SELECT anker.statements_reset()")?;
         client.batch_execute(sql)?;
@@ -153,11 +155,13 @@ fn functions_cursors_and_explain_are_counted_as_they_run(context: &Context) -> R
     figures("SELECT each()", &["1|1|0|200"])?;
     figures("SELECT each() FROM generate_series(1, 3)", &["3|3|0|600"])?;
     let cursor = "DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 500 AND anker.olap()";
-    figures(&format!("BEGIN; {cursor}; FETCH 10 FROM c; FETCH 15 FROM c; COMMIT"), &["1|1|0|25"])?;
-    figures(&format!("BEGIN; {cursor}; FETCH ALL FROM c; CLOSE c; COMMIT"), &["1|1|0|500"])?;
+    // Before PostgreSQL 18, the query of a declared cursor has no id.
+    let of_cursor = |expected| if has_cursor_ids { vec![expected] } else { vec![] };
+    figures(&format!("BEGIN; {cursor}; FETCH 10 FROM c; FETCH 15 FROM c; COMMIT"), &of_cursor("1|1|0|25"))?;
+    figures(&format!("BEGIN; {cursor}; FETCH ALL FROM c; CLOSE c; COMMIT"), &of_cursor("1|1|0|500"))?;
     figures(&format!("BEGIN; {cursor}; COMMIT"), &[])?;
     let on_heap = "DECLARE c CURSOR FOR SELECT id FROM u WHERE anker.olap()";
-    figures(&format!("BEGIN; {on_heap}; FETCH 10 FROM c; COMMIT"), &["1|0|1|0"])?;
+    figures(&format!("BEGIN; {on_heap}; FETCH 10 FROM c; COMMIT"), &of_cursor("1|0|1|0"))?;
     figures(&format!("BEGIN; {on_heap}; COMMIT"), &[])?;
     figures("EXPLAIN SELECT count(*) FROM t WHERE anker.olap()", &[])?;
     figures("EXPLAIN ANALYZE SELECT count(*) FROM t WHERE anker.olap()", &["1|1|0|1"])?;
@@ -172,11 +176,14 @@ fn functions_cursors_and_explain_are_counted_as_they_run(context: &Context) -> R
 fn figures_of_the_engine_are_kept(context: &Context) -> Result<()> {
     let (cluster, mut client) =
         prepared(context, Options::default().set("anker.query_memory", "8MB").set("anker.max_queries", "1"))?;
-    rows(&mut client, "SELECT v FROM t WHERE anker.olap() ORDER BY v")?;
+    // PostgreSQL itself sorts the rows of a query above the engine, but not those of a window.
+    let sorting =
+        "SELECT sum(n) FROM (SELECT row_number() OVER (ORDER BY v COLLATE \"C\") n FROM t) s WHERE anker.olap()";
+    rows(&mut client, sorting)?;
     let figures = "SELECT rows, spilled_bytes > 1000000, peak_memory_bytes BETWEEN 100000 AND 8 << 20,
             total_wait_time > 0, total_queue_time < 100 FROM anker.statements";
     let found = rows(&mut client, figures)?;
-    ensure!(found == ["100000|t|t|t|t"], "a sort on disk: {found:?}");
+    ensure!(found == ["1|t|t|t|t"], "a sort on disk: {found:?}");
 
     // One query waits for the place of another.
     client.batch_execute("SELECT anker.statements_reset()")?;
