@@ -81,6 +81,15 @@ pub fn same(client: &mut Client, sql: &str) -> Result<Answer> {
     result
 }
 
+/// Like [`same`], while this session has `table` locked, so that neither TRUNCATE nor a tool like pg_repack comes
+/// between the two queries: older snapshots do not see the rows that a table had before those.
+pub fn same_under_lock(client: &mut Client, table: &str, sql: &str) -> Result<Answer> {
+    client.batch_execute(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE {table} IN ACCESS SHARE MODE"))?;
+    let result = same_in_transaction(client, sql, First::Flagged);
+    client.batch_execute("ROLLBACK")?;
+    result
+}
+
 /// Runs the query with and without its flag, on tables that no session changes. Fails if the answers differ. `ordered`:
 /// the order of rows must be the same, too.
 pub fn compare(client: &mut Client, sql: &str, ordered: bool) -> Result<Answer> {

@@ -164,8 +164,8 @@ fn memory_is_that_of_the_role(context: &Context) -> Result<()> {
     ensure!(before == ["0"] && after == ["4"], "counted {before:?}, then {after:?}");
     // Groups and sorts put rows on disk.
     client.batch_execute(
-        "INSERT INTO t SELECT i, i % 10, md5(i::text) || repeat('x', 100) FROM generate_series(100001, 400000) i;
-         ALTER ROLE bob SET anker.max_query_memory = '32MB'",
+        "INSERT INTO t SELECT i, i % 10, md5(i::text) || repeat('x', 100) FROM generate_series(100001, 800000) i;
+         ALTER ROLE bob SET anker.max_query_memory = '64MB'",
     )?;
     let mut bob = cluster.connect_as("bob")?;
     for sql in [

@@ -69,8 +69,8 @@ const QUERIES: &[&str] = &[
 ];
 
 const LISTS: &str = "
-    SELECT 'table', relation, since IS NULL FROM anker.mirrored
-    UNION ALL SELECT 'parent', relation, since IS NULL FROM anker.mirrored_parents ORDER BY 1, 2";
+    SELECT 'table', relation::text, since IS NULL FROM anker.mirrored
+    UNION ALL SELECT 'parent', relation::text, since IS NULL FROM anker.mirrored_parents ORDER BY 1, 2";
 
 const RIGHTS: &str = "
     SELECT has_function_privilege('maker', 'anker.mirror(regclass)', 'EXECUTE'),

@@ -10,7 +10,7 @@ use bench::server::run;
 use bench::{Result, anker};
 use postgres::Client;
 
-use crate::flagged::{Answer, ask, compare, same, unflagged};
+use crate::flagged::{Answer, ask, compare, same, same_under_lock, unflagged};
 use crate::runner::{Context, Skipped, ensure, tests};
 use crate::unplanned::Lagging;
 
@@ -204,8 +204,8 @@ fn pg_repack_keeps_the_mirror_right(context: &Context) -> Result<()> {
         });
         let reading = scope.spawn(|| -> Result<()> {
             while !stop.load(Ordering::Relaxed) {
-                same(&mut reader, all)?;
-                same(&mut reader, "SELECT * FROM full_identity WHERE anker.olap()")?;
+                same_under_lock(&mut reader, "t", all)?;
+                same_under_lock(&mut reader, "full_identity", "SELECT * FROM full_identity WHERE anker.olap()")?;
             }
             Ok(())
         });

@@ -8,7 +8,7 @@ use bench::server::run;
 use bench::{Result, anker};
 use postgres::Client;
 
-use crate::flagged::{ask, same};
+use crate::flagged::{ask, same, same_under_lock};
 use crate::runner::{Context, ensure, tests};
 
 tests![
@@ -48,7 +48,7 @@ fn arrives(source: &mut Client, target: &mut Client, table: &str, after: &str) -
     let expected = ask(source, &heap)?.normal();
     let there = wait_until(LIVE, || {
         // On the way, too, the mirror has the rows of the heap.
-        same(target, &sql)?;
+        same_under_lock(target, table, &sql)?;
         Ok(ask(target, &heap)?.normal() == expected)
     })
     .map_err(|e| format!("{table} while it changes by {after}: {e}"))?;
