@@ -1,8 +1,8 @@
 //! PostgreSQL's own regression and isolation tests, on a server with pg_anker and on one without. Their output must be
 //! the same.
 //!
-//! `POSTGRESQL_TESTS` names a directory with `src/test` of PostgreSQL's source, and with the libraries of these tests in
-//! `lib`. Without it, the tests here are skipped. `scripts/postgresql-tests.sh` makes the directory.
+//! `POSTGRESQL_TESTS` names a directory with `src/test` of PostgreSQL's source, and with the libraries of these tests
+//! in `lib`. Without it, the tests here are skipped. `scripts/postgresql-tests.sh` makes the directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
