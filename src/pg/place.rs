@@ -232,9 +232,10 @@ impl<'a> Place<'a> {
         unsafe { (*self.scan().ps.state).es_processed += rows };
     }
 
-    /// The rows that the statement has returned or changed in the executor's last run.
+    /// The rows that the statement has returned or changed in the executor's runs, which have ended; before PostgreSQL
+    /// 16 in the last of them.
     pub fn rows_processed(self) -> u64 {
-        self.estate().es_processed
+        compat::rows_processed(self.estate())
     }
 
     /// Whether the node returns the rows of its slot unchanged, without further conditions or a projection.

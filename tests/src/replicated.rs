@@ -45,11 +45,10 @@ const TABLES: [&str; 3] = ["t", "bag", "parts"];
 fn arrives(source: &mut Client, target: &mut Client, table: &str, after: &str) -> Result<()> {
     let sql = format!("SELECT * FROM {table} WHERE anker.olap()");
     let heap = format!("SELECT * FROM {table}");
-    let expected = ask(source, &heap)?.normal();
     let there = wait_until(LIVE, || {
         // On the way, too, the mirror has the rows of the heap.
         same_under_lock(target, table, &sql)?;
-        Ok(ask(target, &heap)?.normal() == expected)
+        Ok(ask(target, &heap)?.normal() == ask(source, &heap)?.normal())
     })
     .map_err(|e| format!("{table} while it changes by {after}: {e}"))?;
     ensure!(there, "{table} after {after}: the rows do not arrive");

@@ -103,6 +103,15 @@ pub unsafe fn run_hooks_alone(statement: &mut pg_sys::QueryDesc) {
     }
 }
 
+/// The rows that a statement has returned or changed in all runs of the executor. Before PostgreSQL 16 only the last run
+/// is known.
+pub fn rows_processed(state: &pg_sys::EState) -> u64 {
+    #[cfg(not(feature = "since_16"))]
+    return state.es_processed;
+    #[cfg(feature = "since_16")]
+    return state.es_total_processed;
+}
+
 /// The id that PostgreSQL has computed for a statement; 0 if it has computed none. It is unsigned in some versions.
 pub fn query_id(statement: &pg_sys::PlannedStmt) -> i64 {
     i64::from_ne_bytes(statement.queryId.to_ne_bytes())

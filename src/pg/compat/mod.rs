@@ -48,7 +48,7 @@ pub use self::computed::{
 pub use self::decoding::{LEVEL_FOR_DECODING, changed_rows, create_temporary_slot, log_message};
 pub(super) use self::decoding::{begin_decoding, commit_time, database_of_block, file_of_block};
 pub(super) use self::executor::{AroundRun, run_around, run_hooks_alone};
-pub use self::executor::{is_always_read, query_id, range_table_relation, run_statement};
+pub use self::executor::{is_always_read, query_id, range_table_relation, rows_processed, run_statement};
 pub use self::explained::add_explain_option;
 pub(super) use self::permissions::without_rights;
 pub use self::permissions::{
