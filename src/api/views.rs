@@ -172,7 +172,8 @@ fn engine_info() -> TableIterator<
         true => entry.as_ref().map(|e| e.reason.as_str()).filter(|reason| !reason.is_empty()),
         false => Some(shared::NOT_LOADED),
     };
-    let lag = engine.as_ref().map(|e| wal::insert_position().saturating_sub(e.lsn) as i64);
+    // An engine that has just started does not know its position yet.
+    let lag = engine.as_ref().filter(|e| e.lsn > 0).map(|e| wal::insert_position().saturating_sub(e.lsn) as i64);
     TableIterator::once((
         catalog::database_name(database),
         entry.and_then(|e| pid(e.worker_pid)),

@@ -68,8 +68,7 @@ impl Link {
         }
     }
 
-    /// Returns an error if another process waits for a lock on the table, because the loader's own lock may be what
-    /// blocks that process.
+    /// Returns an error if another process waits for a lock on the table that conflicts with the loader's own lock.
     pub fn give_way(&mut self) -> Result<(), String> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(());

@@ -84,19 +84,23 @@ impl Historic<'_> {
     }
 }
 
-/// Whether a process waits for a lock on the relation. LockHasWaiters cannot tell this for an AccessShareLock that was
-/// taken by the fast path, because that lock is not in the lock table.
+/// Whether a process waits for a lock on the relation that not even readers may share. LockHasWaiters cannot tell this
+/// for an AccessShareLock that was taken by the fast path, because that lock is not in the lock table.
 pub fn somebody_waits_for(relid: pg_sys::Oid) -> bool {
+    let exclusive = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
     let database = session::database().to_u32();
     // SAFETY: the PGPROCs and the locks that they wait for lie in shared memory that stays mapped. They are read
     // without a lock: at worst, the answer is out of date.
     unsafe {
         let processes = &*pg_sys::ProcGlobal;
         (0..processes.allProcCount as usize).any(|i| {
-            let lock = (&raw const (*processes.allProcs.add(i)).waitLock).read_volatile();
+            let process = processes.allProcs.add(i);
+            let lock = (&raw const (*process).waitLock).read_volatile();
+            let mode = (&raw const (*process).waitLockMode).read_volatile();
             let tag = lock.as_ref().map(|lock| (&raw const lock.tag).read_volatile());
             tag.is_some_and(|tag| {
-                tag.locktag_type as u32 == pg_sys::LockTagType::LOCKTAG_RELATION
+                mode == exclusive
+                    && tag.locktag_type as u32 == pg_sys::LockTagType::LOCKTAG_RELATION
                     && tag.locktag_field1 == database
                     && tag.locktag_field2 == relid.to_u32()
             })

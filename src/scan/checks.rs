@@ -39,7 +39,7 @@ fn check_transaction(place: Place<'_>) -> Result<(), Reason> {
         return Err(Why::Recheck.of("rows are being checked again after a concurrent update"));
     }
     if settings::query_limits().user_queries == Some(0) {
-        return Err(Why::Busy.of("engine may run no query of this user (anker.max_user_queries = 0)"));
+        return Err(Why::Busy.of("the engine may run no query of this user (anker.max_user_queries = 0)"));
     }
     if session::must_be_serialized() {
         return Err(Why::Serializable.of("isolation level is serializable"));

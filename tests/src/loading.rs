@@ -21,6 +21,7 @@ tests![
     ddl_does_not_wait_for_a_load_into_a_stopped_engine,
     a_load_into_a_stopped_engine_comes_to_an_end,
     mirror_and_unmirror_again_and_again,
+    a_load_goes_on_beside_vacuums_that_wait_for_each_other,
 ];
 
 const LIVE: Duration = Duration::from_secs(60);
@@ -252,4 +253,21 @@ fn mirror_and_unmirror_again_and_again(context: &Context) -> Result<()> {
     ensure!(mirrored == 0, "a rolled back anker.mirror() left its row");
     anker::mirror(&mut client, &["t"], LIVE)?;
     check(&mut client, "t")
+}
+
+/// A load gives way to locks that exclude readers, but not to others.
+fn a_load_goes_on_beside_vacuums_that_wait_for_each_other(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    client.batch_execute("CREATE TABLE t AS SELECT i AS id, repeat('x', 100) AS x FROM generate_series(1, 50000) i")?;
+    let mut first = cluster.connect()?;
+    first.batch_execute("BEGIN; LOCK TABLE t IN SHARE UPDATE EXCLUSIVE MODE")?;
+    let mut second = cluster.connect()?;
+    let waiting = std::thread::spawn(move || second.batch_execute("VACUUM t"));
+    let waits = "SELECT 1 FROM pg_locks WHERE relation = 't'::regclass AND NOT granted";
+    let is_waiting = wait_until(LIVE, || Ok(!anker::text_rows(&mut client, waits)?.is_empty()))?;
+    ensure!(is_waiting, "the vacuum does not wait");
+    anker::mirror(&mut client, &["t"], LIVE)?;
+    ensure!(!waiting.is_finished(), "the vacuum has ended before the load");
+    first.batch_execute("COMMIT")?;
+    Ok(waiting.join().map_err(|_| "the session panicked")??)
 }

@@ -106,7 +106,9 @@ fn pgaudit_logs_the_same_as_for_the_heap(context: &Context) -> Result<()> {
                         client.batch_execute(&sql)?;
                         Ok(audited(&cluster.log()[seen..], &sql))
                     });
-                    let (flagged, heap) = (flagged?, heap?);
+                    let (mut flagged, heap) = (flagged?, heap?);
+                    // pgaudit for PostgreSQL 18 also logs, without a table, the heap's plan that is started then.
+                    flagged.retain(|line| !refused || !line.contains(",SELECT,,,"));
                     ensure!(
                         flagged == heap,
                         "refused: {refused}, {settings}, {sql}: logged {flagged:#?}, not {heap:#?}"
