@@ -103,8 +103,8 @@ pub unsafe fn run_hooks_alone(statement: &mut pg_sys::QueryDesc) {
     }
 }
 
-/// The rows that a statement has returned or changed in all runs of the executor. Before PostgreSQL 16 only the last run
-/// is known.
+/// The rows that a statement has returned or changed in all runs of the executor. Before PostgreSQL 16 only the last
+/// run is known.
 pub fn rows_processed(state: &pg_sys::EState) -> u64 {
     #[cfg(not(feature = "since_16"))]
     return state.es_processed;
