@@ -5,6 +5,7 @@ use std::time::Duration;
 use bench::{Result, anker};
 use postgres::Client;
 
+use crate::following::verify_all;
 use crate::runner::{Context, ensure, tests};
 
 tests![
@@ -18,15 +19,6 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 
-fn verify(client: &mut Client, table: &str) -> Result<()> {
-    anker::wait_live(client, table, LIVE)?;
-    let differences = anker::verify(client, table)?;
-    ensure!(differences.is_empty(), "{table}: {} differences, first {:?}", differences.len(), differences[0]);
-    let errors: i64 = client.query_one("SELECT coalesce(sum(errors), 0)::bigint FROM anker.tables", &[])?.get(0);
-    ensure!(errors == 0, "{errors} changes could not be applied");
-    Ok(())
-}
-
 /// The generation of a table's mirror: it grows whenever the table is loaded again.
 fn loads(client: &mut Client, table: &str) -> Result<i64> {
     Ok(client.query_one("SELECT generation FROM anker.tables WHERE relation = $1::text::regclass", &[&table])?.get(0))
@@ -37,7 +29,7 @@ fn follows(client: &mut Client, table: &str, statements: &[&str]) -> Result<()> 
     let before = loads(client, table)?;
     for statement in statements {
         client.batch_execute(statement).map_err(|e| format!("{statement}: {}", bench::describe(&e)))?;
-        verify(client, table).map_err(|e| format!("after {statement}: {e}"))?;
+        verify_all(client, &[table]).map_err(|e| format!("after {statement}: {e}"))?;
     }
     ensure!(loads(client, table)? == before, "{table} was loaded again");
     Ok(())
@@ -149,7 +141,7 @@ fn rows_that_move_to_another_file_are_loaded_again(context: &Context) -> Result<
         "BEGIN; TRUNCATE moved; INSERT INTO moved VALUES (1, 'one'), (1, 'one'); UPDATE moved SET n = 2; COMMIT",
     ] {
         client.batch_execute(statement).map_err(|e| format!("{statement}: {}", bench::describe(&e)))?;
-        verify(&mut client, "moved").map_err(|e| format!("after {statement}: {e}"))?;
+        verify_all(&mut client, &["moved"]).map_err(|e| format!("after {statement}: {e}"))?;
     }
     Ok(())
 }
@@ -173,7 +165,7 @@ fn an_identity_that_comes_or_goes_is_heeded(context: &Context) -> Result<()> {
         "ALTER TABLE keyed REPLICA IDENTITY NOTHING; DELETE FROM keyed WHERE id = 1",
     ] {
         client.batch_execute(statement).map_err(|e| format!("{statement}: {}", bench::describe(&e)))?;
-        verify(&mut client, "keyed").map_err(|e| format!("after {statement}: {e}"))?;
+        verify_all(&mut client, &["keyed"]).map_err(|e| format!("after {statement}: {e}"))?;
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ fn statements_are_counted_beside_pg_stat_statements(context: &Context) -> Result
     reader.batch_execute("INSERT INTO u SELECT id FROM t WHERE id <= 9 AND anker.olap()")?;
     reader
         .batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT id FROM t WHERE id <= 5 AND anker.olap(); COMMIT")?;
-    // What fails or is cancelled is not counted, here as there.
+    // Executions that fail or are cancelled are not counted, here as there.
     ensure!(
         matches!(ask(&mut reader, "SELECT sum(1 / (id - 1)) FROM t WHERE anker.olap()")?, Answer::Error { .. }),
         "no error"

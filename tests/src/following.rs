@@ -26,7 +26,8 @@ tests![
 
 const LIVE: Duration = Duration::from_secs(60);
 
-fn verify_all(client: &mut Client, tables: &[&str]) -> Result<()> {
+/// Waits until the tables are live, and compares them with their mirrors.
+pub fn verify_all(client: &mut Client, tables: &[&str]) -> Result<()> {
     for table in tables {
         anker::wait_live(client, table, LIVE)?;
         let differences = anker::verify(client, table)?;

@@ -246,7 +246,7 @@ fn a_part_of_a_share_is_taken_from_the_whole() {
     assert!(limited.try_resize(220) && !limited.try_resize(221));
     assert!(free.try_resize(450) && !free.try_resize(451));
     assert!(limited.try_resize(120) && free.try_resize(550) && !limited.try_resize(121));
-    // What did not fit into the whole was not taken from the part either.
+    // Bytes that did not fit into the whole were not taken from the part either.
     drop(free);
     assert!(limited.try_resize(220));
     drop(limited);
