@@ -52,6 +52,11 @@ CREATE VIEW anker.loads AS SELECT * FROM anker.loads_info();
 COMMENT ON VIEW anker.loads IS 'tables of this database that are being loaded into the mirror';
 GRANT SELECT ON anker.loads TO PUBLIC;
 
+-- Checkpoints
+
+CREATE TABLE anker.anchor (checkpoint uuid NOT NULL);
+COMMENT ON TABLE anker.anchor IS 'the last checkpoint of the engine''s columns; written by the engine''s worker';
+
 -- Queries that are running
 
 CREATE FUNCTION anker.activity_info(

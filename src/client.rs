@@ -65,6 +65,11 @@ pub fn disk_path(database: pg_sys::Oid) -> String {
     format!("{FILE_DIRECTORY}/pgsql_tmp_{}.disk", database.to_u32())
 }
 
+/// The directory for the checkpoints of the engine's columns.
+pub fn checkpoints_path(database: pg_sys::Oid) -> String {
+    format!("{FILE_DIRECTORY}/pgsql_tmp_{}_checkpoints", database.to_u32())
+}
+
 pub struct Connection {
     stream: UnixStream,
     /// The socket's entry in the server's count of open files. It must exist until the socket is closed. Fields are

@@ -89,6 +89,8 @@ pub static EXPLAIN_WAIT_MS: GucSetting<i32> = GucSetting::<i32>::new(2000);
 pub static MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(1024);
 pub static QUERY_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(512);
 pub static QUERY_DISK_MB: GucSetting<i32> = GucSetting::<i32>::new(10_240);
+pub static CHECKPOINT_INTERVAL_S: GucSetting<i32> = GucSetting::<i32>::new(300);
+pub static CHECKPOINT_DISK_MB: GucSetting<i32> = GucSetting::<i32>::new(65_536);
 pub static UNDO_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(128);
 pub static UNDO_TIME_S: GucSetting<i32> = GucSetting::<i32>::new(60);
 pub static QUERY_NICE: GucSetting<i32> = GucSetting::<i32>::new(0);
@@ -201,6 +203,26 @@ pub fn init() {
         c"What all engine queries of a database together may put on disk when anker.query_memory does not suffice.",
         c"A query that needs more runs on the heap; 0: nothing is put there. Takes effect when the engine starts.",
         &QUERY_DISK_MB,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    int(
+        c"anker.checkpoint_interval",
+        c"How often the engine writes what has changed in its columns to disk, so that a restart need not read the tables again.",
+        c"0: never. Takes effect when the engine starts.",
+        &CHECKPOINT_INTERVAL_S,
+        0,
+        86_400,
+        GucContext::Sighup,
+        GucFlags::UNIT_S,
+    );
+    int(
+        c"anker.checkpoint_disk",
+        c"What the checkpoints of a database's columns may take on disk.",
+        c"Tables that need more are loaded from the heap after a restart. Takes effect when the engine starts.",
+        &CHECKPOINT_DISK_MB,
         0,
         i32::MAX,
         GucContext::Sighup,
@@ -425,11 +447,14 @@ pub fn engine_settings() -> protocol::control::Settings {
         memory_bytes: bytes(MEMORY_MB.get()),
         query_memory_bytes: bytes(QUERY_MEMORY_MB.get()),
         query_disk_bytes: bytes(QUERY_DISK_MB.get()),
+        checkpoint_seconds: CHECKPOINT_INTERVAL_S.get() as u64,
+        checkpoint_bytes: bytes(CHECKPOINT_DISK_MB.get()),
         undo_bytes: bytes(UNDO_MEMORY_MB.get()),
         undo_seconds: UNDO_TIME_S.get() as u64,
         query_threads: QUERY_THREADS.get() as u32,
         max_queries: MAX_QUERIES.get() as u32,
         query_nice: QUERY_NICE.get() as u32,
         mechanism: MECHANISM.get().name().into(),
+        ..Default::default()
     }
 }

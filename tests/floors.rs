@@ -67,7 +67,7 @@ const HOUSES: &[House] = &[
             &["catalog", "changed_row", "process", "utility"],
             &["session", "types"],
             &["collation", "relation", "tuple"],
-            &["decoding", "place", "planning", "primary_key", "rows"],
+            &["blocks", "decoding", "place", "planning", "primary_key", "rows"],
             &["child", "delivery", "tuple_store"],
             &["explain", "statement"],
             &["scan_node"],

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::channel;
 
 use protocol::frame::Kind;
-use protocol::request::{LoadRequest, Refusal};
+use protocol::request::{Go, LoadRequest, Refusal};
 use protocol::{ProtocolError, Result};
 use tokio::sync::oneshot;
 
@@ -24,7 +24,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
         load.over = true;
         return Ok(peer.refuse(&refusal)?);
     }
-    peer.send_raw(Kind::Go, &[], || ())?;
+    peer.send(Kind::Go, &Go::default())?;
     match load.receive(peer)? {
         Ok(()) => Ok(peer.send_raw(Kind::Loaded, &[], || ())?),
         Err((refusal, sent_all)) => {

@@ -31,6 +31,7 @@ mod stats;
 mod stream;
 mod survey;
 mod threads;
+mod thresholds;
 mod writer;
 
 use std::error::Error;

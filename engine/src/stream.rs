@@ -19,6 +19,7 @@ use protocol::change::{CHANGE_HEAD, StreamMessage, changed_table};
 use protocol::ring::Consumer;
 
 use crate::by_table::ByTable;
+use crate::thresholds::Thresholds;
 
 /// The number of bytes that are taken from the ring at once. Between two turns, the writer answers requests and loads
 /// rows.
@@ -47,6 +48,9 @@ pub struct Stream {
     /// The row change that is being passed on. Some of its bytes may not have arrived yet.
     change: Option<RestOfChange>,
     position: u64,
+    thresholds: Thresholds,
+    /// The last checkpoint that the database names, if it was told.
+    anchored: Option<u128>,
     /// Whether the last turn stopped before the end of `input`, so that more whole messages may follow there.
     paused: bool,
 }
@@ -70,6 +74,18 @@ impl Stream {
     /// The position: every transaction that committed below this LSN has been passed on.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    #[expect(dead_code, reason = "checkpoints will use it")]
+    /// The position up to which the tables' rows are complete, see [`Thresholds`].
+    pub fn threshold(&self) -> u64 {
+        self.thresholds.reached()
+    }
+
+    #[expect(dead_code, reason = "checkpoints will use it")]
+    /// Returns the checkpoint that the stream has told to be anchored since the last call.
+    pub fn take_anchored(&mut self) -> Option<u128> {
+        self.anchored.take()
     }
 
     /// Whether the first `bytes` bytes ever written to the ring have been passed on.
@@ -132,14 +148,23 @@ impl Stream {
             let Some(message) = message.get(..length) else { return Ok(false) };
             let message = StreamMessage::decode(message)?;
             self.at += LENGTH + length;
-            Self::handle(message, &mut self.transaction, &mut self.position, sink)?;
+            let Stream { transaction, position, thresholds, anchored, .. } = self;
+            match message {
+                StreamMessage::Gate { snapshot, around } if transaction.is_none() => {
+                    let xmin = snapshot.xmin();
+                    sink.gate(snapshot);
+                    thresholds.gate_applied(xmin, *position, around);
+                }
+                StreamMessage::Anchored { id } if transaction.is_none() => *anchored = Some(id),
+                message => Self::handle(message, transaction, position, sink)?,
+            }
             if pause_at.is_some_and(|lsn| self.position >= lsn) {
                 return Ok(true);
             }
         }
     }
 
-    /// Handles all messages except row changes.
+    /// Handles messages about transactions, positions and tables, except row changes.
     fn handle(
         message: StreamMessage<'_>,
         transaction: &mut Option<OpenTransaction>,
@@ -164,12 +189,13 @@ impl Stream {
                 *transaction = Some(OpenTransaction { xid, changes: ByTable::default(), room: 0 });
             }
             StreamMessage::Position { lsn } => *position = lsn.max(*position),
-            StreamMessage::Gate { snapshot } => sink.gate(snapshot),
             StreamMessage::Watch { generation, layout } => sink.watch(generation, layout),
             StreamMessage::Retire { relid } => sink.retire(relid),
             StreamMessage::Insert { .. }
             | StreamMessage::Update { .. }
             | StreamMessage::Delete { .. }
+            | StreamMessage::Gate { .. }
+            | StreamMessage::Anchored { .. }
             | StreamMessage::Commit { .. } => return Err(StreamError::Order("a change out of place")),
         }
         Ok(())
@@ -205,6 +231,7 @@ mod tests {
     use colstore::TableChanges;
     use plan::{Identity, TableLayout};
     use protocol::Snapshot;
+    use protocol::change::Around;
     use protocol::ring::Producer;
 
     use super::*;
@@ -294,7 +321,7 @@ mod tests {
             StreamMessage::Begin { xid: 11 },
             StreamMessage::Delete { relid: 2, key: &row },
             StreamMessage::Commit { xid: 11, lsn: 600, time: 0 },
-            StreamMessage::Gate { snapshot: Snapshot::new(12, vec![]) },
+            StreamMessage::Gate { snapshot: Snapshot::new(12, vec![]), around: Around::default() },
             StreamMessage::Position { lsn: 550 },
             StreamMessage::Retire { relid: 1 },
         ]);
@@ -327,7 +354,8 @@ mod tests {
     #[test]
     fn a_message_may_be_longer_than_a_turn() {
         let snapshot = Snapshot::new(u64::MAX, (1 << 62..(1 << 62) + 400_000).collect());
-        let bytes = encode(&[StreamMessage::Gate { snapshot }, StreamMessage::Position { lsn: 7 }]);
+        let bytes =
+            encode(&[StreamMessage::Gate { snapshot, around: Around::default() }, StreamMessage::Position { lsn: 7 }]);
         assert!(bytes.len() > 2 * TURN);
         let (mut notes, mut stream) = (Notes::default(), Stream::default());
         feed(&mut notes, &mut stream, &bytes, 4096).unwrap();

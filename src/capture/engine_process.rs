@@ -15,7 +15,7 @@ use protocol::env;
 
 use super::executable;
 use super::state::give_up;
-use crate::client::{FILE_DIRECTORY, disk_path, socket_path};
+use crate::client::{FILE_DIRECTORY, checkpoints_path, disk_path, socket_path};
 
 /// The size of the buffer for a packet, far above the longest message on the control channel.
 const PACKET_BYTES: usize = 64 << 10;
@@ -48,6 +48,7 @@ impl EngineProcess {
             .env(env::CONTROL_FD, inherited[1].to_string())
             .env(env::SOCKET, socket_path(database))
             .env(env::DISK, disk_path(database))
+            .env(env::CHECKPOINTS, checkpoints_path(database))
             .env(env::SETTINGS, settings.to_text())
             .stdin(Stdio::null());
         // SAFETY: between fork and exec only async-signal-safe calls are made, and no memory is allocated.

@@ -18,7 +18,7 @@ use crate::pg::changed_row::Records;
 use crate::pg::decoding::{Action, Change, Commit, Follow, Message};
 use crate::pg::memory::Scratch;
 use crate::pg::relation::{Historic, OpenRelation};
-use crate::pg::tuple::{Fitting, RowEncoder};
+use crate::pg::tuple::{Fitting, RowEncoder, append_address};
 use crate::pg::types::{OnDisk, TooWide};
 use crate::settings;
 
@@ -120,14 +120,13 @@ impl Follower {
         if self.wide.are_at(change.lsn) {
             return Err(Void::TooWide);
         }
-        let addresses = match encoder.file() {
-            // DDL in the same transaction may have moved the rows into another file.
-            Some(file) => self.records.addresses(change.lsn).filter(|found| found.file == file).ok_or(Void::Unfit)?,
-            None if change.among_ddl && !self.transaction.has_identity(encoder, change.relation) => {
-                return Err(Void::Unfit);
-            }
-            None => Addresses::default(),
-        };
+        let is_keyed = !encoder.is_by_address();
+        if is_keyed && change.among_ddl && !self.transaction.has_identity(encoder, change.relation) {
+            return Err(Void::Unfit);
+        }
+        let addresses = self.records.addresses(change.lsn);
+        // DDL in the same transaction may have moved the rows into another file.
+        let addresses = addresses.filter(|found| found.file == encoder.file()).ok_or(Void::Unfit)?;
         let Some(mut encoder) = encoder.fitting(change.relation.descriptor(), settings::max_row_bytes()) else {
             return Err(Void::Unfit);
         };
@@ -137,7 +136,7 @@ impl Follower {
         }
         self.out.send_change(|out| match encoder.by_address() {
             true => append_by_address(out, relid, &mut encoder, change, addresses),
-            false => append_by_key(out, relid, &mut encoder, change),
+            false => append_by_key(out, relid, &mut encoder, change, addresses),
         })
     }
 
@@ -169,21 +168,32 @@ impl Follower {
             Content::WatchAgain { relids } => {
                 relids.into_iter().for_each(|relid| self.registry.watch_again(relid, catalog, &mut self.out));
             }
+            Content::Anchored { id } => self.out.send(&StreamMessage::Anchored { id }),
         }
     }
 }
 
 /// Appends a change of a row that is identified by a key.
-fn append_by_key(out: &mut Vec<u8>, relid: u32, encoder: &mut Fitting<'_>, change: Change<'_>) -> Result<(), Void> {
-    match (change.action, change.old, change.new) {
-        (Action::Insert, _, Some(new)) => change::insert(out, relid, |out| encoder.row(new, OnDisk::Unchanged, out)),
-        (Action::Update, None, Some(new)) => change::update(out, relid, |out| encoder.row(new, OnDisk::Unchanged, out)),
-        (Action::Update, Some(old), Some(new)) => {
+fn append_by_key(
+    out: &mut Vec<u8>,
+    relid: u32,
+    encoder: &mut Fitting<'_>,
+    change: Change<'_>,
+    addresses: Addresses,
+) -> Result<(), Void> {
+    match (change.action, change.old, change.new, addresses.new) {
+        (Action::Insert, _, Some(row), Some(new)) => {
+            change::insert(out, relid, |out| encoder.row(row, new, OnDisk::Unchanged, out))
+        }
+        (Action::Update, None, Some(row), Some(new)) => {
+            change::update(out, relid, |out| encoder.row(row, new, OnDisk::Unchanged, out))
+        }
+        (Action::Update, Some(old), Some(row), Some(new)) => {
             let key = |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| encoder.key(old, out);
-            let row = |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| encoder.updated_row(old, new, out);
+            let row = |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| encoder.updated_row(old, row, new, out);
             change::update_with_key(out, relid, encoder, key, row)
         }
-        (Action::Delete, Some(old), _) => change::delete(out, relid, |out| encoder.key(old, out)),
+        (Action::Delete, Some(old), _, None) => change::delete(out, relid, |out| encoder.key(old, out)),
         _ => return Err(Void::Unfit),
     }
     .map_err(Void::from)
@@ -197,21 +207,20 @@ fn append_by_address(
     change: Change<'_>,
     addresses: Addresses,
 ) -> Result<(), Void> {
-    let old_key = |encoder: &Fitting<'_>, old, out: &mut Vec<u8>| {
-        encoder.address(old, out);
+    let key = |address, out: &mut Vec<u8>| {
+        append_address(address, out);
         Ok(())
     };
     match (change.action, change.new, addresses.old, addresses.new) {
         (Action::Insert, Some(row), None, Some(new)) => {
-            change::insert(out, relid, |out| encoder.row_at(new, row, OnDisk::Unchanged, out))
+            change::insert(out, relid, |out| encoder.row(row, new, OnDisk::Unchanged, out))
         }
         (Action::Update, Some(row), Some(old), Some(new)) => {
-            let key = |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| old_key(encoder, old, out);
-            let row =
-                |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| encoder.row_at(new, row, OnDisk::Unchanged, out);
-            change::update_with_key(out, relid, encoder, key, row)
+            let old_key = |_: &mut &mut Fitting<'_>, out: &mut Vec<u8>| key(old, out);
+            let row = |encoder: &mut &mut Fitting<'_>, out: &mut Vec<u8>| encoder.row(row, new, OnDisk::Unchanged, out);
+            change::update_with_key(out, relid, encoder, old_key, row)
         }
-        (Action::Delete, _, Some(old), None) => change::delete(out, relid, |out| old_key(encoder, old, out)),
+        (Action::Delete, _, Some(old), None) => change::delete(out, relid, |out| key(old, out)),
         _ => return Err(Void::Unfit),
     }
     .map_err(Void::from)
@@ -236,6 +245,10 @@ impl Follow for Follower {
 
     fn oldest_running(&mut self, xid: u32) {
         self.wide.oldest_running(xid);
+    }
+
+    fn records(&mut self) -> &mut Records {
+        &mut self.records
     }
 
     fn begin(&mut self, xid: u64) {

@@ -7,8 +7,10 @@
 use std::time::{Duration, Instant};
 
 use protocol::Snapshot;
+use protocol::change::Around;
 
-use crate::pg::snapshot::Glimpse;
+use crate::pg::snapshot::{self, Glimpse};
+use crate::pg::wal;
 
 /// The time between two gates while no gate has seen some of the transactions that were sent. The second constant is
 /// for transactions that stay unseen for long, for example because they wait for a standby.
@@ -55,11 +57,15 @@ impl Gates {
         interval.saturating_sub(last.elapsed())
     }
 
-    /// Takes a snapshot. To be called only outside transactions.
-    pub fn take(&mut self) -> Option<Snapshot> {
+    /// Takes a snapshot, and reads the positions around it. `decoded` is the position up to which everything was sent.
+    /// To be called only outside transactions.
+    pub fn take(&mut self, decoded: u64) -> Option<(Snapshot, Around)> {
         self.last_gate = Some(Instant::now());
+        // The order matters, see [`Around`].
+        let next_xid = snapshot::next_full_xid();
         let gate = self.glimpse.take()?;
+        let inserted = wal::inserted_position();
         self.unseen.retain(|&xid| !gate.sees(xid));
-        Some(gate)
+        Some((gate, Around { decoded, next_xid, inserted }))
     }
 }

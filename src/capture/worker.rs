@@ -18,7 +18,7 @@ use super::patience;
 use super::registry::Registry;
 use super::state::{give_up, give_up_on_setting, set_state};
 use crate::client;
-use crate::load::{self, ListOrder};
+use crate::load::{self, AnchorOrder, ListOrder};
 use crate::pg::decoding::{self, Advance, Decoder};
 use crate::pg::process::{self, Worker};
 use crate::pg::wait::{WaitFor, WaitSet};
@@ -62,7 +62,8 @@ pub extern "C-unwind" fn anker_capture_main(database: pg_sys::Datum) {
         return;
     }
     // Settings of roles and of the database apply from the connection on. The engine gets those of the whole server.
-    let settings = settings::engine_settings();
+    let settings =
+        Settings { system: session::system_identifier(), database: database.to_u32(), ..settings::engine_settings() };
     process::connect(database);
     let blame = move |reason: &str| set_state(database, DatabaseState::Backoff, reason);
     process::telling_errors(|| follow(database, &settings), blame);
@@ -95,7 +96,7 @@ fn follow(database: pg_sys::Oid, settings: &Settings) {
     set_state(database, DatabaseState::Starting, "creating the slot: waiting for transactions that were running");
     let slot = CString::new(format!("pg_anker_{}_{}", database.to_u32(), session::pid())).expect("no NUL in it");
     let decoder = Decoder::create(&slot, Follower::new(registry, out, token));
-    Capture { database, token, engine, decoder, list_reader: None, last_work: Instant::now() }.run();
+    Capture { database, token, engine, decoder, list_reader: None, anchor: None, last_work: Instant::now() }.run();
 }
 
 struct Capture {
@@ -106,6 +107,8 @@ struct Capture {
     engine: EngineProcess,
     /// The process that reads `anker.mirrored`, and its start time.
     list_reader: Option<(Worker, Instant)>,
+    /// The process that writes the id of a checkpoint into the database.
+    anchor: Option<Worker>,
     last_work: Instant,
 }
 
@@ -130,9 +133,9 @@ impl Capture {
             }
             let follower = self.decoder.follower();
             if follower.gates.due_in().is_zero()
-                && let Some(snapshot) = follower.gates.take()
+                && let Some((snapshot, around)) = follower.gates.take(position)
             {
-                follower.out.send(&StreamMessage::Gate { snapshot });
+                follower.out.send(&StreamMessage::Gate { snapshot, around });
             }
             follower.out.flush();
             self.hear_engine();
@@ -189,6 +192,11 @@ impl Capture {
                 // The engine sends these messages only when it starts.
                 ToWorker::Hello { .. } | ToWorker::NoMechanism { .. } => {}
                 ToWorker::Live { relid, generation, .. } => follower.registry.live(relid, generation),
+                ToWorker::Checkpoint { id } => {
+                    let order = AnchorOrder { token: self.token, id };
+                    // If no worker is free, the next checkpoint tries again.
+                    self.anchor = Worker::start(process::ANCHOR, self.database, &order.to_extra());
+                }
                 ToWorker::Broken { relid, generation, error, reason } => {
                     let cause = if error { Cause::Fault } else { Cause::Memory };
                     follower.registry.broken(relid, generation, cause, &reason, &mut follower.out);
@@ -200,6 +208,7 @@ impl Capture {
 
     /// Starts loaders and the reader of the list when they are due. Returns the time at which more will be due.
     fn tend(&mut self) -> Option<Instant> {
+        self.anchor.take_if(|anchor| anchor.ended());
         let Follower { registry, out, .. } = self.decoder.follower();
         let next = registry.tend(out);
         if registry.list_was_seen() {

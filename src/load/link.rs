@@ -49,12 +49,12 @@ impl Link {
         Ok(())
     }
 
-    /// Waits for the engine's answer. Any answer but `wanted` is an error.
-    pub fn expect(&mut self, wanted: Kind) -> Result<(), String> {
+    /// Waits for the engine's answer, and returns its content. Any answer but `wanted` is an error.
+    pub fn expect(&mut self, wanted: Kind) -> Result<Vec<u8>, String> {
         let start = Instant::now();
         loop {
             match self.engine.receive(Some(LOOK_EVERY))? {
-                Received::Frame(kind, _) if kind == wanted => return Ok(()),
+                Received::Frame(kind, payload) if kind == wanted => return Ok(payload.to_vec()),
                 Received::Frame(Kind::Refused, payload) => {
                     let refusal: Refusal = frame::parse(payload).map_err(|e| e.to_string())?;
                     return Err(refusal.reason(|relid| relation_name(relid.into())));

@@ -20,6 +20,7 @@ use crate::pg::{catalog, snapshot, transaction};
 const SCHEMA: &CStr = c"anker";
 const TABLE: &CStr = c"mirrored";
 const PARENTS: &CStr = c"mirrored_parents";
+const ANCHOR: &CStr = c"anchor";
 
 /// The arguments of the worker that reads the list.
 #[derive(Serialize, Deserialize)]
@@ -43,6 +44,11 @@ pub fn list_oid() -> Option<pg_sys::Oid> {
 /// The oid of `anker.mirrored_parents`. Needs a transaction.
 pub fn parents_oid() -> Option<pg_sys::Oid> {
     own_table(PARENTS)
+}
+
+/// The oid of `anker.anchor`. Needs a transaction.
+pub fn anchor_oid() -> Option<pg_sys::Oid> {
+    own_table(ANCHOR)
 }
 
 fn own_table(name: &CStr) -> Option<pg_sys::Oid> {

@@ -2,6 +2,7 @@
 //! while it decodes. They read the rows that tables had when the mirror began to follow them, and the list of mirrored
 //! tables.
 
+mod anchor;
 mod clean_snapshot;
 mod link;
 mod list;
@@ -9,6 +10,7 @@ mod mark;
 mod orders;
 mod table;
 
+pub use anchor::AnchorOrder;
 pub use list::{ListOrder, has_any_of, has_tables, list_oid, parents_oid, remove_from_list};
 pub use mark::{crashes, forget_crashes, retain_crashes};
 pub use orders::{MAX_ORDERS, to_extra as orders_to_extra};

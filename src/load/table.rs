@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 use follow::LoadOrder;
 use pgrx::prelude::*;
 use protocol::frame::{self, Kind};
-use protocol::request::{LoadRequest, Request};
+use protocol::request::{Changed, Go, LoadRequest, Request};
 
 use super::link::Link;
-use super::{clean_snapshot, mark, orders};
+use super::{anchor, clean_snapshot, mark, orders};
 use crate::layout;
+use crate::pg::blocks;
 use crate::pg::memory::Scratch;
 use crate::pg::process;
 use crate::pg::relation::{self, Lock, OpenRelation};
 use crate::pg::rows::Rows;
-use crate::pg::tuple::RowEncoder;
+use crate::pg::tuple::{Fitting, RowEncoder};
 use crate::pg::types::{OnDisk, TooWide};
 use crate::pg::wait::WaitFor;
 use crate::pg::{snapshot, transaction};
@@ -27,6 +28,8 @@ const CHUNK_BYTES: usize = 256 << 10;
 const CHUNK_CAPACITY: usize = CHUNK_BYTES + (CHUNK_BYTES >> 2);
 /// The time after which a loader leaves its remaining tables to the next loader.
 const SHIFT: Duration = Duration::from_secs(1);
+/// The number of runs of changed blocks that are sent at once.
+const RUNS_AT_ONCE: usize = 1 << 16;
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_RETRY_MS: i64 = 10;
 
@@ -88,8 +91,11 @@ impl<T: Into<String>> From<T> for Failure {
 fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(), Failure> {
     let relid = pg_sys::Oid::from(order.relid);
     // The lock is taken before the snapshot, so that no DDL comes between them.
-    let mut locked = true;
-    let lock = || locked = locked && wait_for_lock(relid);
+    let (mut locked, mut anchor) = (true, None);
+    let lock = || {
+        locked = locked && wait_for_lock(relid);
+        anchor = anchor::try_lock();
+    };
     let snapshot = clean_snapshot::begin(lock, |reason| tell(database, order, reason));
     if !locked {
         return Err("waits for a lock on the table".into());
@@ -100,14 +106,22 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     // If the table was altered before the lock, its fingerprint differs from the one that the engine watches, and the
     // load is refused.
     let fingerprint = described.layout.fingerprint;
-    let request = LoadRequest { relid: order.relid, generation: order.generation, fingerprint, snapshot };
+    let anchor = anchor.and_then(|anchor| snapshot::with_active(|| anchor::read(anchor)));
+    let request = LoadRequest { relid: order.relid, generation: order.generation, fingerprint, snapshot, anchor };
     engine.send(&frame::encode(Kind::Request, &Request::Load(request)))?;
-    engine.expect(Kind::Go)?;
-    let mut encoder = RowEncoder::new(&described.layout, relation.descriptor(), relation.file());
-    let rows = snapshot::with_active(|| send_rows(&relation, &mut encoder, &mut engine, scratch))?;
+    let go: Go = frame::parse(&engine.expect(Kind::Go)?).map_err(|e| e.to_string())?;
+    let descriptor = relation.descriptor();
+    let mut encoder = RowEncoder::new(&described.layout, descriptor, relation.file());
+    let encoder = encoder.fitting(descriptor, settings::max_row_bytes()).ok_or("the table was altered")?;
+    let mut sender = Sender::new(&relation, encoder, &mut engine, scratch);
+    let rows = snapshot::with_active(|| match go.kept_from {
+        None => sender.send_all(),
+        Some(threshold) => sender.send_changed(threshold),
+    })?;
     loads::update(|load| load.phase = Phase::Finishing);
     engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
-    Ok(engine.expect(Kind::Loaded)?)
+    engine.expect(Kind::Loaded)?;
+    Ok(())
 }
 
 /// Locks the table. Returns false if that fails within a short time, because other tables wait to be loaded after this
@@ -123,52 +137,102 @@ fn wait_for_lock(relid: pg_sys::Oid) -> bool {
     true
 }
 
-/// Sends all rows of the relation under the active snapshot, and returns their number. After each row, its detoasted
-/// values are freed.
-fn send_rows(
-    relation: &OpenRelation,
-    encoder: &mut RowEncoder,
-    engine: &mut Link,
+/// Sends rows of a relation to the engine, as the active snapshot sees them.
+struct Sender<'a> {
+    relation: &'a OpenRelation,
+    encoder: Fitting<'a>,
+    engine: &'a mut Link,
+    /// The memory for detoasted values. It is emptied after each row.
     scratch: Scratch,
-) -> Result<u64, Failure> {
-    let most_bytes = settings::max_row_bytes();
-    let mut encoder = encoder.fitting(relation.descriptor(), most_bytes).ok_or("the table was altered")?;
-    let mut rows = Rows::active(relation);
-    let (mut sent, mut bytes) = (0u64, 0u64);
-    let mut chunk = Vec::with_capacity(CHUNK_CAPACITY);
-    let blocks = relation.blocks().into();
-    loads::update(|load| (load.phase, load.blocks) = (Phase::Scanning, blocks));
-    loop {
-        let tuple = rows.next();
-        let at_end = tuple.is_none();
-        if let Some(tuple) = tuple {
-            // SAFETY: a row's values are copied into the chunk.
-            let encoded = unsafe {
-                scratch.with(|| match encoder.by_address() {
-                    true => encoder.row_at(tuple.address(), tuple, OnDisk::Fetch, &mut chunk),
-                    false => encoder.row(tuple, OnDisk::Fetch, &mut chunk),
-                })
-            };
-            encoded.map_err(|TooWide| Failure::TooWide)?;
-            sent += 1;
+    /// Rows that were encoded, but not sent yet.
+    chunk: Vec<u8>,
+    rows: u64,
+    bytes: u64,
+}
+
+impl<'a> Sender<'a> {
+    fn new(relation: &'a OpenRelation, encoder: Fitting<'a>, engine: &'a mut Link, scratch: Scratch) -> Sender<'a> {
+        let chunk = Vec::with_capacity(CHUNK_CAPACITY);
+        Sender { relation, encoder, engine, scratch, chunk, rows: 0, bytes: 0 }
+    }
+
+    /// Sends all rows, and returns their number.
+    fn send_all(&mut self) -> Result<u64, Failure> {
+        let relation = self.relation;
+        show_scan(relation.blocks());
+        self.send(Rows::active(relation), 0)?;
+        self.flush()?;
+        Ok(self.rows)
+    }
+
+    /// Sends the list of blocks that were changed since the checkpoint's threshold, and the rows of these blocks.
+    fn send_changed(&mut self, threshold: u64) -> Result<u64, Failure> {
+        let (relation, all) = (self.relation, self.relation.blocks());
+        loads::update(|load| (load.phase, load.blocks) = (Phase::Comparing, all.into()));
+        let looked = |block: u32| loads::update(|load| load.blocks_read = block.into());
+        let runs = blocks::changed_since(relation, all, threshold, looked);
+        self.tell_changed(all, &runs)?;
+        let changed = runs.iter().map(|(_, count)| count).sum();
+        show_scan(changed);
+        let mut before = 0;
+        for (first, count) in runs {
+            self.send(Rows::active_in(relation, first, count), before)?;
+            before += count;
         }
-        if chunk.len() >= CHUNK_BYTES || at_end && !chunk.is_empty() {
-            engine.send(&frame::encode_header(Kind::Rows, chunk.len()))?;
-            engine.send(&chunk)?;
-            bytes += chunk.len() as u64;
-            let read = rows.blocks_read();
-            loads::update(|load| (load.blocks_read, load.rows, load.bytes) = (read.into(), sent, bytes));
-            chunk.clear();
-            chunk.shrink_to(CHUNK_CAPACITY);
-            pgrx::check_for_interrupts!();
-        }
-        if sent.is_multiple_of(64) {
-            engine.give_way()?;
-        }
-        if at_end {
-            return Ok(sent);
+        self.flush()?;
+        Ok(self.rows)
+    }
+
+    fn tell_changed(&mut self, blocks: u32, runs: &[(u32, u32)]) -> Result<(), Failure> {
+        let mut parts = runs.chunks(RUNS_AT_ONCE).peekable();
+        loop {
+            let runs = parts.next().unwrap_or_default().to_vec();
+            let last = parts.peek().is_none();
+            self.engine.send(&frame::encode(Kind::Changed, &Changed { blocks, runs, last }))?;
+            if last {
+                return Ok(());
+            }
         }
     }
+
+    /// Encodes rows, and sends them in pieces. `blocks_before` blocks were read before.
+    fn send(&mut self, mut rows: Rows<'_>, blocks_before: u32) -> Result<(), Failure> {
+        while let Some(tuple) = rows.next() {
+            let Sender { encoder, chunk, scratch, .. } = &mut *self;
+            // SAFETY: a row's values are copied into the chunk.
+            unsafe { scratch.with(|| encoder.row(tuple, tuple.address(), OnDisk::Fetch, chunk)) }
+                .map_err(|TooWide| Failure::TooWide)?;
+            self.rows += 1;
+            if self.chunk.len() >= CHUNK_BYTES {
+                self.flush()?;
+                let read = u64::from(blocks_before) + u64::from(rows.blocks_read());
+                let (sent, bytes) = (self.rows, self.bytes);
+                loads::update(|load| (load.blocks_read, load.rows, load.bytes) = (read, sent, bytes));
+            }
+            if self.rows.is_multiple_of(64) {
+                self.engine.give_way()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the rows that were encoded.
+    fn flush(&mut self) -> Result<(), Failure> {
+        if !self.chunk.is_empty() {
+            self.engine.send(&frame::encode_header(Kind::Rows, self.chunk.len()))?;
+            self.engine.send(&self.chunk)?;
+            self.bytes += self.chunk.len() as u64;
+            self.chunk.clear();
+            self.chunk.shrink_to(CHUNK_CAPACITY);
+            pgrx::check_for_interrupts!();
+        }
+        Ok(())
+    }
+}
+
+/// Shows that the rows of this many blocks are being read.
+fn show_scan(blocks: u32) {
+    loads::update(|load| (load.phase, load.blocks, load.blocks_read) = (Phase::Scanning, blocks.into(), 0));
 }
 
 /// Shows in the views why the table is not live yet.

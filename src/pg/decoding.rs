@@ -12,6 +12,7 @@ use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::prelude::*;
 
 use super::catalog::text;
+use super::changed_row::Records;
 use super::descriptor::Tuple;
 use super::memory::{Scratch, in_context};
 use super::pages::{self, Unread, WOULD_BLOCK, flushed, read_flushed};
@@ -52,6 +53,8 @@ pub trait Follow: 'static {
     fn rows(&mut self, xid: u32, lsn: u64, rows: &mut [u8], last: bool);
     /// Called when all transactions older than `xid` have ended.
     fn oldest_running(&mut self, xid: u32);
+    /// The place where the addresses of changes are noted.
+    fn records(&mut self) -> &mut Records;
 
     // -- called in the order of commits -------------------------------------------------------------------------------
 
@@ -296,6 +299,7 @@ impl<F: Follow> Decoder<F> {
         // SAFETY: the context is live, and its reader has just read a record.
         let mut record = unsafe { Record::of((*self.context).reader) };
         let (follower, xid) = (self.follower(), record.xid());
+        follower.records().note(&record);
         match record.about() {
             About::Chunk => {
                 let value = record.chunk_of(session::database());

@@ -25,6 +25,7 @@
 
 pub mod address;
 pub mod attempt;
+pub mod blocks;
 pub mod catalog;
 pub mod changed_row;
 mod changes;

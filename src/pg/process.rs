@@ -24,6 +24,7 @@ pub const LAUNCHER: Program = Program { function: c"anker_launcher_main", kind: 
 pub const CAPTURE: Program = Program { function: c"anker_capture_main", kind: c"pg_anker capture worker" };
 pub const LOADER: Program = Program { function: c"anker_loader_main", kind: c"pg_anker loader" };
 pub const LIST_READER: Program = Program { function: c"anker_list_reader_main", kind: c"pg_anker list reader" };
+pub const ANCHOR: Program = Program { function: c"anker_anchor_main", kind: c"pg_anker checkpoint anchor" };
 
 /// Additional data that a worker gets when it is started.
 pub type Extra = [u8; 128];

@@ -59,6 +59,10 @@ impl Record<'_> {
         self.record.lsn
     }
 
+    pub(super) fn bytes(&self) -> u32 {
+        self.record.header.xl_tot_len
+    }
+
     pub(super) fn about(&self) -> About {
         let info = self.record.header.xl_info & !(pg_sys::XLR_INFO_MASK as u8);
         match (self.record.header.xl_rmid.into(), info & OPERATIONS) {
@@ -114,6 +118,14 @@ impl Record<'_> {
         let offset = std::mem::offset_of!(pg_sys::xl_running_xacts, oldestRunningXid);
         let xid = self.data().get(offset..offset + 4)?;
         Some(u32::from_ne_bytes(xid.try_into().ok()?))
+    }
+
+    /// The addresses that this record names, if it is about a single row of a table that is not a TOAST table.
+    pub(super) fn sole_addresses(&self) -> Option<Addresses> {
+        if self.record.header.xl_rmid != RM_HEAP_ID as u8 || self.about() == About::Chunk {
+            return None;
+        }
+        self.addresses(0)
     }
 
     /// The addresses that change number `n` of this record names; the first one is number 0. `None` if there is no such

@@ -36,6 +36,19 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// The rows of some consecutive blocks that the active snapshot sees.
+    pub fn active_in(relation: &'a OpenRelation, first: u32, blocks: u32) -> Rows<'a> {
+        check_kind(relation);
+        // SAFETY: as in `active`. The scan has begun with the first of all blocks, and has read none yet.
+        unsafe {
+            assert!(pg_sys::ActiveSnapshotSet(), "an active snapshot");
+            let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetActiveSnapshot());
+            let scan = compat::begin_scan_alone(relation.as_ptr(), snapshot);
+            pg_sys::heap_setscanlimits(scan, first, blocks);
+            Rows { relation, snapshot, scan, reached: Reached::Nothing }
+        }
+    }
+
     /// The next row, valid until the following one is requested.
     pub fn next(&mut self) -> Option<Tuple<'_>> {
         // SAFETY: this value owns the scan. For a table with another access method than heap, the server raises an

@@ -12,6 +12,8 @@ use super::tree::{List, Node};
 use super::{catalog, symbols};
 
 calls! {
+    /// The number that the cluster got when it was made.
+    system_identifier => GetSystemIdentifier() -> u64;
     /// Whether a transaction is open in which the catalog can be read.
     in_transaction => IsTransactionState() -> bool;
     /// Whether the session is within BEGIN … COMMIT.

@@ -32,6 +32,18 @@ pub fn never_wait_at_commit() {
     unsafe { pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as i32 };
 }
 
+/// Makes this process's commits wait for the disk, but not for a standby.
+pub fn wait_for_own_disk_at_commit() {
+    // SAFETY: a plain variable.
+    unsafe { pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_LOCAL_FLUSH as i32 };
+}
+
+/// Lets the open transaction write, even if transactions are read-only by default.
+pub fn allow_writes() {
+    // SAFETY: a plain variable; no snapshot was taken yet.
+    unsafe { pg_sys::XactReadOnly = false };
+}
+
 /// Runs `work` in a transaction of its own, and commits it. An error ends the worker, which aborts the transaction.
 pub fn run<T>(work: impl FnOnce() -> T) -> T {
     begin();

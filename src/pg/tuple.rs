@@ -4,7 +4,7 @@
 //! worker encodes tuples of the reorder buffer; loaders encode tuples of the heap. A TOAST pointer to disk means "this
 //! column did not change" for the capture worker, and "fetch the value" for a loader.
 //!
-//! If a table has no key, its rows are identified by their addresses, which are not part of the tuples.
+//! Each row is followed by its address, which is not part of the tuple.
 
 use pgrx::prelude::*;
 use plan::{Identity, TableLayout, Type};
@@ -27,8 +27,8 @@ pub struct RowEncoder {
     columns: Vec<Column>,
     /// The indexes in `columns` of the key's columns; empty if rows are identified by their addresses.
     key: Vec<u16>,
-    /// The file of the addresses by which rows are identified.
-    file: Option<u32>,
+    /// The file of the rows' addresses.
+    file: u32,
     new: Arrays,
     old: Arrays,
 }
@@ -51,16 +51,21 @@ impl RowEncoder {
             let codec = Codec::new(c.ty, form);
             Column { attnum: c.attnum, ty: c.ty, typid: attribute.atttypid, typmod: attribute.atttypmod, codec }
         });
-        let (key, file) = match &layout.identity {
-            Identity::Key(positions) => (positions.clone(), None),
-            Identity::Address => (Vec::new(), Some(file)),
+        let key = match &layout.identity {
+            Identity::Key(positions) => positions.clone(),
+            Identity::Address => Vec::new(),
         };
         RowEncoder { columns: columns.collect(), key, file, new: Arrays::default(), old: Arrays::default() }
     }
 
-    /// The file of the addresses by which the layout identifies rows; `None` if it identifies them by a key.
-    pub fn file(&self) -> Option<u32> {
+    /// The file of the rows' addresses.
+    pub fn file(&self) -> u32 {
         self.file
+    }
+
+    /// Whether rows are identified by their addresses.
+    pub fn is_by_address(&self) -> bool {
+        self.key.is_empty()
     }
 
     /// Whether the layout's key consists of these columns, in ascending order of their numbers.
@@ -85,56 +90,47 @@ impl RowEncoder {
 impl Fitting<'_> {
     /// Whether rows are identified by their addresses.
     pub fn by_address(&self) -> bool {
-        self.encoder.file.is_some()
+        self.encoder.is_by_address()
     }
 
-    /// Appends a row that is identified by a key.
-    pub fn row(&mut self, tuple: Tuple<'_>, on_disk: OnDisk, out: &mut Vec<u8>) -> Result<(), TooWide> {
-        assert!(!self.by_address(), "a row with a key");
-        self.columns(tuple, on_disk, out)
-    }
-
-    /// Appends a row that is identified by its address.
-    pub fn row_at(
+    /// Appends a row.
+    pub fn row(
         &mut self,
-        address: Address,
         tuple: Tuple<'_>,
+        address: Address,
         on_disk: OnDisk,
         out: &mut Vec<u8>,
     ) -> Result<(), TooWide> {
-        self.columns(tuple, on_disk, out)?;
-        self.address(address, out);
-        Ok(())
-    }
-
-    /// Appends the address of a row, as the key that identifies it.
-    pub fn address(&self, address: Address, out: &mut Vec<u8>) {
-        assert!(self.by_address(), "a row with an address");
-        write_value(out, TableLayout::ADDRESS, &Value::Int(address.number()));
-    }
-
-    fn columns(&mut self, tuple: Tuple<'_>, on_disk: OnDisk, out: &mut Vec<u8>) -> Result<(), TooWide> {
         let RowEncoder { columns, new, .. } = &mut *self.encoder;
         let row = new.deform(tuple, self.descriptor);
-        let mut out = Room::new(out, self.most_bytes);
-        columns.iter().try_for_each(|column| out.put(column.ty, &column.value(row, on_disk, out.left())))
+        let mut room = Room::new(out, self.most_bytes);
+        columns.iter().try_for_each(|column| room.put(column.ty, &column.value(row, on_disk, room.left())))?;
+        append_address(address, out);
+        Ok(())
     }
 
     /// Appends the new row of an update. Values of the key that the update did not touch come from the old tuple, which
     /// has the columns of the key.
-    pub fn updated_row(&mut self, old: Tuple<'_>, new: Tuple<'_>, out: &mut Vec<u8>) -> Result<(), TooWide> {
+    pub fn updated_row(
+        &mut self,
+        old: Tuple<'_>,
+        new: Tuple<'_>,
+        address: Address,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TooWide> {
         let encoder = &mut *self.encoder;
         let new = encoder.new.deform(new, self.descriptor);
         let old = encoder.old.deform(old, self.descriptor);
-        let mut out = Room::new(out, self.most_bytes);
+        let mut room = Room::new(out, self.most_bytes);
         for (position, column) in encoder.columns.iter().enumerate() {
-            match &column.value(new, OnDisk::Unchanged, out.left()) {
+            match &column.value(new, OnDisk::Unchanged, room.left()) {
                 Ok(Value::Unchanged) if encoder.key.contains(&(position as u16)) => {
-                    out.put(column.ty, &column.value(old, OnDisk::Unchanged, out.left()))?;
+                    room.put(column.ty, &column.value(old, OnDisk::Unchanged, room.left()))?;
                 }
-                value => out.put(column.ty, value)?,
+                value => room.put(column.ty, value)?,
             }
         }
+        append_address(address, out);
         Ok(())
     }
 
@@ -149,6 +145,11 @@ impl Fitting<'_> {
         }
         Ok(())
     }
+}
+
+/// Appends the address of a row, behind its columns or as the key that identifies it.
+pub fn append_address(address: Address, out: &mut Vec<u8>) {
+    write_value(out, TableLayout::ADDRESS, &Value::Int(address.number()));
 }
 
 /// The output of a row, with the limit of its length.

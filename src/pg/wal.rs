@@ -27,9 +27,14 @@ pub fn is_logical() -> bool {
 /// that record. Decoding reads only flushed WAL. With synchronous_commit = off, a visible commit need not be flushed
 /// yet. So this process flushes the WAL, because it needs that commit.
 pub fn flushed_position() -> u64 {
-    let lsn = end_of_record(insert_position(), variable!(wal_segment_size) as u64);
+    let lsn = inserted_position();
     flush(lsn);
     lsn
+}
+
+/// The end of the last record that was inserted.
+pub fn inserted_position() -> u64 {
+    end_of_record(insert_position(), variable!(wal_segment_size) as u64)
 }
 
 /// Flushes WAL up to `lsn`, which is at most the insert position.

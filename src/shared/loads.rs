@@ -14,6 +14,8 @@ static LOADS: Map<Load> = Map::new(c"pg_anker loads");
 pub enum Phase {
     /// The loader waits for a lock on the table, for a snapshot, or for the engine.
     Initializing,
+    /// The loader looks for blocks that were changed since a checkpoint.
+    Comparing,
     Scanning,
     /// All rows were sent, and the engine has not taken all of them yet.
     Finishing,
@@ -23,6 +25,7 @@ impl Phase {
     pub fn name(self) -> &'static str {
         match self {
             Phase::Initializing => "initializing",
+            Phase::Comparing => "comparing with checkpoint",
             Phase::Scanning => "scanning heap",
             Phase::Finishing => "finishing",
         }

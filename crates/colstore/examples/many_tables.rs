@@ -39,13 +39,14 @@ fn row(key: i64) -> Vec<u8> {
         };
         write_value(&mut bytes, ty, &value);
     }
+    write_value(&mut bytes, TableLayout::ADDRESS, &Value::Int(key));
     bytes
 }
 
 fn load(store: &mut Store, relid: u32, rows: i64) {
     store.watch(1, layout(relid));
     let snapshot = Snapshot::new(1, vec![]);
-    store.load_begin(&LoadRequest { relid, generation: 1, fingerprint: 0, snapshot }).expect("watched");
+    store.load_begin(&LoadRequest { relid, generation: 1, fingerprint: 0, snapshot, anchor: None }).expect("watched");
     (0..rows).for_each(|key| store.load_rows(relid, 1, &row(key)).expect("fits"));
     store.load_end(relid, 1, rows as u64).expect("complete");
 }

@@ -45,6 +45,7 @@ fn row(types: &[Type], key: i64, seed: i64, out: &mut Vec<u8>) {
         };
         write_value(out, ty, &value);
     }
+    write_value(out, TableLayout::ADDRESS, &Value::Int(key));
 }
 
 fn letters(seed: i64) -> String {
@@ -70,7 +71,7 @@ fn load(store: &mut Store, layout: &TableLayout, rows: u64) -> Duration {
     let types: Vec<Type> = layout.columns.iter().map(|c| c.ty).collect();
     store.watch(1, layout.clone());
     let snapshot = Snapshot::new(1, vec![]);
-    let request = LoadRequest { relid: RELID, generation: 1, fingerprint: 0, snapshot };
+    let request = LoadRequest { relid: RELID, generation: 1, fingerprint: 0, snapshot, anchor: None };
     store.load_begin(&request).expect("watched");
     let mut busy = Duration::ZERO;
     for first in (0..rows).step_by(500_000) {

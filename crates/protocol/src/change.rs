@@ -1,8 +1,8 @@
 //! The change stream, which the capture worker writes into the ring, message by message.
 //!
 //! Every change is sent in this format, so it is encoded by hand: little-endian, without padding. Rows are written
-//! column by column in the order of [`TableLayout::columns`]; the row's address follows if it identifies the row. A key
-//! consists of the columns of [`plan::Identity::Key`], or of the address. The reader knows the types from the layout
+//! column by column in the order of [`TableLayout::columns`]; the row's address follows. A key consists of the columns
+//! of [`plan::Identity::Key`], or of the address. The reader knows the types from the layout
 //! that came with [`StreamMessage::Watch`].
 //!
 //! A transaction is sent as a whole after it has committed, in commit order: `Begin`, its changes, `Commit`. No other
@@ -24,8 +24,8 @@ pub enum StreamMessage<'a> {
         relid: u32,
         row: &'a [u8],
     },
-    /// `old_key` is present if the key has changed, as the address of a row always does. Columns that PostgreSQL
-    /// did not log (unchanged TOAST) are [`Value::Unchanged`] in `row`.
+    /// `old_key` is present if the key has changed, as an address always does. Columns that PostgreSQL did not log
+    /// (unchanged TOAST) are [`Value::Unchanged`] in `row`.
     Update {
         relid: u32,
         old_key: Option<&'a [u8]>,
@@ -50,6 +50,7 @@ pub enum StreamMessage<'a> {
     /// A snapshot that the capture worker has taken. Changes that it sees may be applied without a request.
     Gate {
         snapshot: Snapshot,
+        around: Around,
     },
     /// From here on, the stream carries all changes of this table. The rows of earlier transactions come by a load of
     /// the same generation.
@@ -61,6 +62,21 @@ pub enum StreamMessage<'a> {
     Retire {
         relid: u32,
     },
+    /// The database now names the checkpoint with this id, and this is durable.
+    Anchored {
+        id: u128,
+    },
+}
+
+/// Positions around the moment when the snapshot of a gate was taken, in the order in which they were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    /// The position of the stream.
+    pub decoded: u64,
+    /// The next transaction id that was to be given out, still before the snapshot.
+    pub next_xid: u64,
+    /// The position at which WAL was inserted, after the snapshot.
+    pub inserted: u64,
 }
 
 /// A value in a row of the stream.
@@ -106,6 +122,7 @@ const POSITION: u8 = 7;
 const GATE: u8 = 8;
 const WATCH: u8 = 9;
 const RETIRE: u8 = 10;
+const ANCHORED: u8 = 11;
 
 const NULL: u8 = 0;
 const UNCHANGED: u8 = 1;
@@ -136,8 +153,11 @@ impl<'a> StreamMessage<'a> {
                 out.push(POSITION);
                 copy(&lsn.to_le_bytes())(out)
             }),
-            StreamMessage::Gate { snapshot } => framed(out, |out| {
+            StreamMessage::Gate { snapshot, around } => framed(out, |out| {
                 out.push(GATE);
+                for number in [around.decoded, around.next_xid, around.inserted] {
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
                 copy(&in_postcard(snapshot))(out)
             }),
             StreamMessage::Watch { generation, layout } => framed(out, |out| {
@@ -148,6 +168,10 @@ impl<'a> StreamMessage<'a> {
             StreamMessage::Retire { relid } => framed(out, |out| {
                 out.push(RETIRE);
                 copy(&relid.to_le_bytes())(out)
+            }),
+            StreamMessage::Anchored { id } => framed(out, |out| {
+                out.push(ANCHORED);
+                copy(&id.to_le_bytes())(out)
             }),
         };
     }
@@ -167,9 +191,13 @@ impl<'a> StreamMessage<'a> {
             DELETE => StreamMessage::Delete { relid: r.u32()?, key: r.rest() },
             COMMIT => StreamMessage::Commit { xid: r.u64()?, lsn: r.u64()?, time: r.u64()? as i64 },
             POSITION => StreamMessage::Position { lsn: r.u64()? },
-            GATE => StreamMessage::Gate { snapshot: postcard::from_bytes(r.rest())? },
+            GATE => {
+                let around = Around { decoded: r.u64()?, next_xid: r.u64()?, inserted: r.u64()? };
+                StreamMessage::Gate { snapshot: postcard::from_bytes(r.rest())?, around }
+            }
             WATCH => StreamMessage::Watch { generation: r.u64()?, layout: postcard::from_bytes(r.rest())? },
             RETIRE => StreamMessage::Retire { relid: r.u32()? },
+            ANCHORED => StreamMessage::Anchored { id: u128::from_le_bytes(r.array()?) },
             tag => return Err(ProtocolError::UnknownTag(tag)),
         })
     }
@@ -391,9 +419,13 @@ mod tests {
             StreamMessage::Delete { relid: 2, key: b"k" },
             StreamMessage::Commit { xid: 3, lsn: 4, time: -5 },
             StreamMessage::Position { lsn: 6 },
-            StreamMessage::Gate { snapshot: Snapshot::new(9, vec![3, 1]) },
+            StreamMessage::Gate {
+                snapshot: Snapshot::new(9, vec![3, 1]),
+                around: Around { decoded: 1, next_xid: 2, inserted: 3 },
+            },
             StreamMessage::Watch { generation: 2, layout },
             StreamMessage::Retire { relid: 8 },
+            StreamMessage::Anchored { id: 1 << 100 },
         ];
         let mut bytes = Vec::new();
         messages.iter().for_each(|m| m.encode(&mut bytes));

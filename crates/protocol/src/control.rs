@@ -15,6 +15,8 @@ pub enum ToWorker {
     NoMechanism { name: String, reason: String },
     /// The load of this generation is complete; from now on, the table serves queries.
     Live { relid: u32, generation: u64, rows: u64 },
+    /// A checkpoint with this id is complete. The worker is to write the id into the database.
+    Checkpoint { id: u128 },
     /// The mirror of this table was given up; the table has to be watched and loaded again. `error` is true for a fault
     /// (for example, a row was not found), and false for a lack of memory.
     Broken { relid: u32, generation: u64, error: bool, reason: String },
@@ -53,6 +55,13 @@ pub struct Settings {
     /// The nice value of the threads that run queries, so that PostgreSQL's processes take precedence
     /// (`anker.query_nice`). A query may have a higher one.
     pub query_nice: u32,
+    /// The time between two checkpoints in seconds (`anker.checkpoint_interval`); 0 if there are none.
+    pub checkpoint_seconds: u64,
+    /// The limit for the files of checkpoints (`anker.checkpoint_disk`).
+    pub checkpoint_bytes: u64,
+    /// The number that the server's cluster got when it was made, and the database.
+    pub system: u64,
+    pub database: u32,
     /// The snapshot mechanism for columns (`anker.mechanism`); `auto` selects the best one.
     pub mechanism: String,
 }
@@ -68,6 +77,10 @@ impl Default for Settings {
             query_threads: 2,
             max_queries: 8,
             query_nice: 0,
+            checkpoint_seconds: 0,
+            checkpoint_bytes: 0,
+            system: 0,
+            database: 0,
             mechanism: "auto".into(),
         }
     }
@@ -77,7 +90,8 @@ impl Settings {
     pub fn to_text(&self) -> String {
         format!(
             "memory_bytes={}\nquery_memory_bytes={}\nquery_disk_bytes={}\nundo_bytes={}\nundo_seconds={}\n\
-             query_threads={}\nmax_queries={}\nquery_nice={}\nmechanism={}\n",
+             query_threads={}\nmax_queries={}\nquery_nice={}\ncheckpoint_seconds={}\n\
+             checkpoint_bytes={}\nsystem={}\ndatabase={}\nmechanism={}\n",
             self.memory_bytes,
             self.query_memory_bytes,
             self.query_disk_bytes,
@@ -86,6 +100,10 @@ impl Settings {
             self.query_threads,
             self.max_queries,
             self.query_nice,
+            self.checkpoint_seconds,
+            self.checkpoint_bytes,
+            self.system,
+            self.database,
             self.mechanism
         )
     }
@@ -110,6 +128,10 @@ impl Settings {
                 "query_threads" => settings.query_threads = number as u32,
                 "max_queries" => settings.max_queries = number as u32,
                 "query_nice" => settings.query_nice = number as u32,
+                "checkpoint_seconds" => settings.checkpoint_seconds = number,
+                "checkpoint_bytes" => settings.checkpoint_bytes = number,
+                "system" => settings.system = number,
+                "database" => settings.database = number as u32,
                 _ => return Err(format!("unknown setting {key:?}")),
             }
         }

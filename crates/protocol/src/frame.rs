@@ -32,7 +32,7 @@ pub enum Kind {
     Failed = 7,
     /// [`crate::request::Status`]
     Status = 8,
-    /// The engine accepts the load, and expects rows.
+    /// [`crate::request::Go`]
     Go = 9,
     /// Rows of a load, one directly after the other, in the form of [`crate::change`].
     Rows = 10,
@@ -52,6 +52,8 @@ pub enum Kind {
     Activity = 17,
     /// [`crate::request::Phase`], for a query that has to queue.
     Phase = 18,
+    /// A part of [`crate::request::Changed`].
+    Changed = 19,
 }
 
 impl Kind {
@@ -59,7 +61,7 @@ impl Kind {
         use Kind::*;
         let kinds = [
             Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive, Plan,
-            Survey, Sent, Activity, Phase,
+            Survey, Sent, Activity, Phase, Changed,
         ];
         kinds.into_iter().find(|k| *k as u8 == byte).ok_or(ProtocolError::UnknownTag(byte))
     }

@@ -39,6 +39,8 @@ pub mod env {
     pub const SOCKET: &str = "PG_ANKER_SOCKET";
     /// The path of the file for data that does not fit into memory, relative to the data directory.
     pub const DISK: &str = "PG_ANKER_DISK";
+    /// The path of the directory for checkpoints, relative to the data directory.
+    pub const CHECKPOINTS: &str = "PG_ANKER_CHECKPOINTS";
     /// The engine's settings as `key=value` pairs, one a line: see [`crate::control::Settings`].
     pub const SETTINGS: &str = "PG_ANKER_SETTINGS";
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  backend: Hello, [rows,] Request::Query         loader: Hello, Request::Load
 //!  engine:  Refused                               engine: Refused or Go
-//!        or Ready, Arrow*, Done                   loader: Rows*, LoadEnd
+//!        or Ready, Arrow*, Done                   loader: [Changed*,] Rows*, LoadEnd
 //!        or Ready, Arrow*, Failed                 engine: Loaded or Refused
 //!        or Ready, Refused
 //!
@@ -156,6 +156,28 @@ pub struct LoadRequest {
     pub generation: u64,
     pub fingerprint: u64,
     pub snapshot: Snapshot,
+    /// The id of the checkpoint that the database names, as the snapshot sees it.
+    pub anchor: Option<u128>,
+}
+
+/// The engine accepts a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Go {
+    /// The engine has the table's rows from a checkpoint, and this is the position up to which they are complete. A
+    /// block of the table that was not changed behind this position has exactly the rows of the checkpoint. So the
+    /// loader sends [`Changed`], and then only the rows of changed blocks. Otherwise it sends all rows.
+    pub kept_from: Option<u64>,
+}
+
+/// The blocks of a table that were changed since a checkpoint. The list is sent in several frames if it is long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// The number of blocks of the table. Later blocks have no rows.
+    pub blocks: u32,
+    /// The changed blocks in ascending order, each run as its first block and the number of blocks.
+    pub runs: Vec<(u32, u32)>,
+    /// Whether this is the last part of the list.
+    pub last: bool,
 }
 
 /// The answer before the first row. The query now has its snapshot of the columns.

@@ -23,6 +23,11 @@ impl Snapshot {
         &self.xip
     }
 
+    /// The oldest transaction that was still running, or `xmax` if none was.
+    pub fn xmin(&self) -> u64 {
+        self.xip.first().copied().unwrap_or(self.xmax)
+    }
+
     /// Whether the snapshot sees a transaction that has committed.
     pub fn sees(&self, xid: u64) -> bool {
         xid < self.xmax && self.xip.binary_search(&xid).is_err()

@@ -33,6 +33,7 @@ impl Account {
             write_value(out, ty, &Value::Int(value));
         }
         write_value(out, Type::Text, &Value::Text(self.name.as_bytes()));
+        write_value(out, TableLayout::ADDRESS, &Value::Int(self.id));
     }
 
     pub fn insert(&self, relid: u32, out: &mut Vec<u8>) {

@@ -192,7 +192,7 @@ pub struct Load {
 
 impl Load {
     pub fn begin(mut client: Client, relid: u32, generation: u64, snapshot: Snapshot) -> Result<Load, Refusal> {
-        let request = LoadRequest { relid, generation, fingerprint: accounts::FINGERPRINT, snapshot };
+        let request = LoadRequest { relid, generation, fingerprint: accounts::FINGERPRINT, snapshot, anchor: None };
         client.send(Kind::Request, &Request::Load(request));
         let mut payload = Vec::new();
         match client.receive(&mut payload) {

@@ -285,8 +285,13 @@ fn a_load_whose_loader_is_gone_before_the_answer_can_be_begun_again() {
         // The engine is stopped meanwhile, so that it finds both the request and the end of the connection when it
         // looks.
         worker.signal(libc::SIGSTOP);
-        let request =
-            LoadRequest { relid: 1, generation: 1, fingerprint: accounts::FINGERPRINT, snapshot: snapshot.clone() };
+        let request = LoadRequest {
+            relid: 1,
+            generation: 1,
+            fingerprint: accounts::FINGERPRINT,
+            snapshot: snapshot.clone(),
+            anchor: None,
+        };
         worker.client().send(Kind::Request, &Request::Load(request));
         worker.signal(libc::SIGCONT);
         let start = std::time::Instant::now();

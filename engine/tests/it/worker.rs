@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use protocol::change::StreamMessage;
+use protocol::change::{Around, StreamMessage};
 use protocol::control::{Settings, ToWorker};
 use protocol::ring::Producer;
 use protocol::{Snapshot, env};
@@ -184,7 +184,7 @@ impl Worker {
     /// Sends a gate, up to which the engine may apply all transactions.
     pub fn gate(&mut self) {
         let (snapshot, lsn) = self.now();
-        self.send(&[StreamMessage::Gate { snapshot }, StreamMessage::Position { lsn }]);
+        self.send(&[StreamMessage::Gate { snapshot, around: Around::default() }, StreamMessage::Position { lsn }]);
     }
 
     /// Watches a table of accounts and loads it.

@@ -64,7 +64,7 @@ pub use self::queries::{
     query_tree_mutator, query_tree_walker, replace_columns, without_group_entry,
 };
 pub use self::rows::shared_table;
-pub(super) use self::rows::{begin_scan, delete_row};
+pub(super) use self::rows::{begin_scan, begin_scan_alone, delete_row};
 pub use self::waits::WaitFor;
 pub(super) use self::waits::wait_event;
 pub(super) use self::zone::{ZoneName, zone_named};

@@ -21,6 +21,18 @@ pub unsafe fn begin_scan(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot)
     }
 }
 
+/// Begins a scan that does not join other scans of the relation, so that it may be limited to some blocks.
+///
+/// # Safety
+///
+/// As for [`begin_scan`]; the relation is a heap table.
+pub unsafe fn begin_scan_alone(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> pg_sys::TableScanDesc {
+    use pg_sys::ScanOptions::{SO_ALLOW_PAGEMODE, SO_ALLOW_STRAT, SO_TYPE_SEQSCAN};
+    let (no_key, flags) = (ptr::null_mut(), SO_TYPE_SEQSCAN | SO_ALLOW_STRAT | SO_ALLOW_PAGEMODE);
+    // SAFETY: by the caller's promise.
+    unsafe { pg_sys::heap_beginscan(relation, snapshot, 0, no_key, ptr::null_mut(), flags) }
+}
+
 /// Deletes a row, without waiting for a transaction that has changed it.
 ///
 /// # Safety

@@ -60,7 +60,7 @@ impl Fault {
 
 #[derive(Debug)]
 pub struct Rows {
-    /// The columns of the layout and, if rows are identified by their addresses, a column of these.
+    /// The columns of the layout, and the column of addresses.
     pub columns: Vec<Column>,
     pub live: Bitmap,
     /// The number of live rows in each chunk.
@@ -264,9 +264,12 @@ impl Rows {
         if moves {
             self.leave(slot)?;
         }
+        let Some((addresses, columns)) = self.columns.split_last_mut() else { return Ok(()) };
+        // `row` may go on with cells of other rows.
+        let address = row.get(columns.len()).copied().flatten();
         let mut changed = false;
         undo.update(slot);
-        for (i, (column, cell)) in self.columns.iter_mut().zip(row).enumerate() {
+        for (i, (column, cell)) in columns.iter_mut().zip(row).enumerate() {
             let Some(cell) = *cell else { continue };
             if !column.has(slot, cell) {
                 changed = true;
@@ -275,12 +278,15 @@ impl Rows {
                 column.put(slot, cell)?;
             }
         }
-        if changed {
-            self.overwritten(slot);
-            undo.end();
-        } else {
-            undo.cancel();
+        match changed {
+            true => undo.end(),
+            false => undo.cancel(),
         }
+        // No query reads addresses, so they need no undo.
+        if let Some(address) = address {
+            addresses.put(slot, address)?;
+        }
+        self.overwritten(slot);
         if moves { self.enter(slot, self.hash_of(slot)) } else { Ok(()) }
     }
 

@@ -127,9 +127,8 @@ impl Pg {
 
     /// An address for a new row of a table. It may be the address that an aborted transaction has used.
     fn free_address(&mut self, table: usize, rnd: &mut StdRng) -> i64 {
-        let keyless = self.layouts[table].identity == Identity::Address;
         let aborted = |version: &Version| self.committed.get(&version.xmin) == Some(&false);
-        let dead = self.heaps[table].iter().position(aborted).filter(|_| keyless && rnd.random());
+        let dead = self.heaps[table].iter().position(aborted).filter(|_| rnd.random());
         if let Some(Val::Int(address)) = dead.and_then(|i| self.heaps[table].swap_remove(i).row.pop()) {
             return address;
         }
@@ -191,9 +190,7 @@ fn new_row(layout: &TableLayout, address: i64, rnd: &mut StdRng) -> Row {
     let (key, keyless) = (layout.key(), layout.identity == Identity::Address);
     let columns = layout.columns.iter().enumerate();
     let values = columns.map(|(i, column)| random_val(column.ty, key.contains(&i), keyless, rnd));
-    let mut row: Row = values.collect();
-    row.extend(keyless.then_some(Val::Int(address)));
-    row
+    values.chain([Val::Int(address)]).collect()
 }
 
 fn change_row(layout: &TableLayout, old: &Row, address: i64, rnd: &mut StdRng) -> Row {

@@ -65,8 +65,13 @@ impl Capture {
         if s.xip().iter().any(committed) || pg.wal[..from].iter().any(|t| !s.sees(t.xid)) {
             return;
         }
-        let request =
-            LoadRequest { relid: layout.relid, generation: 1, fingerprint: layout.fingerprint, snapshot: s.clone() };
+        let request = LoadRequest {
+            relid: layout.relid,
+            generation: 1,
+            fingerprint: layout.fingerprint,
+            snapshot: s.clone(),
+            anchor: None,
+        };
         let rows = pg.scan(table, &s);
         self.store.load_begin(&request).unwrap();
         if rnd.random_bool(0.2) {

@@ -26,7 +26,7 @@ pub enum Val {
     Bytes(Vec<u8>),
 }
 
-/// The values of a row: of its columns and, if rows are identified by their addresses, its address.
+/// The values of a row: of its columns, and its address. If a test leaves the address out, it is 0.
 pub type Row = Vec<Val>;
 
 impl Val {
@@ -59,8 +59,16 @@ pub fn request(layout: &TableLayout, positions: &[usize]) -> TableRequest {
 }
 
 pub fn encode_row(layout: &TableLayout, row: &[Val]) -> Vec<u8> {
+    encode_but(layout, row, &[])
+}
+
+/// Encodes a row without the values of the `unchanged` columns.
+fn encode_but(layout: &TableLayout, row: &[Val], unchanged: &[usize]) -> Vec<u8> {
     let mut out = Vec::new();
-    layout.types().into_iter().zip(row).for_each(|(ty, val)| write_value(&mut out, ty, &val.value()));
+    for (i, ty) in layout.types().into_iter().enumerate() {
+        let value = row.get(i).map_or(Value::Int(0), Val::value);
+        write_value(&mut out, ty, if unchanged.contains(&i) { &Value::Unchanged } else { &value });
+    }
     out
 }
 
@@ -82,11 +90,7 @@ pub fn delete(layout: &TableLayout, old: &[Val], out: &mut Vec<u8>) {
 /// Appends an update message. `unchanged` are the columns whose values the message leaves out.
 pub fn update(layout: &TableLayout, old: &[Val], new: &[Val], unchanged: &[usize], out: &mut Vec<u8>) {
     let key = encode_key(layout, old);
-    let mut row = Vec::new();
-    for (i, (ty, val)) in layout.types().into_iter().zip(new).enumerate() {
-        let value = if unchanged.contains(&i) { Value::Unchanged } else { val.value() };
-        write_value(&mut row, ty, &value);
-    }
+    let row = encode_but(layout, new, unchanged);
     let key_needed = layout.key().iter().any(|&i| old[i] != new[i] || unchanged.contains(&i));
     let old_key = key_needed.then_some(&key[..]);
     StreamMessage::Update { relid: layout.relid, old_key, row: &row }.encode(out);
@@ -275,7 +279,7 @@ impl Rig {
     pub fn watch(&mut self, layout: &TableLayout) -> LoadRequest {
         self.store.watch(1, layout.clone());
         let snapshot = Snapshot::new(10, vec![]);
-        LoadRequest { relid: layout.relid, generation: 1, fingerprint: layout.fingerprint, snapshot }
+        LoadRequest { relid: layout.relid, generation: 1, fingerprint: layout.fingerprint, snapshot, anchor: None }
     }
 
     pub fn load(&mut self, layout: &TableLayout, rows: &[Row]) {

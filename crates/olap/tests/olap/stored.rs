@@ -28,11 +28,12 @@ fn written(value: &Value) -> Written<'_> {
     }
 }
 
-/// A row in the encoding of the change stream. An additional key comes before its values.
+/// A row in the encoding of the change stream. An additional key comes before its values, its address behind them.
 fn encoded(types: &[Type], key: i64, row: &[Value]) -> Vec<u8> {
     let mut out = Vec::new();
     write_value(&mut out, Type::Int64, &Written::Int(key));
     types.iter().zip(row).for_each(|(ty, value)| write_value(&mut out, *ty, &written(value)));
+    write_value(&mut out, TableLayout::ADDRESS, &Written::Int(key));
     out
 }
 
@@ -47,7 +48,7 @@ pub fn stored(rng: &mut StdRng, types: &[Type], rows: &[Row], changed: f64) -> A
     let mut store = Store::new(limits, Mechanism::BEST);
     store.watch(1, TableLayout { relid: RELID, fingerprint: 0, columns, identity: Identity::Key(vec![0]) });
     let snapshot = Snapshot::new(1, vec![]);
-    store.load_begin(&LoadRequest { relid: RELID, generation: 1, fingerprint: 0, snapshot }).unwrap();
+    store.load_begin(&LoadRequest { relid: RELID, generation: 1, fingerprint: 0, snapshot, anchor: None }).unwrap();
     let (mut bytes, mut loaded, mut deleted, mut later) = (Vec::new(), 0, Vec::new(), Vec::new());
     for (key, row) in rows.iter().enumerate() {
         bytes.extend(encoded(types, key as i64, row));

@@ -272,8 +272,7 @@ pub struct MirrorColumn {
 pub enum Identity {
     /// The columns of the replica identity index, as positions in [`TableLayout::columns`].
     Key(Vec<u16>),
-    /// The row's address in PostgreSQL's table. Each row has one more value, its address, behind its columns. An update
-    /// changes the address.
+    /// The row's address, see [`TableLayout::address`].
     Address,
 }
 
@@ -289,20 +288,25 @@ pub struct TableLayout {
 }
 
 impl TableLayout {
-    /// The type of addresses, see [`Identity::Address`].
+    /// The type of addresses, see [`TableLayout::address`].
     pub const ADDRESS: Type = Type::Int64;
 
-    /// The types of a row's values: of its columns, and of its address if rows are identified by it.
+    /// The types of a row's values: of its columns, and of its address.
     pub fn types(&self) -> Vec<Type> {
-        let address = (self.identity == Identity::Address).then_some(Self::ADDRESS);
-        self.columns.iter().map(|column| column.ty).chain(address).collect()
+        self.columns.iter().map(|column| column.ty).chain([Self::ADDRESS]).collect()
+    }
+
+    /// The position in [`types`](Self::types) of the row's address in PostgreSQL's table. An update changes the
+    /// address. No query reads it.
+    pub fn address(&self) -> usize {
+        self.columns.len()
     }
 
     /// The positions in [`types`](Self::types) of the values that identify a row.
     pub fn key(&self) -> Vec<usize> {
         match &self.identity {
             Identity::Key(positions) => positions.iter().map(|&position| position.into()).collect(),
-            Identity::Address => vec![self.columns.len()],
+            Identity::Address => vec![self.address()],
         }
     }
 
