@@ -1,11 +1,11 @@
-//! Measures how fast the store loads, applies and serves: `cargo run --release -p anker-colstore --example speed [rows]
-//! [mechanism]`.
+//! Measures how fast the store loads, applies, serves, and makes a table again from its images: `cargo run --release -p
+//! anker-colstore --example speed [rows] [mechanism]`.
 //!
 //! Throughput is given per second of CPU time, so that other load on the machine does not matter much.
 
 use std::time::{Duration, Instant};
 
-use anker_colstore::{Limits, Mechanism, Sink, Store, TableChanges, TableRequest};
+use anker_colstore::{ChunkImage, Limits, Mechanism, Sink, Store, TableChanges, TableRequest};
 use plan::{Identity, MirrorColumn, RelationColumn, TableLayout, Type};
 use protocol::Snapshot;
 use protocol::change::{StreamMessage, Value, write_value};
@@ -116,6 +116,46 @@ fn per_second(count: u64, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64() / 1e6
 }
 
+/// Writes the image of a table, and makes another table from it.
+fn images(name: &str, store: &mut Store, layout: &TableLayout, limits: Limits, mechanism: Mechanism) {
+    let start = cpu();
+    let image = store.image(RELID).expect("live");
+    let (mut columns, mut live) = (Vec::new(), Vec::new());
+    for chunk in 0..image.chunk_count() {
+        let mut bytes = vec![Vec::new(); image.column_count()];
+        for (column, bytes) in bytes.iter_mut().enumerate() {
+            image.encode(chunk, column, bytes).expect("memory");
+        }
+        columns.push(bytes);
+        live.push(Vec::new());
+        image.encode_live(chunk, &mut live[chunk]).expect("memory");
+    }
+    let bytes: usize = columns.iter().flatten().map(Vec::len).sum();
+    let gigabytes = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
+    let rows = image.rows();
+    println!(
+        "{name}: image written, {:.2} GB/s, {:.1} bytes a row",
+        gigabytes(cpu() - start),
+        bytes as f64 / rows as f64
+    );
+    let mut again = Store::new(limits, mechanism);
+    again.watch(1, layout.clone());
+    let snapshot = Snapshot::new(1, vec![]);
+    again
+        .load_begin(&LoadRequest { relid: RELID, generation: 1, fingerprint: 0, snapshot, anchor: None })
+        .expect("watched");
+    let start = cpu();
+    again.load_expect(RELID, 1, rows).expect("memory");
+    for (chunk, (columns, live)) in columns.iter().zip(&live).enumerate() {
+        let columns = columns.iter().map(|bytes| &bytes[..]).collect();
+        let image = ChunkImage { slots: image.slots_of(chunk), live, columns };
+        again.load_chunk(RELID, 1, &image, |_| false).expect("a good image");
+    }
+    let time = cpu() - start;
+    again.load_end(RELID, 1, rows).expect("complete");
+    println!("{name}: made from its image, {:.2} GB/s, {:.2} M rows/s", gigabytes(time), per_second(rows, time));
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let rows: u64 = arguments.next().map_or(6_000_000, |text| text.parse().expect("a number of rows"));
@@ -131,6 +171,7 @@ fn main() {
         let limits = Limits { memory_bytes: 16 << 30, undo_bytes: 256 << 20, undo_seconds: 300 };
         let mut store = Store::new(limits, mechanism);
         let loaded = load(&mut store, &layout, rows);
+        images(name, &mut store, &layout, limits, mechanism);
         let status = store.status();
         let bytes = status.memory_bytes as f64 / rows as f64;
         println!("{name}: {rows} rows loaded, {:.2} M/s, {bytes:.1} bytes a row", per_second(rows, loaded));

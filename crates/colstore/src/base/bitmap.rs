@@ -22,6 +22,21 @@ pub fn has(mask: &Mask, row: usize) -> bool {
     mask[row / 64] & 1 << (row % 64) != 0
 }
 
+/// The bits of a chunk's first rows, from bytes that have at least that many. All other bits are 0.
+pub fn mask_of(bytes: &[u8], rows: usize) -> Mask {
+    let mut mask = [0; CHUNK_ROWS / 64];
+    for (at, byte) in bytes.iter().enumerate().take(rows.div_ceil(8)) {
+        let unused = (8 * (at + 1)).saturating_sub(rows);
+        mask[at / 8] |= u64::from(byte & 0xff >> unused) << (8 * (at % 8));
+    }
+    mask
+}
+
+/// The number of bits that are set.
+pub fn count(mask: &Mask) -> usize {
+    mask.iter().map(|word| word.count_ones() as usize).sum()
+}
+
 impl Bitmap {
     pub fn new(pool: &Pool, mechanism: Mechanism, initial: bool) -> Bitmap {
         Bitmap { region: Extents::new(pool, mechanism, SHORTEST_RUN), initial }
@@ -45,6 +60,19 @@ impl Bitmap {
             filled = (run + 1) * run_bytes;
         }
         Ok(())
+    }
+
+    /// Writes the bits of a new chunk's first rows.
+    pub fn fill(&mut self, chunk: usize, rows: usize, mask: &Mask) -> Result<(), OutOfMemory> {
+        let mut bytes = [0; CHUNK_ROWS / 8];
+        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(mask) {
+            *bytes = word.to_le_bytes();
+        }
+        if self.initial && !rows.is_multiple_of(8) {
+            // Slots that were never used keep their initial bit.
+            bytes[rows / 8] |= 0xff << (rows % 8);
+        }
+        self.region.write_in(chunk, 0, &bytes[..rows.div_ceil(8)])
     }
 
     #[inline]

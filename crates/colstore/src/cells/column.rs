@@ -1,12 +1,16 @@
 //! A column: its cells by slot, the slots that are null, and the slots whose value the mirror's layout cannot
 //! represent.
 
+mod image;
+
 use plan::{Physical, Type};
 use protocol::change::Value;
 use snapmem::{ExtentsSnapshot, Mechanism, OutOfMemory, Pool, Run};
 
 use crate::base::bitmap::{self, Bitmap, Mask};
+use crate::base::chunk::{CHUNK_ROWS, split};
 use crate::base::order::Order;
+use crate::base::stamps::Stamps;
 use crate::cells::numbers::{Numbers, NumbersSnapshot};
 use crate::cells::text::{TextColumn, TextSnapshot};
 
@@ -69,6 +73,9 @@ pub struct Column {
     unholdable: Option<UnholdableSlots>,
     /// The number of slots that the column has room for.
     rows: usize,
+    /// For each chunk, when a cell was last written. The cells of a deleted row count as unchanged, because nobody
+    /// reads them in an image.
+    stamps: Stamps,
     mechanism: Mechanism,
     pool: Pool,
 }
@@ -95,7 +102,8 @@ impl Column {
             (_, Some(width)) => Cells::Numbers(Numbers::new(pool, mechanism, Order::of(ty), width)),
             (_, None) => Cells::Bits(Bitmap::new(pool, mechanism, false)),
         };
-        Column { ty, cells, valid: None, unholdable: None, rows: 0, mechanism, pool: pool.clone() }
+        let stamps = Stamps::new();
+        Column { ty, cells, valid: None, unholdable: None, rows: 0, stamps, mechanism, pool: pool.clone() }
     }
 
     /// Makes room for `rows` slots: more slots of the first chunk, or one more chunk.
@@ -111,6 +119,7 @@ impl Column {
         if let Some(slots) = &mut self.unholdable {
             slots.bits.grow(rows)?;
         }
+        self.stamps.grow(rows.div_ceil(CHUNK_ROWS));
         self.rows = rows;
         Ok(())
     }
@@ -189,6 +198,7 @@ impl Column {
 
     #[inline]
     pub fn put(&mut self, slot: u32, cell: Cell<'_>) -> Result<(), OutOfMemory> {
+        self.stamps.written(split(slot).0);
         let null = matches!(cell, Cell::Null | Cell::Unholdable);
         self.set_valid(slot, !null)?;
         self.set_unholdable(slot, matches!(cell, Cell::Unholdable))?;
@@ -204,6 +214,7 @@ impl Column {
 
     /// Writes cells into consecutive slots of one chunk, which were never used before.
     pub fn fill(&mut self, first: u32, cells: &[Cell<'_>]) -> Result<(), OutOfMemory> {
+        self.stamps.written(split(first).0);
         for (slot, cell) in (first..).zip(cells) {
             if matches!(cell, Cell::Null | Cell::Unholdable) {
                 self.set_valid(slot, false)?;
@@ -303,6 +314,11 @@ impl Column {
         };
         let unholdable = self.unholdable.as_mut().map(|slots| &mut slots.bits);
         cells + self.valid.iter_mut().chain(unholdable).map(|bits| bits.tidy(runs)).sum::<usize>()
+    }
+
+    /// The stamps of an image that is taken now, see [`Stamps`].
+    pub fn take_stamps(&mut self) -> Box<[u32]> {
+        self.stamps.take()
     }
 
     /// See [`TextColumn::tidy_rest`].

@@ -41,6 +41,21 @@ impl KeyIndex {
         }
     }
 
+    /// Makes room for `rows` rows in an empty index.
+    pub fn expect(&mut self, rows: usize) -> Result<(), OutOfMemory> {
+        let count = if rows > MAX_SINGLE { SHARDS } else { 1 };
+        let refused = |wanted: u64| OutOfMemory::Limit { wanted, limit: self.pool.limit() };
+        // A place in a table takes five bytes, and a table has at most 8/7 times 2 as many places as rows.
+        let wanted = rows as u64 * 5 * 16 / 7;
+        self.charge.set(wanted)?;
+        let mut shards: Vec<HashTable<u32>> = (0..count).map(|_| HashTable::new()).collect();
+        for shard in &mut shards {
+            shard.try_reserve(rows / count, |_| 0).map_err(|_| refused(wanted))?;
+        }
+        self.shards = shards;
+        self.charge.set(self.shards.iter().map(|shard| shard.allocation_size() as u64).sum())
+    }
+
     #[inline]
     pub fn hash<'a>(&self, key: impl Iterator<Item = Cell<'a>>) -> u64 {
         hash(&self.hasher, key)

@@ -8,11 +8,13 @@
 //! | `index` | the key index, from a key to its slot |
 //! | `backlog` | transactions that wait until a snapshot sees them |
 //! | `apply` | changes to rows, with their undo |
+//! | `load` | chunks from images |
 //! | `undo` | old values of recent transactions, gates, floor |
 
 pub mod apply;
 pub mod backlog;
 pub mod index;
+pub mod load;
 pub mod undo;
 
 use plan::{TableLayout, Type};
@@ -20,7 +22,9 @@ use snapmem::{Charge, Mechanism, OutOfMemory, Pool};
 
 use crate::base::bitmap::Bitmap;
 use crate::base::chunk::{CHUNK_ROWS, SMALLEST_CHUNK, split};
+use crate::base::image::ImageFault;
 use crate::base::quiet::Quiet;
+use crate::base::stamps::Stamps;
 use crate::cells::column::{Cell, Column};
 use crate::rows::index::{Duplicate, KeyIndex};
 use crate::rows::undo::OpWriter;
@@ -45,6 +49,8 @@ pub enum Fault {
     TooManyRows,
     #[error("no room for a transaction of {megabytes} MB or more")]
     TransactionTooLarge { megabytes: u64 },
+    #[error("image of a chunk is not usable: {0}")]
+    Image(&'static str),
     #[error("change cannot be decoded: {0}")]
     Undecodable(String),
     #[error("loader announced {announced} rows and sent {sent}")]
@@ -58,11 +64,22 @@ impl Fault {
     }
 }
 
+impl From<ImageFault> for Fault {
+    fn from(fault: ImageFault) -> Fault {
+        match fault {
+            ImageFault::OutOfMemory(refused) => Fault::OutOfMemory(refused),
+            ImageFault::Wrong(rule) => Fault::Image(rule),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Rows {
     /// The columns of the layout, and the column of addresses.
     pub columns: Vec<Column>,
     pub live: Bitmap,
+    /// For each chunk, when `live` was last changed.
+    pub live_stamps: Stamps,
     /// The number of live rows in each chunk.
     pub live_counts: Vec<u32>,
     /// The number of slots that were ever used.
@@ -93,6 +110,7 @@ impl Rows {
             has_numbers: columns.iter().any(Column::has_numbers),
             columns,
             live: Bitmap::new(pool, mechanism, false),
+            live_stamps: Stamps::new(),
             live_counts: Vec::new(),
             slots: 0,
             room: 0,
@@ -209,9 +227,8 @@ impl Rows {
         Ok(slot)
     }
 
-    /// Appends `count` rows, given column by column. The table is being loaded, and no row was ever deleted from it.
-    pub fn append_all(&mut self, columns: &[Vec<Cell<'_>>], count: usize) -> Result<(), Fault> {
-        let mut done = 0;
+    /// Appends rows of a table that is being loaded: those from `done` on of `count` rows, given column by column.
+    fn append_all(&mut self, columns: &[Vec<Cell<'_>>], mut done: usize, count: usize) -> Result<(), Fault> {
         while done < count {
             if self.slots as usize == self.room {
                 self.grow()?;
@@ -295,6 +312,11 @@ impl Rows {
         for column in &mut self.columns {
             column.forget(slot)?;
         }
+        self.set_free(slot)
+    }
+
+    /// Adds a slot to the free ones. Its cells may still hold what is no longer needed.
+    fn set_free(&mut self, slot: u32) -> Result<(), OutOfMemory> {
         if self.free.len() == self.free.capacity() {
             let more = self.free.len().max(1024);
             let wanted = (more * size_of::<u32>()) as u64;
@@ -340,17 +362,24 @@ impl Rows {
             column.grow(room)?;
         }
         self.live.grow(room)?;
+        self.count_chunks(room);
+        Ok(())
+    }
+
+    /// Makes room in everything that is counted for each chunk.
+    fn count_chunks(&mut self, room: usize) {
         let chunks = room.div_ceil(CHUNK_ROWS);
         self.live_counts.resize(chunks, 0);
+        self.live_stamps.grow(chunks);
         self.free_counts.resize(chunks, 0);
         self.quiet.grow(chunks);
         self.room = room;
-        Ok(())
     }
 
     fn set_live(&mut self, slot: u32, live: bool) -> Result<(), OutOfMemory> {
         self.live.set(slot, live)?;
         let (chunk, _) = split(slot);
+        self.live_stamps.written(chunk);
         if live {
             self.live_counts[chunk] += 1;
             self.count += 1;

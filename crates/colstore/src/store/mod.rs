@@ -21,9 +21,11 @@ pub use self::forks::{Forked, NoAnswer};
 pub use self::sink::Sink;
 use crate::base::clock::{ApplyDelays, Clock, Delays};
 use crate::base::leases::{Hold, Lease, Leases};
+use crate::read::image::TableImage;
 use crate::read::survey::Survey;
 use crate::read::view::TableView;
 use crate::rows::Fault;
+use crate::rows::load::ChunkImage;
 use crate::table::Table;
 use crate::table::agenda::Agenda;
 use crate::table::request::TableRequest;
@@ -177,6 +179,25 @@ impl Store {
         self.load_result(relid, result)
     }
 
+    /// Adds a chunk to a table that is being loaded, from its image. All chunks must be added in their order, before
+    /// any other row. Rows whose address is `dropped` are not added.
+    pub fn load_chunk(
+        &mut self,
+        relid: u32,
+        generation: u64,
+        image: &ChunkImage<'_>,
+        dropped: impl Fn(i64) -> bool,
+    ) -> Result<(), Refusal> {
+        let result = self.loading_table(relid, generation)?.load_chunk(image, dropped)?;
+        self.load_result(relid, result)
+    }
+
+    /// Prepares a load for about this many rows, so that the key index need not grow step by step.
+    pub fn load_expect(&mut self, relid: u32, generation: u64, rows: u64) -> Result<(), Refusal> {
+        let result = self.loading_table(relid, generation)?.load_expect(rows)?;
+        self.load_result(relid, result)
+    }
+
     pub fn load_end(&mut self, relid: u32, generation: u64, rows: u64) -> Result<(), Refusal> {
         let result = self.loading_table(relid, generation)?.load_end(rows)?;
         if let Some(table) = self.tables.get_mut(&relid) {
@@ -250,6 +271,13 @@ impl Store {
     pub fn survey(&mut self, relid: u32, fingerprint: u64) -> Result<Survey, Refusal> {
         let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
         table.survey(fingerprint, &self.alive)
+    }
+
+    /// A table's columns as they are now, as an image for a file. Another thread may write it. Later changes get
+    /// greater stamps than those in the image.
+    pub fn image(&mut self, relid: u32) -> Result<TableImage, Refusal> {
+        let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
+        table.image(&self.alive)
     }
 
     /// Forks this process. The child does a task on views that [`Store::serve`] has returned to the parent. Afterwards

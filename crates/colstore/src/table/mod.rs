@@ -31,6 +31,7 @@ use crate::base::leases::Written;
 use crate::cells::column::Cell;
 use crate::rows::apply::{apply, read_cell};
 use crate::rows::backlog::{Backlog, PendingTransaction};
+use crate::rows::load::ChunkImage;
 use crate::rows::undo::{Op, Undo};
 use crate::rows::{Fault, Rows, undecodable};
 use crate::table::agenda::{Agenda, Note};
@@ -105,7 +106,7 @@ fn load(rows: &mut Rows, types: &[Type], bytes: &[u8]) -> Result<(), Fault> {
             }
             count += 1;
         }
-        rows.append_all(&columns, count)?;
+        rows.add_all(&columns, count)?;
         columns.iter_mut().for_each(Vec::clear);
     }
     Ok(())
@@ -277,6 +278,22 @@ impl Table {
     pub fn load_rows(&mut self, bytes: &[u8]) -> Result<Result<(), Fault>, Refusal> {
         let State::Loading { rows, .. } = &mut self.state else { return Err(self.not_loading()) };
         Ok(load(rows, &self.types, bytes))
+    }
+
+    /// Adds a chunk from its image, see [`Rows::load_chunk`].
+    pub fn load_chunk(
+        &mut self,
+        image: &ChunkImage<'_>,
+        dropped: impl Fn(i64) -> bool,
+    ) -> Result<Result<(), Fault>, Refusal> {
+        let State::Loading { rows, .. } = &mut self.state else { return Err(self.not_loading()) };
+        Ok(rows.load_chunk(image, dropped))
+    }
+
+    /// Prepares a load for this many rows, see [`Rows::expect_rows`].
+    pub fn load_expect(&mut self, count: u64) -> Result<Result<(), Fault>, Refusal> {
+        let State::Loading { rows, .. } = &mut self.state else { return Err(self.not_loading()) };
+        Ok(rows.expect_rows(count).map_err(Fault::from))
     }
 
     /// Ends the load, after which the table is live. Returns the number of its rows. `announced` is the number of rows

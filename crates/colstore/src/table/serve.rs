@@ -20,6 +20,7 @@ use crate::base::bitmap;
 use crate::base::chunk::{CHUNK_ROWS, split};
 use crate::base::leases::Hold;
 use crate::cells::column::{Column, ColumnSnapshot};
+use crate::read::image::{Imaged, ImagedRows, TableImage};
 use crate::read::survey::{Survey, Surveyed};
 use crate::read::view::ColumnsView;
 use crate::rows::Rows;
@@ -206,6 +207,26 @@ impl Table {
         let (columns, live) = live.map_err(out_of_memory)?;
         let (live_counts, slots) = (rows.live_counts.clone(), rows.slots as usize);
         Ok(Survey { columns, live, live_counts, slots, _alive: alive.clone() })
+    }
+}
+
+impl Table {
+    /// The columns as they are now, for a file. As for a survey, everything that was applied is in them.
+    pub fn image(&mut self, alive: &Arc<()>) -> Result<TableImage, Refusal> {
+        let generation = self.generation;
+        let Live { rows, .. } = self.live_mut()?;
+        let imaged = |column: &mut Column| {
+            let mut cells = column.snapshot()?;
+            cells.look_only();
+            Ok(Imaged { stamps: column.take_stamps(), cells })
+        };
+        let columns = rows.columns.iter_mut().map(imaged).collect::<Result<_, OutOfMemory>>().map_err(out_of_memory)?;
+        let live = rows.live.snapshot().map_err(out_of_memory)?;
+        let stamp = rows.live_stamps.now();
+        let live_stamps = rows.live_stamps.take();
+        let (live_counts, slots) = (rows.live_counts.as_slice().into(), rows.slots as usize);
+        let live = ImagedRows { bits: live, stamps: live_stamps, counts: live_counts };
+        Ok(TableImage { generation, stamp, columns, live, slots, rows: rows.count, _alive: alive.clone() })
     }
 }
 

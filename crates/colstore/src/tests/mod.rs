@@ -1,5 +1,6 @@
 mod faults;
 mod heap;
+mod images;
 mod limits;
 mod many;
 mod model;

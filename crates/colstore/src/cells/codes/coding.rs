@@ -27,6 +27,12 @@ impl Coding {
     /// The coding of a new run, in which every value is 0 and takes no bytes.
     pub const NOTHING: Coding = Coding { width: 0, base: 0 };
 
+    /// The coding with codes of `width` bytes and this base, if there is one for values of `full` bytes.
+    pub fn with(width: usize, base: i64, full: usize) -> Option<Coding> {
+        let is_known = width < full && WIDTHS.contains(&width) || width == full && base == 0;
+        is_known.then_some(Coding { width, base })
+    }
+
     /// The narrowest coding of the values from `low` to `high`. If the codes can represent more values, half of the
     /// additional ones lie below `low`, and half above `high`. `full` is the length of a value in bytes.
     pub fn covering(low: i128, high: i128, full: usize) -> Coding {

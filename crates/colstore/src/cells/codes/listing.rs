@@ -33,6 +33,21 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// The listing of this many numbers of `full` bytes, if a list may have that many.
+    pub fn with(count: usize, full: usize) -> Option<Listing> {
+        (1..=MOST).contains(&count).then_some(Listing { count, full })
+    }
+
+    /// Whether the list has a number for each code of a run.
+    pub fn has_all_codes(self, run: &[u8]) -> bool {
+        let codes = &run[..self.place(0)];
+        match self.width() {
+            0 => true,
+            1 => codes.iter().all(|code| usize::from(*code) < self.count),
+            _ => codes.as_chunks().0.iter().all(|code| usize::from(u16::from_le_bytes(*code)) < self.count),
+        }
+    }
+
     /// The length of a code in bytes.
     pub fn width(self) -> usize {
         match self.count {

@@ -2,6 +2,7 @@
 //! or a list.
 
 mod form;
+mod image;
 
 use std::cmp::Ordering;
 
@@ -89,13 +90,18 @@ impl Numbers {
             }
         }
         while self.chunks.len() * CHUNK_ROWS < rows {
-            let refused = OutOfMemory::Limit { wanted: size_of::<Chunk>() as u64, limit: self.pool.limit() };
-            self.chunks.try_reserve(1).map_err(|_| refused)?;
-            self.region.push_run()?;
-            self.chunks.push(Chunk::EMPTY);
-            self.bounds.grow(self.chunks.len());
+            self.push_chunk()?;
         }
         self.rows = rows;
+        Ok(())
+    }
+
+    fn push_chunk(&mut self) -> Result<(), OutOfMemory> {
+        let refused = OutOfMemory::Limit { wanted: size_of::<Chunk>() as u64, limit: self.pool.limit() };
+        self.chunks.try_reserve(1).map_err(|_| refused)?;
+        self.region.push_run()?;
+        self.chunks.push(Chunk::EMPTY);
+        self.bounds.grow(self.chunks.len());
         Ok(())
     }
 

@@ -20,11 +20,13 @@
 //! | `settle` | garbage collection of texts |
 //! | `rest` | chunks that nobody writes to |
 //! | `snapshot` | a column for readers |
+//! | `image` | images of chunks |
 
 mod dictionary;
 mod edges;
 mod form;
 mod heap;
+mod image;
 mod packing;
 mod rest;
 mod sequence;
@@ -111,20 +113,27 @@ impl TextColumn {
         if let Some(last) = self.chunks.len().checked_sub(1) {
             match rows <= CHUNK_ROWS {
                 true => self.lengthen(last, rows)?,
+                // A chunk from an image may be full already.
+                false if self.chunks[last].full => {}
                 false => self.fill_up(last, valid)?,
             }
         }
         while self.chunks.len() * CHUNK_ROWS < rows {
-            let refused = OutOfMemory::Limit { wanted: size_of::<Chunk>() as u64, limit: self.pool.limit() };
-            self.chunks.try_reserve(1).map_err(|_| refused)?;
-            self.region.push_run()?;
-            let dictionary = Some(Box::new(Dictionary::new(&self.pool)));
-            let (form, heap) = (Form::Codes(0), Heap::default());
-            let (full, filled, settled, changed) = (false, 0, 0, 0);
-            let (sequence, edges) = (None, Edges::NONE);
-            self.chunks.push(Chunk { form, heap, dictionary, sequence, full, filled, settled, changed, edges });
+            self.push_chunk()?;
         }
         self.rows = rows;
+        Ok(())
+    }
+
+    fn push_chunk(&mut self) -> Result<(), OutOfMemory> {
+        let refused = OutOfMemory::Limit { wanted: size_of::<Chunk>() as u64, limit: self.pool.limit() };
+        self.chunks.try_reserve(1).map_err(|_| refused)?;
+        self.region.push_run()?;
+        let dictionary = Some(Box::new(Dictionary::new(&self.pool)));
+        let (form, heap) = (Form::Codes(0), Heap::default());
+        let (full, filled, settled, changed) = (false, 0, 0, 0);
+        let (sequence, edges) = (None, Edges::NONE);
+        self.chunks.push(Chunk { form, heap, dictionary, sequence, full, filled, settled, changed, edges });
         Ok(())
     }
 

@@ -10,6 +10,8 @@
 //! with each step, which the compiler does for many characters at once. Eight codes are packed into as many bytes as a
 //! code has bits, without a branch.
 
+use crate::base::image::{ImageFault, Reader, ensure};
+
 /// The greatest number of steps. With more of them, packing is not worth it.
 const MOST_STEPS: usize = 15;
 /// The number of characters that are packed or unpacked at a time.
@@ -65,6 +67,37 @@ impl Packing {
             }
         }
         Some(packing)
+    }
+
+    /// Appends the packing to an image.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        into.extend([self.bits as u8, self.first, self.count as u8]);
+        for Step { code, character, by } in &self.steps[..self.count] {
+            into.extend([*code, *character, *by]);
+        }
+    }
+
+    /// The packing in an image.
+    pub fn decode(from: &mut Reader<'_>) -> Result<Packing, ImageFault> {
+        let (bits, first, count) = (u32::from(from.u8()?), from.u8()?, usize::from(from.u8()?));
+        ensure(BITS.contains(&bits) && count <= MOST_STEPS, "a packing of no known size")?;
+        let mut packing = Packing { bits, first, steps: Default::default(), count };
+        let (mut least, mut moved) = (1, u32::from(first));
+        for step in &mut packing.steps[..count] {
+            let (code, character, by) = (from.u8()?, from.u8()?, from.u8()?);
+            moved += u32::from(by);
+            let is_step =
+                (least..1 << bits).contains(&code) && by > 0 && u32::from(character) == u32::from(code) + moved;
+            ensure(is_step, "a packing that is none")?;
+            (*step, least) = (Step { code, character, by }, code + 1);
+        }
+        Ok(packing)
+    }
+
+    /// Whether all characters that a code stands for are ASCII.
+    pub fn is_ascii(&self) -> bool {
+        let moved: u32 = self.steps[..self.count].iter().map(|step| u32::from(step.by)).sum();
+        u32::from(self.first) + moved + (1 << self.bits) <= 0x80
     }
 
     /// The length of a code in bits.

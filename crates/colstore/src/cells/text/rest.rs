@@ -119,6 +119,19 @@ impl Rest {
         }
     }
 
+    /// Called when a chunk has got this sequence.
+    pub fn begins(&mut self, sequence: &Sequence) {
+        match sequence.packing {
+            Some(_) => self.packed += 1,
+            None => self.plain += usize::from(sequence.is_packable()),
+        }
+    }
+
+    /// Whether chunks may be laid to rest at all.
+    pub fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
     /// Called when a chunk that was woken up cannot be laid to rest again. No further attempt is made.
     fn give_up(&mut self, chunk: usize) {
         self.settled(chunk);
@@ -225,13 +238,10 @@ impl TextColumn {
         self.refer(chunk, Form::Rows(width), &written)?;
         let of = &mut self.chunks[chunk];
         (of.heap, of.edges) = (heap, edges);
+        self.rest.begins(&sequence);
         let before = of.sequence.replace(Arc::new(sequence));
         if let Some(before) = before {
             self.forget_rest(&before);
-        }
-        match packing {
-            Some(_) => self.rest.packed += 1,
-            None => self.rest.plain += usize::from(is_packable),
         }
         self.rest.settled(chunk);
         Ok(true)

@@ -115,6 +115,11 @@ impl Sequence {
         Ok(sequence)
     }
 
+    /// The length entry of every row, if all texts have the same length.
+    pub fn same(&self) -> Length {
+        Length(self.same)
+    }
+
     pub fn is_packable(&self) -> bool {
         self.is_packable
     }
@@ -128,8 +133,9 @@ impl Sequence {
         self.charge.bytes()
     }
 
+    /// The bytes of a text with this length entry.
     #[inline]
-    fn bytes(&self, length: Length) -> usize {
+    pub fn bytes(&self, length: Length) -> usize {
         match &self.packing {
             Some(packing) if length.is_packed() => packing.bytes(length.characters()),
             _ => length.characters(),

@@ -112,7 +112,7 @@ impl TextColumn {
     }
 
     /// A dictionary with these texts, which are distinct, and the heap that holds them.
-    fn numbered(&self, texts: &[&[u8]]) -> Result<(Heap, Box<Dictionary>), OutOfMemory> {
+    pub(super) fn numbered(&self, texts: &[&[u8]]) -> Result<(Heap, Box<Dictionary>), OutOfMemory> {
         let mut dictionary = Box::new(Dictionary::new(&self.pool));
         let mut heap = Heap::default();
         let total = texts.iter().map(|text| record_bytes(text.len())).sum::<usize>();

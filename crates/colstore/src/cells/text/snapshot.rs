@@ -27,8 +27,8 @@ const MAX_PATCHES: usize = i32::MAX as usize;
 /// A snapshot of a text column, with private patches.
 #[derive(Debug)]
 pub struct TextSnapshot {
-    references: ExtentsSnapshot,
-    chunks: Vec<ChunkTexts>,
+    pub(super) references: ExtentsSnapshot,
+    pub(super) chunks: Vec<ChunkTexts>,
     /// Patched cells: for each, the Arrow view of its older text.
     patches: Patches,
     /// The long texts of patches, by chunk. Views refer to them as one block, which is numbered after the chunk's own
