@@ -44,6 +44,10 @@ const HOUSES: &[House] = &[
         folder: "crates/colstore/src",
         floors: &[&["base"], &["cells"], &["read", "rows"], &["table"], &["store"]],
     },
+    House {
+        folder: "crates/checkpoint/src",
+        floors: &[&["checksum", "error"], &["disk", "manifest"], &["appender", "reader"], &["directory"], &["writer"]],
+    },
     House { folder: "crates/plan/src", floors: &[&["values"], &["base"], &["functions"], &["algebra"], &["words"]] },
     House { folder: "crates/snapmem/src", floors: &[&["memory"], &["mechanisms"], &["mechanism"], &["extents"]] },
     House {
