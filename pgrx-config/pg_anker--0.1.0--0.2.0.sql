@@ -57,6 +57,39 @@ GRANT SELECT ON anker.loads TO PUBLIC;
 CREATE TABLE anker.anchor (checkpoint uuid NOT NULL);
 COMMENT ON TABLE anker.anchor IS 'the last checkpoint of the engine''s columns; written by the engine''s worker';
 
+CREATE FUNCTION anker.checkpoint(
+    OUT tables bigint, OUT rows bigint, OUT bytes_written bigint, OUT seconds double precision
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
+    AS 'MODULE_PATHNAME', 'checkpoint_wrapper';
+COMMENT ON FUNCTION anker.checkpoint() IS 'write the columns of this database''s mirrored tables to disk now, for example before a restart';
+REVOKE ALL ON FUNCTION anker.checkpoint() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION anker.checkpoint() TO pg_checkpoint;
+
+CREATE FUNCTION anker.checkpoint_info(
+    OUT started timestamptz, OUT seconds double precision, OUT tables bigint, OUT rows bigint,
+    OUT bytes_written bigint, OUT disk_bytes bigint, OUT error text
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 1
+    AS 'MODULE_PATHNAME', 'checkpoint_info_wrapper';
+COMMENT ON FUNCTION anker.checkpoint_info() IS 'rows of the view anker.checkpoints';
+
+CREATE VIEW anker.checkpoints AS SELECT * FROM anker.checkpoint_info();
+COMMENT ON VIEW anker.checkpoints IS 'the last checkpoint of this database''s columnar mirror, or the last attempt';
+GRANT SELECT ON anker.checkpoints TO PUBLIC;
+
+CREATE FUNCTION anker.origins_info(
+    OUT relation regclass, OUT checkpoint_rows bigint, OUT heap_blks_total bigint, OUT heap_blks_changed bigint
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100
+    AS 'MODULE_PATHNAME', 'origins_info_wrapper';
+COMMENT ON FUNCTION anker.origins_info() IS 'what the loads of mirrored tables took from a checkpoint; part of the view anker.tables';
+
+CREATE OR REPLACE VIEW anker.tables AS
+    SELECT t.*, o.checkpoint_rows, o.heap_blks_total, o.heap_blks_changed
+    FROM anker.tables_info() AS t LEFT JOIN anker.origins_info() AS o ON o.relation OPERATOR(pg_catalog.=) t.relation
+    WHERE t.relation::oid IN (SELECT oid FROM pg_catalog.pg_class);
+
 -- Queries that are running
 
 CREATE FUNCTION anker.activity_info(

@@ -1,13 +1,16 @@
 //! Loads of tables. Passes the rows of a loader on to the writer as fast as the writer takes them.
 
 use std::io;
-use std::sync::mpsc::channel;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
-use protocol::frame::Kind;
-use protocol::request::{Go, LoadRequest, Refusal};
+use checkpoint::Error;
+use protocol::frame::{self, Kind};
+use protocol::request::{Changed, Go, KeptStatus, LoadRequest, Refusal};
 use protocol::{ProtocolError, Result};
 use tokio::sync::oneshot;
 
+use crate::checkpoints::{Checkpoints, Dropped, Kept};
 use crate::peer::Peer;
 use crate::shared::Shared;
 use crate::writer::{LoadStep, WriterHandle};
@@ -15,6 +18,7 @@ use crate::writer::{LoadStep, WriterHandle};
 /// Answers a request to load. An error means that the connection can no longer be used.
 pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<()> {
     let (relid, generation) = (request.relid, request.generation);
+    let kept = shared.checkpoints.offer(&request);
     let (reply, begun) = oneshot::channel();
     shared.writer.load(LoadStep::Begin { request, reply });
     // From here on, the load must be ended even if the loader leaves before the answer, because the writer has been
@@ -24,9 +28,15 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
         load.over = true;
         return Ok(peer.refuse(&refusal)?);
     }
-    peer.send(Kind::Go, &Go::default())?;
-    match load.receive(peer)? {
-        Ok(()) => Ok(peer.send_raw(Kind::Loaded, &[], || ())?),
+    peer.send(Kind::Go, &Go { kept_from: kept.as_ref().map(|kept| kept.threshold) })?;
+    let index = kept.as_ref().map(|kept| kept.index);
+    match load.receive(peer, kept, &shared.checkpoints)? {
+        Ok(from_checkpoint) => {
+            if let Some(index) = index {
+                shared.checkpoints.loaded(relid, generation, index, from_checkpoint);
+            }
+            Ok(peer.send_raw(Kind::Loaded, &[], || ())?)
+        }
         Err((refusal, sent_all)) => {
             peer.refuse(&refusal)?;
             if sent_all { Ok(()) } else { discard(peer) }
@@ -43,11 +53,25 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Passes on all rows. The error is a refusal, with a flag that says whether the loader has sent its last frame.
-    fn receive(mut self, peer: &mut Peer) -> Result<std::result::Result<(), (Refusal, bool)>> {
+    /// Passes on all rows. Returns what has come from the checkpoint. The error is a refusal, with a flag that says whether the loader has sent its last frame.
+    fn receive(
+        mut self,
+        peer: &mut Peer,
+        kept: Option<Kept>,
+        checkpoints: &Checkpoints,
+    ) -> Result<std::result::Result<KeptStatus, (Refusal, bool)>> {
         let (relid, generation) = (self.relid, self.generation);
         let (refused, refusal) = channel();
         let mut payload = Vec::new();
+        let mut from_checkpoint = KeptStatus::default();
+        if let Some(kept) = kept {
+            let dropped = receive_changed(peer)?;
+            (from_checkpoint.blocks, from_checkpoint.changed_blocks) = dropped.blocks();
+            if let Err(error) = self.pass_on(kept, dropped, &refused) {
+                checkpoints.damaged(relid, &error);
+                return Ok(Err((Refusal::Protocol { what: "the checkpoint is damaged".into() }, false)));
+            }
+        }
         loop {
             match peer.read(&mut payload)? {
                 Some(Kind::Rows) => {
@@ -68,11 +92,43 @@ impl Load<'_> {
         let end = peer.verdict(ended)?;
         // The writer processes steps in order. So if the writer has refused any rows, that refusal has arrived by now.
         match refusal.try_recv().map_or(end, Err) {
-            Ok(()) => {
+            Ok(all) => {
                 self.over = true;
-                Ok(Ok(()))
+                from_checkpoint.rows = all - rows;
+                Ok(Ok(from_checkpoint))
             }
             Err(refusal) => Ok(Err((refusal, true))),
+        }
+    }
+}
+
+impl Load<'_> {
+    /// Passes on the chunks of a checkpoint.
+    fn pass_on(&self, mut kept: Kept, dropped: Dropped, refused: &Sender<Refusal>) -> std::result::Result<(), Error> {
+        let (relid, generation, dropped) = (self.relid, self.generation, Arc::new(dropped));
+        self.writer.load(LoadStep::Expect { relid, generation, rows: kept.rows() });
+        while let Some(chunk) = kept.next_chunk()? {
+            let (dropped, refused) = (dropped.clone(), refused.clone());
+            self.writer.load(LoadStep::Chunk { relid, generation, chunk, dropped, refused });
+        }
+        Ok(())
+    }
+}
+
+/// Receives the list of blocks that were changed since a checkpoint.
+fn receive_changed(peer: &mut Peer) -> Result<Dropped> {
+    let (mut dropped, mut payload) = (Dropped::default(), Vec::new());
+    loop {
+        match peer.read(&mut payload)? {
+            Some(Kind::Changed) => {
+                let part: Changed = frame::parse(&payload)?;
+                dropped.add(&part);
+                if part.last {
+                    return Ok(dropped);
+                }
+            }
+            Some(_) => return Err(unexpected()),
+            None => return Err(ProtocolError::Truncated),
         }
     }
 }
@@ -91,7 +147,7 @@ fn discard(peer: &mut Peer) -> Result<()> {
     let mut payload = Vec::new();
     loop {
         match peer.read(&mut payload)? {
-            Some(Kind::Rows) => {}
+            Some(Kind::Rows | Kind::Changed) => {}
             Some(Kind::LoadEnd) | None => return Ok(()),
             Some(_) => return Err(unexpected()),
         }

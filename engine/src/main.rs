@@ -13,6 +13,7 @@
 mod activity;
 mod admission;
 mod by_table;
+mod checkpoints;
 mod control;
 mod encode;
 mod explain;
@@ -25,6 +26,7 @@ mod peer;
 mod process;
 mod query;
 mod room;
+mod scribe;
 mod server;
 mod shared;
 mod stats;
@@ -41,6 +43,7 @@ use std::sync::Arc;
 
 use activity::Activities;
 use admission::{Admission, OpenQueries};
+use checkpoints::Checkpoints;
 use colstore::Mechanism;
 use control::Control;
 use protocol::control::{Settings, ToWorker};
@@ -97,7 +100,12 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
     // Hello is the first message. It goes through the same queue as the later events.
     let events = control.start()?;
     events.send(greeting)?;
-    let (writer, handle) = Writer::new(ring, &settings, mechanism, events, stats.clone());
+    let (checkpoints, directory) = Checkpoints::open(&path_of(env::CHECKPOINTS)?, &settings);
+    let checkpoints = Arc::new(checkpoints);
+    let (writer, handle) = Writer::new(ring, &settings, mechanism, events.clone(), stats.clone(), checkpoints.clone());
+    if let Some(directory) = directory {
+        scribe::start(checkpoints.clone(), directory, handle.clone(), events, &settings)?;
+    }
     let shared = Shared {
         mechanism: mechanism.name(),
         forks,
@@ -108,6 +116,7 @@ fn run() -> Result<StreamError, Box<dyn Error>> {
         open_queries: OpenQueries::default(),
         activities: Activities::default(),
         connections: Connections::default(),
+        checkpoints,
         stats,
         settings,
     };

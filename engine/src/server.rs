@@ -141,6 +141,12 @@ fn answer(peer: &mut Peer, shared: &Shared, request: Request, sent: Sent) -> Res
         Request::Load(request) => load::answer(peer, shared, request)?,
         Request::Survey(request) => survey::answer(peer, shared, request)?,
         Request::Status => status(peer, shared)?,
+        Request::Checkpoint => {
+            let written = peer.attend(shared.checkpoints.request()).map_err(io::Error::from)?;
+            // Without an answer, the process will end soon.
+            let written = written.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted))?;
+            peer.send(Kind::Checkpoint, &written)?;
+        }
         Request::Activity => peer.send(Kind::Activity, &shared.activities.list())?,
     }
     Ok(true)
@@ -166,8 +172,10 @@ fn status(peer: &mut Peer, shared: &Shared) -> Result<()> {
         changes_applied: store.changes_applied,
         spilled_bytes: shared.olap.spilled_bytes(),
         tables: store.tables,
+        checkpoint: shared.checkpoints.status(),
         ..Status::default()
     };
+    shared.checkpoints.report(&mut status.tables);
     shared.stats.report(&mut status);
     Ok(peer.send(Kind::Status, &status)?)
 }

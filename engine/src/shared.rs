@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::activity::Activities;
 use crate::admission::{Admission, MAX_OPEN_QUERIES, OpenQueries};
+use crate::checkpoints::Checkpoints;
 use crate::peer::Peer;
 use crate::stats::Stats;
 use crate::threads::Threads;
@@ -39,6 +40,7 @@ pub struct Shared {
     pub open_queries: OpenQueries,
     pub activities: Activities,
     pub connections: Connections,
+    pub checkpoints: Arc<Checkpoints>,
     pub stats: Arc<Stats>,
 }
 

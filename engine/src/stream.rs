@@ -76,13 +76,11 @@ impl Stream {
         self.position
     }
 
-    #[expect(dead_code, reason = "checkpoints will use it")]
     /// The position up to which the tables' rows are complete, see [`Thresholds`].
     pub fn threshold(&self) -> u64 {
         self.thresholds.reached()
     }
 
-    #[expect(dead_code, reason = "checkpoints will use it")]
     /// Returns the checkpoint that the stream has told to be anchored since the last call.
     pub fn take_anchored(&mut self) -> Option<u128> {
         self.anchored.take()

@@ -16,7 +16,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use colstore::{
-    Forked, Lease, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableRequest, TableSnapshot, Undone,
+    Forked, Lease, Limits, Mechanism, Served, Store, StoreStatus, Survey, TableImage, TableRequest, TableSnapshot,
+    Undone,
 };
 use olap::Work;
 use protocol::Snapshot;
@@ -26,6 +27,7 @@ use protocol::ring::{Consumer, Waker};
 use protocol::survey::SurveyRequest;
 use tokio::sync::oneshot;
 
+use crate::checkpoints::{Checkpoints, Dropped, OwnedChunk};
 use crate::stats::Stats;
 use crate::stream::{Stream, StreamError};
 
@@ -37,8 +39,23 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// Requests of other threads to the writer.
 pub enum Command {
     Serve(ServeRequest),
-    Survey { request: SurveyRequest, reply: oneshot::Sender<Result<Survey, Refusal>> },
+    Survey {
+        request: SurveyRequest,
+        reply: oneshot::Sender<Result<Survey, Refusal>>,
+    },
+    /// Asks for the image of a table. The answer is `None` if the table is not live.
+    Image {
+        relid: u32,
+        reply: oneshot::Sender<Option<Imaged>>,
+    },
     Status(oneshot::Sender<WriterStatus>),
+}
+
+/// The image of a table.
+pub struct Imaged {
+    pub image: TableImage,
+    /// The position up to which the image is complete, see [`crate::thresholds`].
+    pub threshold: u64,
 }
 
 pub struct ServeRequest {
@@ -82,14 +99,47 @@ pub enum Taken {
 pub struct WriterStatus {
     pub store: StoreStatus,
     pub lsn: u64,
+    /// The position up to which the tables are complete, see [`crate::thresholds`].
+    pub threshold: u64,
 }
 
 /// The steps of a load, in the order in which its connection sends them.
 pub enum LoadStep {
-    Begin { request: LoadRequest, reply: oneshot::Sender<Result<(), Refusal>> },
-    Rows { relid: u32, generation: u64, rows: Vec<u8>, refused: Sender<Refusal> },
-    End { relid: u32, generation: u64, rows: u64, reply: oneshot::Sender<Result<(), Refusal>> },
-    Abort { relid: u32, generation: u64 },
+    Begin {
+        request: LoadRequest,
+        reply: oneshot::Sender<Result<(), Refusal>>,
+    },
+    /// The number of rows that are about to come from a checkpoint.
+    Expect {
+        relid: u32,
+        generation: u64,
+        rows: u64,
+    },
+    /// A chunk of a checkpoint. Rows whose address is dropped are left out.
+    Chunk {
+        relid: u32,
+        generation: u64,
+        chunk: OwnedChunk,
+        dropped: Arc<Dropped>,
+        refused: Sender<Refusal>,
+    },
+    Rows {
+        relid: u32,
+        generation: u64,
+        rows: Vec<u8>,
+        refused: Sender<Refusal>,
+    },
+    /// The loader has sent this many rows. The answer is the number of the table's rows, with those of a checkpoint.
+    End {
+        relid: u32,
+        generation: u64,
+        rows: u64,
+        reply: oneshot::Sender<Result<u64, Refusal>>,
+    },
+    Abort {
+        relid: u32,
+        generation: u64,
+    },
 }
 
 struct Beginning {
@@ -134,6 +184,7 @@ pub struct Writer {
     waiting: Vec<ServeRequest>,
     events: Sender<ToWorker>,
     stats: Arc<Stats>,
+    checkpoints: Arc<Checkpoints>,
 }
 
 impl Writer {
@@ -143,6 +194,7 @@ impl Writer {
         mechanism: Mechanism,
         events: Sender<ToWorker>,
         stats: Arc<Stats>,
+        checkpoints: Arc<Checkpoints>,
     ) -> (Writer, WriterHandle) {
         let (commands, command_queue) = channel();
         let (loads, load_queue) = sync_channel(LOAD_QUEUE);
@@ -162,6 +214,7 @@ impl Writer {
             waiting: Vec::new(),
             events,
             stats,
+            checkpoints,
         };
         (writer, handle)
     }
@@ -184,17 +237,30 @@ impl Writer {
     fn turn(&mut self) -> Result<bool, StreamError> {
         let next = self.waiting.iter().map(|r| r.lsn).min();
         let mut busy = self.stream.turn(&mut self.ring, &mut self.store, next)?;
+        if let Some(id) = self.stream.take_anchored() {
+            self.checkpoints.anchored(id);
+        }
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Serve(request) => self.waiting.push(request),
                 Command::Survey { request, reply } => {
                     let _ = reply.send(self.store.survey(request.relid, request.fingerprint));
                 }
+                Command::Image { relid, reply } => {
+                    // A table that is not live has no image, and neither has one without memory for a snapshot.
+                    let threshold = self.stream.threshold();
+                    let imaged = self.store.image(relid).ok().filter(|_| threshold > 0);
+                    let _ = reply.send(imaged.map(|image| Imaged { image, threshold }));
+                }
                 Command::Status(reply) => {
                     self.note_applied();
                     // Here and below, sending fails only if the asking thread is gone, and then nobody needs the
                     // answer.
-                    let _ = reply.send(WriterStatus { store: self.store.status(), lsn: self.stream.position() });
+                    let _ = reply.send(WriterStatus {
+                        store: self.store.status(),
+                        lsn: self.stream.position(),
+                        threshold: self.stream.threshold(),
+                    });
                 }
             }
         }
@@ -202,6 +268,9 @@ impl Writer {
         self.store.settle_forks();
         busy |= self.load();
         for event in self.store.take_events() {
+            if let ToWorker::Broken { relid, error, .. } = event {
+                self.checkpoints.forget(relid, error);
+            }
             // Sending fails only if the receiver is gone, and then the process is about to end.
             let _ = self.events.send(event);
         }
@@ -251,6 +320,15 @@ impl Writer {
         match step {
             LoadStep::Begin { request, reply } => {
                 self.beginning = Some(Beginning { request, reply, ring_bytes: self.ring.written() });
+            }
+            // If there is no memory for a large index, the index grows with the rows.
+            LoadStep::Expect { relid, generation, rows } => drop(store.load_expect(relid, generation, rows)),
+            LoadStep::Chunk { relid, generation, chunk, dropped, refused } => {
+                let loaded = store.load_chunk(relid, generation, &chunk.image(), |address| dropped.has(address));
+                if let Err(refusal) = loaded {
+                    store.load_abort(relid, generation);
+                    let _ = refused.send(refusal);
+                }
             }
             LoadStep::Rows { relid, generation, rows, refused } => {
                 if let Err(refusal) = store.load_rows(relid, generation, &rows) {

@@ -2,6 +2,7 @@
 
 mod activity;
 mod calibrate;
+mod checkpoint;
 mod columns;
 mod configure;
 mod dropped;

@@ -19,7 +19,7 @@ use crate::shared::{self, DatabaseState, Table, TableState};
 
 /// The time to wait for the engine's report. An engine that runs answers at once, and an engine that hangs must not
 /// block the view.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
 const NO_ROOM: &str = "waits for room: raise anker.max_tables";
 
@@ -240,7 +240,7 @@ fn fallback_reasons(database: &shared::Database) -> JsonB {
 }
 
 /// The engine's own report; `None` if the engine does not answer.
-fn status(database: pg_sys::Oid) -> Option<Status> {
+pub fn status(database: pg_sys::Oid) -> Option<Status> {
     ask(database, &Request::Status, Kind::Status)
 }
 

@@ -42,6 +42,11 @@ impl Gates {
         self.last_sent = Instant::now();
     }
 
+    /// Makes gates come soon, even if no transaction was sent lately.
+    pub fn hurry(&mut self) {
+        (self.last_sent, self.last_gate) = (Instant::now(), None);
+    }
+
     /// The time until the next gate is due.
     pub fn due_in(&self) -> Duration {
         let Some(last) = self.last_gate else {

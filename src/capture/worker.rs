@@ -192,6 +192,7 @@ impl Capture {
                 // The engine sends these messages only when it starts.
                 ToWorker::Hello { .. } | ToWorker::NoMechanism { .. } => {}
                 ToWorker::Live { relid, generation, .. } => follower.registry.live(relid, generation),
+                ToWorker::GatesWanted => follower.gates.hurry(),
                 ToWorker::Checkpoint { id } => {
                     let order = AnchorOrder { token: self.token, id };
                     // If no worker is free, the next checkpoint tries again.

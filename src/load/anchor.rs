@@ -13,7 +13,7 @@ use crate::note::{Content, Note};
 use crate::pg::process::{self, Extra};
 use crate::pg::relation::{self, Lock, OpenRelation};
 use crate::pg::rows::Rows;
-use crate::pg::transaction;
+use crate::pg::{snapshot, transaction};
 
 /// The arguments of the worker that writes the anchor.
 #[derive(Serialize, Deserialize)]
@@ -43,11 +43,13 @@ pub extern "C-unwind" fn anker_anchor_main(database: pg_sys::Datum) {
     let written = list::anchor_oid().is_some_and(|anchor| relation::try_lock(anchor, Lock::Write));
     if written {
         let uuid = pgrx::Uuid::from_bytes(id.to_be_bytes());
-        Spi::connect_mut(|client| {
-            client.update("DELETE FROM anker.anchor", None, &[])?;
-            client.update("INSERT INTO anker.anchor (checkpoint) VALUES ($1)", None, &[uuid.into()]).map(|_| ())
-        })
-        .unwrap_or_else(|error| error!("could not write the anchor of a checkpoint: {error}"));
+        let written = snapshot::with_active(|| {
+            Spi::connect_mut(|client| {
+                client.update("DELETE FROM anker.anchor", None, &[])?;
+                client.update("INSERT INTO anker.anchor (checkpoint) VALUES ($1)", None, &[uuid.into()]).map(|_| ())
+            })
+        });
+        written.unwrap_or_else(|error| error!("could not write the anchor of a checkpoint: {error}"));
     }
     transaction::commit();
     if written {

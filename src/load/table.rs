@@ -11,6 +11,7 @@ use protocol::request::{Changed, Go, LoadRequest, Request};
 use super::link::Link;
 use super::{anchor, clean_snapshot, mark, orders};
 use crate::layout;
+use crate::pg::address::ROWS_PER_BLOCK;
 use crate::pg::blocks;
 use crate::pg::memory::Scratch;
 use crate::pg::process;
@@ -188,7 +189,8 @@ impl<'a> Sender<'a> {
         loop {
             let runs = parts.next().unwrap_or_default().to_vec();
             let last = parts.peek().is_none();
-            self.engine.send(&frame::encode(Kind::Changed, &Changed { blocks, runs, last }))?;
+            self.engine
+                .send(&frame::encode(Kind::Changed, &Changed { blocks, rows_per_block: ROWS_PER_BLOCK, runs, last }))?;
             if last {
                 return Ok(());
             }

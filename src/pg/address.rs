@@ -2,12 +2,12 @@
 
 use pgrx::pg_sys;
 
-/// The greatest number of rows in a page (`MaxHeapTuplesPerPage`).
-const PER_PAGE: i64 = {
-    const PAGE_HEAD: i64 = 24;
-    const SHORTEST_ROW: i64 = 24;
-    const POINTER: i64 = 4;
-    (pg_sys::BLCKSZ as i64 - PAGE_HEAD) / (SHORTEST_ROW + POINTER)
+/// The greatest number of rows in a block (`MaxHeapTuplesPerPage`).
+pub const ROWS_PER_BLOCK: u32 = {
+    const PAGE_HEAD: u32 = 24;
+    const SHORTEST_ROW: u32 = 24;
+    const POINTER: u32 = 4;
+    (pg_sys::BLCKSZ - PAGE_HEAD) / (SHORTEST_ROW + POINTER)
 };
 
 /// The address of a row, as a number without gaps between full pages. So addresses of rows that lie side by side take
@@ -18,7 +18,7 @@ pub struct Address(i64);
 impl Address {
     /// The address of line `line`, which counts from 1, in a block.
     pub(super) fn new(block: u32, line: u16) -> Address {
-        Address(i64::from(block) * PER_PAGE + i64::from(line) - 1)
+        Address(i64::from(block) * i64::from(ROWS_PER_BLOCK) + i64::from(line) - 1)
     }
 
     /// The address that PostgreSQL writes like this (`ctid`).
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn addresses_of_full_pages_leave_no_gap() {
-        assert_eq!(PER_PAGE, 291);
+        assert_eq!(ROWS_PER_BLOCK, 291);
         assert_eq!(Address::new(0, 1).number(), 0);
         assert_eq!(Address::new(1, 1).number(), Address::new(0, 291).number() + 1);
         assert_eq!(Address::new(u32::MAX, 291).number(), (1 << 32) * 291 - 1);

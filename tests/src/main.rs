@@ -62,6 +62,7 @@ mod registered;
 mod regress;
 mod replaced;
 mod replicated;
+mod restarts;
 mod reuse;
 mod runner;
 mod security;
@@ -102,6 +103,7 @@ fn main() -> std::process::ExitCode {
         ("pooled", pooled::TESTS),
         ("described", described::TESTS),
         ("replicated", replicated::TESTS),
+        ("restarts", restarts::TESTS),
         ("reuse", reuse::TESTS),
         ("intervals", intervals::TESTS),
         ("ordered", ordered::TESTS),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, chunk_file, is_manifest, lock_file, manifest_file, number_in};
 use crate::error::Error;
@@ -22,6 +22,19 @@ pub struct Directory {
     pub(crate) last: u64,
     /// It keeps the directory locked.
     _lock: File,
+}
+
+/// The files of the checkpoints, for reading only. It may go to another thread than the [`Directory`]. Files may be
+/// removed at any time, which is an error when they are read.
+#[derive(Clone, Debug)]
+pub struct Source(PathBuf);
+
+impl Source {
+    /// See [`Directory::table`].
+    pub fn table(&self, table: &TableEntry) -> Result<TableReader, Error> {
+        let index = TableIndex::decode(&reader::piece(&Disk::new(&self.0)?, table.index)?)?;
+        TableReader::new(&self.0, index)
+    }
 }
 
 impl Directory {
@@ -75,6 +88,11 @@ impl Directory {
     /// The bytes at a place.
     pub fn piece(&self, place: Place) -> Result<Vec<u8>, Error> {
         reader::piece(&self.disk, place)
+    }
+
+    /// The means to read tables while this is in use elsewhere.
+    pub fn source(&self) -> Source {
+        Source(self.disk.path().into())
     }
 
     /// A reader of a table's chunks. It may go to another thread.

@@ -41,7 +41,7 @@ mod tests;
 
 pub use appender::{Limits, Pace};
 pub use checksum::crc32c;
-pub use directory::Directory;
+pub use directory::{Directory, Source};
 pub use error::Error;
 pub use manifest::{ChunkIndex, Database, Manifest, Piece, Place, TableEntry, TableHead, TableIndex};
 pub use reader::{ChunkBytes, TableReader};

@@ -15,6 +15,8 @@ pub enum ToWorker {
     NoMechanism { name: String, reason: String },
     /// The load of this generation is complete; from now on, the table serves queries.
     Live { relid: u32, generation: u64, rows: u64 },
+    /// A checkpoint begins, so gates are wanted soon, even if nothing is written at the moment.
+    GatesWanted,
     /// A checkpoint with this id is complete. The worker is to write the id into the database.
     Checkpoint { id: u128 },
     /// The mirror of this table was given up; the table has to be watched and loaded again. `error` is true for a fault

@@ -54,6 +54,8 @@ pub enum Kind {
     Phase = 18,
     /// A part of [`crate::request::Changed`].
     Changed = 19,
+    /// A [`crate::request::CheckpointReport`], or the reason why no checkpoint was written.
+    Checkpoint = 20,
 }
 
 impl Kind {
@@ -61,7 +63,7 @@ impl Kind {
         use Kind::*;
         let kinds = [
             Hello, Request, Ready, Arrow, Done, Refused, Failed, Status, Go, Rows, LoadEnd, Loaded, Alive, Plan,
-            Survey, Sent, Activity, Phase, Changed,
+            Survey, Sent, Activity, Phase, Changed, Checkpoint,
         ];
         kinds.into_iter().find(|k| *k as u8 == byte).ok_or(ProtocolError::UnknownTag(byte))
     }

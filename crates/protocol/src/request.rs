@@ -41,6 +41,32 @@ pub enum Request {
     Status,
     /// Asks for the queries that are open.
     Activity,
+    /// Asks for a checkpoint now.
+    Checkpoint,
+}
+
+/// A checkpoint that was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointReport {
+    pub tables: u64,
+    pub rows: u64,
+    pub bytes_written: u64,
+    pub elapsed_us: u64,
+}
+
+/// The last checkpoint, or the last attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointStatus {
+    /// The start, in microseconds since 2000-01-01; 0 if there was none.
+    pub started: i64,
+    pub elapsed_us: u64,
+    pub tables: u64,
+    pub rows: u64,
+    pub bytes_written: u64,
+    /// The length of all files.
+    pub disk_bytes: u64,
+    /// The reason why the attempt has failed.
+    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -174,6 +200,8 @@ pub struct Go {
 pub struct Changed {
     /// The number of blocks of the table. Later blocks have no rows.
     pub blocks: u32,
+    /// The number of addresses that each block has. The address of a row, divided by it, is the row's block.
+    pub rows_per_block: u32,
     /// The changed blocks in ascending order, each run as its first block and the number of blocks.
     pub runs: Vec<(u32, u32)>,
     /// Whether this is the last part of the list.
@@ -352,6 +380,7 @@ pub struct Status {
     pub commit_to_applied_us: Vec<u64>,
     pub request_to_ready_us: Vec<u64>,
     pub tables: Vec<TableStatus>,
+    pub checkpoint: CheckpointStatus,
 }
 
 /// An open query, which `anker.activity` shows.
@@ -413,4 +442,17 @@ pub struct TableStatus {
     pub index_bytes: u64,
     pub undo_bytes: u64,
     pub changes_applied: u64,
+    /// The part of the load that came from a checkpoint; `None` if all rows came from the heap.
+    pub kept: Option<KeptStatus>,
+}
+
+/// A load of a table from a checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptStatus {
+    /// The rows that came from the checkpoint.
+    pub rows: u64,
+    /// The blocks of the table at that time.
+    pub blocks: u64,
+    /// The blocks whose rows came from the heap, because they had changed.
+    pub changed_blocks: u64,
 }

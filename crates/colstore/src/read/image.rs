@@ -15,6 +15,7 @@ use crate::cells::column::ColumnSnapshot;
 #[derive(Debug)]
 pub struct TableImage {
     pub(crate) generation: u64,
+    pub(crate) fingerprint: u64,
     pub(crate) stamp: u32,
     pub(crate) columns: Vec<Imaged>,
     pub(crate) live: ImagedRows,
@@ -41,6 +42,11 @@ impl TableImage {
     /// The generation of the table. Stamps of different generations cannot be compared.
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// The fingerprint of the table's definition.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// The greatest stamp that a chunk of this image may have. All later changes get greater stamps.

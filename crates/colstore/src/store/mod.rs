@@ -44,6 +44,7 @@ pub struct Store {
     /// How often an idle writer has checked a column of a chunk.
     pub(crate) looks: u64,
     events: Vec<ToWorker>,
+    last_gate: Option<Arc<Snapshot>>,
     delays: Delays,
     pub(crate) clock: Clock,
     changes_applied: u64,
@@ -111,6 +112,7 @@ impl Store {
             visits: 0,
             looks: 0,
             events: Vec::new(),
+            last_gate: None,
             delays: Delays::default(),
             clock: Clock::new(),
             changes_applied: 0,
@@ -198,7 +200,8 @@ impl Store {
         self.load_result(relid, result)
     }
 
-    pub fn load_end(&mut self, relid: u32, generation: u64, rows: u64) -> Result<(), Refusal> {
+    /// Ends a load, for which the loader has sent this many rows. Returns the number of all rows, with those from images.
+    pub fn load_end(&mut self, relid: u32, generation: u64, rows: u64) -> Result<u64, Refusal> {
         let result = self.loading_table(relid, generation)?.load_end(rows)?;
         if let Some(table) = self.tables.get_mut(&relid) {
             table.note_in(&mut self.agenda);
@@ -206,7 +209,9 @@ impl Store {
         if let Ok(rows) = result {
             self.events.push(ToWorker::Live { relid, generation, rows });
         }
-        self.load_result(relid, result.map(|_| ()))
+        let rows = *result.as_ref().unwrap_or(&0);
+        self.load_result(relid, result.map(|_| ()))?;
+        Ok(rows)
     }
 
     /// Ends a load that the loader has given up. The table then waits for another load of the same generation.
@@ -273,9 +278,13 @@ impl Store {
         table.survey(fingerprint, &self.alive)
     }
 
-    /// A table's columns as they are now, as an image for a file. Another thread may write it. Later changes get
-    /// greater stamps than those in the image.
+    /// A table's columns as they are now, as an image for a file. Another thread may write it. It has everything that
+    /// the last gate sees. Later changes get greater stamps than those in the image.
     pub fn image(&mut self, relid: u32) -> Result<TableImage, Refusal> {
+        // A table that has become live since the last gate has not applied what that gate sees.
+        if let Some(gate) = self.last_gate.clone() {
+            while self.apply_some(relid, &gate) {}
+        }
         let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
         table.image(&self.alive)
     }

@@ -62,6 +62,7 @@ impl Sink for Store {
 
     fn gate(&mut self, gate: Snapshot) {
         let gate = Arc::new(gate);
+        self.last_gate = Some(gate.clone());
         let now_ms = self.clock.millis();
         for relid in self.agenda.unsettled() {
             loop {

@@ -63,7 +63,12 @@ pub struct Table {
 #[derive(Debug)]
 enum State {
     Waiting,
-    Loading { snapshot: Arc<Snapshot>, rows: Rows },
+    /// `kept` is the number of rows that came from images.
+    Loading {
+        snapshot: Arc<Snapshot>,
+        rows: Rows,
+        kept: u64,
+    },
     Live(Live),
     Broken,
 }
@@ -268,7 +273,7 @@ impl Table {
         match self.state {
             State::Waiting => {
                 let rows = Rows::new(&self.layout, &self.pool, self.mechanism);
-                self.state = State::Loading { snapshot: Arc::new(snapshot), rows };
+                self.state = State::Loading { snapshot: Arc::new(snapshot), rows, kept: 0 };
                 Ok(())
             }
             _ => Err(self.not_loading()),
@@ -286,8 +291,10 @@ impl Table {
         image: &ChunkImage<'_>,
         dropped: impl Fn(i64) -> bool,
     ) -> Result<Result<(), Fault>, Refusal> {
-        let State::Loading { rows, .. } = &mut self.state else { return Err(self.not_loading()) };
-        Ok(rows.load_chunk(image, dropped))
+        let State::Loading { rows, kept, .. } = &mut self.state else { return Err(self.not_loading()) };
+        let loaded = rows.load_chunk(image, dropped);
+        *kept = rows.count;
+        Ok(loaded)
     }
 
     /// Prepares a load for this many rows, see [`Rows::expect_rows`].
@@ -297,17 +304,17 @@ impl Table {
     }
 
     /// Ends the load, after which the table is live. Returns the number of its rows. `announced` is the number of rows
-    /// that the loader has sent.
+    /// that the loader has sent, in addition to those from images.
     pub fn load_end(&mut self, announced: u64) -> Result<Result<u64, Fault>, Refusal> {
         match std::mem::replace(&mut self.state, State::Broken) {
-            State::Loading { rows, .. } if rows.count != announced => {
-                Ok(Err(Fault::RowCount { announced, sent: rows.count }))
+            State::Loading { rows, kept, .. } if rows.count != kept + announced => {
+                Ok(Err(Fault::RowCount { announced, sent: rows.count - kept }))
             }
-            State::Loading { snapshot, rows } => {
+            State::Loading { snapshot, rows, kept } => {
                 self.backlog.take(|xid| snapshot.sees(xid), u64::MAX);
                 let undo = Undo::new(&self.pool, snapshot.clone());
                 self.state = State::Live(Live { rows, undo, loaded: snapshot });
-                Ok(Ok(announced))
+                Ok(Ok(kept + announced))
             }
             other => {
                 self.state = other;
@@ -351,6 +358,7 @@ impl Table {
             index_bytes,
             undo_bytes,
             changes_applied: self.changes_applied,
+            kept: None,
         }
     }
 }

@@ -253,12 +253,12 @@ fn a_call_that_the_system_refuses_a_mechanism_costs_a_table_or_a_query() {
                     assert_eq!(rig.store.status().memory_bytes, 0);
                     rig.load(&layout, &rows);
                 }
-                (Ok(()), Some(Err(Refusal::OutOfMemory { what }))) => {
+                (Ok(_), Some(Err(Refusal::OutOfMemory { what }))) => {
                     queries += 1;
                     assert!(what.contains("failed: Cannot allocate memory"), "{what}");
                 }
-                (Ok(()), Some(Err(other))) => panic!("{other:?}"),
-                (Ok(()), _) => {}
+                (Ok(_), Some(Err(other))) => panic!("{other:?}"),
+                (Ok(_), _) => {}
             }
             assert_eq!(rig.rows(&layout), rows);
         }
