@@ -11,8 +11,8 @@ const BITS_PER_BLOCK: usize = 2;
 /// The number of blocks that one page of a visibility map is about.
 const BLOCKS_PER_MAP_PAGE: u32 = ((pg_sys::BLCKSZ as usize - PAGE_HEAD) * 8 / BITS_PER_BLOCK) as u32;
 
-/// The blocks among the first `blocks` of a table that were perhaps changed behind `threshold`, in ascending order. Each
-/// run of them is its first block and the number of blocks. `looked` is told now and then how many blocks were
+/// The blocks among the first `blocks` of a table that were perhaps changed behind `threshold`, in ascending order.
+/// Each run of them is its first block and the number of blocks. `looked` is told now and then how many blocks were
 /// examined.
 ///
 /// Each change of a row sets the LSN of its page. A block whose LSN is 0 was perhaps changed, because extending a table
@@ -48,8 +48,8 @@ pub fn changed_since(
     runs
 }
 
-/// A page of a visibility map that was not changed behind the threshold. So a block that it marks as all-visible was not
-/// changed either: a change clears the mark, and setting the mark again would have changed the page's LSN.
+/// A page of a visibility map that was not changed behind the threshold. So a block that it marks as all-visible was
+/// not changed either: a change clears the mark, and setting the mark again would have changed the page's LSN.
 struct MapPage(Vec<u8>);
 
 impl MapPage {
