@@ -355,6 +355,39 @@ fn stamps_tell_which_pieces_have_changed() {
 }
 
 #[test]
+fn chunks_keep_their_forms_and_change_them_like_others() {
+    let layout = rig::layout(1, &[Type::Int64, Type::Text, Type::Text, Type::Uuid], Identity::Key(vec![0]));
+    let row = |key: i64| {
+        let texts = [format!("text {key} is packed"), format!("one of {}", key % 3)].map(Val::Text);
+        let [packed, few] = texts;
+        vec![Val::Int(key), packed, few, Val::Decimal((i128::from(key) % 9) << 90)]
+    };
+    let mut rig = Rig::new(LIMITS);
+    rig.load(&layout, &(0..20_000).map(row).collect::<Vec<_>>());
+    let file = File::of(&mut rig, 1);
+    let mut again = Rig::new(LIMITS);
+    file.load(&mut again, &layout, &BTreeSet::new(), &[]).unwrap();
+    let codings = |rig: &mut Rig| {
+        let survey = rig.store.survey(1, layout.fingerprint).unwrap();
+        let column = |column| survey.column(column, || Ok::<_, ()>(())).unwrap().unwrap().codings;
+        (0..4).map(column).collect::<Vec<_>>()
+    };
+    let is_packed = |rig: &mut Rig| codings(rig)[1].iter().any(|(coding, _)| coding.contains("bits a character"));
+    assert_eq!(codings(&mut again), codings(&mut rig));
+    assert!(is_packed(&mut again));
+    // Texts that are read often are unpacked.
+    for rig in [&mut rig, &mut again] {
+        for _ in 0..3 {
+            rig.rows(&layout);
+            rig.store.clock.advance(Duration::from_secs(3));
+            (0..200).find(|_| !rig.store.tidy());
+        }
+        assert!(!is_packed(rig));
+    }
+    assert_eq!(codings(&mut again), codings(&mut rig));
+}
+
+#[test]
 fn rows_from_the_heap_take_the_slots_of_dropped_ones() {
     let layout = simple(1);
     let mut rig = Rig::new(LIMITS);

@@ -267,26 +267,37 @@ impl Loop for Checked<'_> {
     fn run(self) -> Self::Result {
         let Checked { sequence, lengths, block, read, is_text } = self;
         let packs_text = sequence.packing.as_ref().is_none_or(Packing::is_ascii);
+        let needs_all = is_text && !packs_text;
         let (mut at, mut buffer, mut edges, mut is_valid) = (0, Vec::new(), Edges::NONE, true);
+        // The starts of packed texts that are within the edges.
+        let mut known = (u128::MAX, 0);
         for (row, length) in lengths.iter().enumerate() {
-            let text = match sequence.stored(block, at, *length) {
+            let is_read = has(read, row);
+            match sequence.stored(block, at, *length) {
                 Stored::Plain(text) => {
                     is_valid &= !is_text || text.is_ascii() || std::str::from_utf8(text).is_ok();
-                    text
+                    if is_read {
+                        edges.include(text);
+                    }
                 }
                 Stored::Packed { packing, bytes, characters } => {
-                    // The first characters are enough for the edges.
-                    let wanted =
-                        if packs_text || !is_text { characters.min(text_order::LENGTH + 1) } else { characters };
-                    buffer.resize(whole_blocks(wanted), 0);
-                    packing.read_blocks(bytes, wanted, &mut buffer);
-                    let text = &buffer[..wanted];
-                    is_valid &= packs_text || !is_text || std::str::from_utf8(text).is_ok();
-                    text
+                    // Unpacking takes most of the time. It is seldom needed, because most texts lie within the edges.
+                    let start = (characters >= text_order::LENGTH).then(|| packing.start(bytes));
+                    let is_known = start.is_some_and(|start| known.0 <= start && start <= known.1);
+                    if needs_all || is_read && !is_known {
+                        let wanted = if needs_all { characters } else { characters.min(text_order::LENGTH + 1) };
+                        buffer.resize(whole_blocks(wanted), 0);
+                        packing.read_blocks(bytes, wanted, &mut buffer);
+                        let text = &buffer[..wanted];
+                        is_valid &= !needs_all || std::str::from_utf8(text).is_ok();
+                        if is_read {
+                            edges.include(text);
+                        }
+                    }
+                    if let Some(start) = start.filter(|_| is_read) {
+                        known = (known.0.min(start), known.1.max(start));
+                    }
                 }
-            };
-            if has(read, row) {
-                edges.include(text);
             }
             at += sequence.bytes(*length);
         }

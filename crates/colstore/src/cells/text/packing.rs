@@ -94,6 +94,17 @@ impl Packing {
         Ok(packing)
     }
 
+    /// The first 15 codes of a packed text that has at least as many characters, as a number. Such numbers have the
+    /// order of the texts' first 15 characters.
+    #[inline(always)]
+    pub fn start(&self, packed: &[u8]) -> u128 {
+        match self.bits {
+            4 => start::<4>(packed),
+            5 => start::<5>(packed),
+            _ => start::<6>(packed),
+        }
+    }
+
     /// Whether all characters that a code stands for are ASCII.
     pub fn is_ascii(&self) -> bool {
         let moved: u32 = self.steps[..self.count].iter().map(|step| u32::from(step.by)).sum();
@@ -176,12 +187,7 @@ impl Packing {
         let packed = &packed[at * (BLOCK / GROUP) * bytes..];
         let mut codes = [0; BLOCK];
         for (at, group) in codes.as_chunks_mut::<GROUP>().0.iter_mut().take(wanted.div_ceil(GROUP)).enumerate() {
-            let rest = &packed[at * bytes..];
-            let word = match rest.first_chunk() {
-                Some(word) => u64::from_le_bytes(*word),
-                None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
-            };
-            *group = spread::<B>(word).to_le_bytes();
+            *group = spread::<B>(word(&packed[at * bytes..])).to_le_bytes();
         }
         self.characters(&codes)
     }
@@ -237,6 +243,21 @@ fn fill_gaps(used: &mut Vec<u8>, most: usize) {
     used.sort_unstable();
 }
 
+#[inline(always)]
+fn start<const B: u32>(packed: &[u8]) -> u128 {
+    let codes = |from: usize| spread::<B>(word(&packed[from..])).swap_bytes();
+    (u128::from(codes(0)) << 64 | u128::from(codes(B as usize))) >> 8
+}
+
+/// The first eight bytes as a word. Missing bytes are zeros.
+#[inline(always)]
+fn word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
 /// Spreads eight consecutive codes of `B` bits over the bytes of a word.
 #[inline(always)]
 fn spread<const B: u32>(word: u64) -> u64 {
@@ -275,6 +296,7 @@ mod tests {
 
     fn check(packing: &Packing, texts: &[Vec<u8>], rnd: &mut StdRng) -> usize {
         let mut packed = Vec::new();
+        let mut starts = Vec::new();
         let mut fit = 0;
         for text in texts {
             packed.clear();
@@ -291,6 +313,9 @@ mod tests {
             packing.read(&packed[6..], &mut read);
             assert_eq!(&read, text);
             assert!(packing.is(&packed[6..], text));
+            if let Some(start) = text.first_chunk::<15>() {
+                starts.push((packing.start(&packed[6..]), *start));
+            }
             let mut blocks = vec![1; whole_blocks(text.len())];
             packing.read_blocks(&packed[6..], text.len(), &mut blocks);
             assert_eq!(&blocks[..text.len()], text);
@@ -300,6 +325,9 @@ mod tests {
                 other[at] = other[at].wrapping_add(rnd.random_range(1..=255));
                 assert!(!packing.is(&packed[6..], &other), "{text:?} and {other:?}");
             }
+        }
+        for (number, start) in starts.windows(2).map(|pair| (pair[0].0.cmp(&pair[1].0), pair[0].1.cmp(&pair[1].1))) {
+            assert_eq!(number, start, "{packing:?}");
         }
         fit
     }
