@@ -85,7 +85,7 @@ const HOUSES: &[House] = &[
     House {
         folder: "engine/src",
         floors: &[
-            &["admission", "by_table", "control", "encode", "log", "memory", "process", "stats"],
+            &["admission", "by_table", "control", "encode", "log", "memory", "process", "stats", "thresholds"],
             &["activity", "peer", "room", "stream", "threads"],
             &["incoming", "writer"],
             &["shared"],
