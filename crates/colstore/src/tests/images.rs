@@ -87,8 +87,7 @@ impl File {
         for row in others {
             rig.store.load_rows(layout.relid, 1, &rig::encode_row(layout, row))?;
         }
-        let rows = rig.store.status().tables[0].rows;
-        rig.store.load_end(layout.relid, 1, rows)?;
+        let rows = rig.store.load_end(layout.relid, 1, others.len() as u64)?;
         assert_eq!(rig.store.take_events(), [ToWorker::Live { relid: layout.relid, generation: 1, rows }]);
         Ok(())
     }
