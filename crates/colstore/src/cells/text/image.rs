@@ -21,7 +21,7 @@ use super::heap::{Heap, Place, record_bytes, text_at};
 use super::packing::{Packing, whole_blocks};
 use super::sequence::{Length, Sequence, Stored};
 use super::snapshot::ChunkTexts;
-use super::{MOST, MOST_AT_ONCE, TextColumn, TextSnapshot};
+use super::{MOST, MOST_AT_ONCE, TextColumn, TextSnapshot, run_bytes};
 use crate::base::bitmap::{self, Bitmap, Mask, has};
 use crate::base::chunk::CHUNK_ROWS;
 use crate::base::fastest::{Loop, fastest};
@@ -157,13 +157,12 @@ impl TextColumn {
         let (width, is_packable, is_packed) = (from.u8()?, from.u8()?, from.u8()?);
         ensure(width <= 2 && is_packable <= 1 && is_packed <= is_packable, "lengths of no known form")?;
         let packing = if is_packed == 1 { Some(Packing::decode(from)?) } else { None };
+        let same = if width == 0 { from.u16()? } else { 0 };
+        let run = from.bytes(usize::from(width) * CHUNK_ROWS)?;
         let lengths: Vec<Length> = match width {
-            0 => vec![Length(from.u16()?); CHUNK_ROWS],
-            1 => from.bytes(CHUNK_ROWS)?.iter().map(|length| Length((*length).into())).collect(),
-            _ => {
-                let lengths = from.bytes(2 * CHUNK_ROWS)?.as_chunks().0;
-                lengths.iter().map(|length| Length(u16::from_le_bytes(*length))).collect()
-            }
+            0 => vec![Length(same); CHUNK_ROWS],
+            1 => run.iter().map(|length| Length((*length).into())).collect(),
+            _ => run.as_chunks().0.iter().map(|length| Length(u16::from_le_bytes(*length))).collect(),
         };
         ensure(packing.is_some() || !lengths.iter().any(|length| length.is_packed()), "texts that nothing unpacks")?;
         let characters: usize = lengths.iter().map(|length| length.characters()).sum();
@@ -177,12 +176,13 @@ impl TextColumn {
             "texts of another length",
         )?;
         let edges = fastest(Checked { sequence: &sequence, lengths: &lengths, block, read, is_text })?;
-        let written: Vec<u64> = lengths.iter().map(|length| length.0.into()).collect();
-        self.refer(chunk, Form::Rows(width.into()), &written)?;
+        let form = Form::Rows(width.into());
+        let bytes = run_bytes(form.width(), CHUNK_ROWS);
+        self.region.replace_run(chunk, bytes, form.label(), |_, into| into[..run.len()].copy_from_slice(run))?;
         self.rest.begins(&sequence);
         let of = &mut self.chunks[chunk];
         (of.heap, of.edges) = (Heap::of_block(block, &self.pool)?, edges);
-        (of.dictionary, of.sequence) = (None, Some(Arc::new(sequence)));
+        (of.form, of.dictionary, of.sequence) = (form, None, Some(Arc::new(sequence)));
         Ok(())
     }
 
