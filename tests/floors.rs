@@ -86,9 +86,9 @@ const HOUSES: &[House] = &[
         folder: "engine/src",
         floors: &[
             &["admission", "by_table", "control", "encode", "log", "memory", "process", "stats", "thresholds"],
-            &["activity", "peer", "room", "stream", "threads"],
+            &["activity", "checkpoints", "peer", "room", "stream", "threads"],
             &["incoming", "writer"],
-            &["shared"],
+            &["scribe", "shared"],
             &["forked", "load", "survey"],
             &["query"],
             &["explain"],

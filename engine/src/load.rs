@@ -53,7 +53,8 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Passes on all rows. Returns what has come from the checkpoint. The error is a refusal, with a flag that says whether the loader has sent its last frame.
+    /// Passes on all rows. Returns the part that has come from the checkpoint. The error is a refusal, with a flag that
+    /// says whether the loader has sent its last frame.
     fn receive(
         mut self,
         peer: &mut Peer,

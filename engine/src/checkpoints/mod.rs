@@ -66,7 +66,8 @@ pub struct Origin {
 }
 
 impl Checkpoints {
-    /// The checkpoints in a directory, and the directory itself for [`crate::scribe`]. Without checkpoints, there is none.
+    /// The checkpoints in a directory, and the directory itself for [`crate::scribe`]. There is no directory if there are
+    /// to be no checkpoints.
     pub fn open(path: &Path, settings: &Settings) -> (Checkpoints, Option<Directory>) {
         let none = || (Checkpoints { state: Mutex::default(), woken: Condvar::new() }, None);
         if settings.checkpoint_seconds == 0 || settings.checkpoint_bytes == 0 {
@@ -125,7 +126,8 @@ impl Checkpoints {
         }
     }
 
-    /// Called when the mirror of a table was given up. If its rows were wrong, they may be wrong in the checkpoint, too.
+    /// Called when the mirror of a table was given up. If its rows were wrong, they may be wrong in the checkpoint as
+    /// well.
     pub fn forget(&self, relid: u32, is_error: bool) {
         let mut state = self.state.lock();
         state.forgotten.insert(relid);

@@ -200,7 +200,8 @@ impl Store {
         self.load_result(relid, result)
     }
 
-    /// Ends a load, for which the loader has sent this many rows. Returns the number of all rows, with those from images.
+    /// Ends a load, for which the loader has sent this many rows. Returns the number of all rows, with those from
+    /// images.
     pub fn load_end(&mut self, relid: u32, generation: u64, rows: u64) -> Result<u64, Refusal> {
         let result = self.loading_table(relid, generation)?.load_end(rows)?;
         if let Some(table) = self.tables.get_mut(&relid) {
