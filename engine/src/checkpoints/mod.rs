@@ -66,8 +66,8 @@ pub struct Origin {
 }
 
 impl Checkpoints {
-    /// The checkpoints in a directory, and the directory itself for [`crate::scribe`]. There is no directory if there are
-    /// to be no checkpoints.
+    /// The checkpoints in a directory, and the directory itself for [`crate::scribe`]. If there are to be none, the
+    /// directory is not opened.
     pub fn open(path: &Path, settings: &Settings) -> (Checkpoints, Option<Directory>) {
         let none = || (Checkpoints { state: Mutex::default(), woken: Condvar::new() }, None);
         if settings.checkpoint_seconds == 0 || settings.checkpoint_bytes == 0 {
