@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use checkpoint::{Checkpoint, Directory, Error, Limits, Manifest, Pace, Place, TableEntry, TableHead, TableIndex};
-use colstore::{OutOfMemory, TableImage};
+use colstore::{Lease, OutOfMemory, TableImage};
 use protocol::control::{Settings, ToWorker};
 use protocol::request::{CheckpointReport, CheckpointStatus};
 use tokio::sync::oneshot;
@@ -34,13 +35,24 @@ const THRESHOLD_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
-    Files(#[from] Error),
+    Files(Error),
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
+    #[error("changes of the tables needed the memory that the checkpoint held (anker.memory)")]
+    Revoked,
     #[error("the database does not name the last checkpoint yet")]
     Unanchored,
     #[error("the engine is ending")]
     Ending,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Cancelled => Failure::Revoked,
+            error => Failure::Files(error),
+        }
+    }
 }
 
 /// The owner of the checkpoints' directory.
@@ -209,10 +221,14 @@ impl Scribe {
         };
         let mut bases = HashMap::new();
         let pace = Pace { bytes_per_second: (!at_once).then_some(BYTES_PER_SECOND), ..Pace::default() };
+        // If there is no memory for changes, the checkpoint ends, and gives back the old values that it holds.
+        let lease = Arc::<Lease>::default();
+        let cancel = pace.cancel.clone();
+        lease.when_revoked(move || cancel.store(true, Ordering::Relaxed));
         let mut checkpoint = self.directory.begin(self.limits, pace)?;
         for (relid, is_live) in tables {
-            let previous = checkpoint.previous(relid).cloned();
-            match if is_live { ask(&self.writer, |reply| Command::Image { relid, reply })? } else { None } {
+            let (previous, lease) = (checkpoint.previous(relid).cloned(), lease.clone());
+            match if is_live { ask(&self.writer, |reply| Command::Image { relid, lease, reply })? } else { None } {
                 Some(imaged) => {
                     status.tables += 1;
                     status.rows += imaged.image.rows();

@@ -43,9 +43,11 @@ pub enum Command {
         request: SurveyRequest,
         reply: oneshot::Sender<Result<Survey, Refusal>>,
     },
-    /// Asks for the image of a table. The answer is `None` if the table is not live.
+    /// Asks for the image of a table, which may be held until the lease is revoked. The answer is `None` if the table is
+    /// not live.
     Image {
         relid: u32,
+        lease: Arc<Lease>,
         reply: oneshot::Sender<Option<Imaged>>,
     },
     Status(oneshot::Sender<WriterStatus>),
@@ -246,10 +248,10 @@ impl Writer {
                 Command::Survey { request, reply } => {
                     let _ = reply.send(self.store.survey(request.relid, request.fingerprint));
                 }
-                Command::Image { relid, reply } => {
+                Command::Image { relid, lease, reply } => {
                     // A table that is not live has no image, and neither has one without memory for a snapshot.
                     let threshold = self.stream.threshold();
-                    let imaged = self.store.image(relid).ok().filter(|_| threshold > 0);
+                    let imaged = self.store.image(relid, Some(lease)).ok().filter(|_| threshold > 0);
                     let _ = reply.send(imaged.map(|image| Imaged { image, threshold }));
                 }
                 Command::Status(reply) => {

@@ -90,6 +90,7 @@ impl<T: Into<String>> From<T> for Failure {
 }
 
 fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(), Failure> {
+    let start = Instant::now();
     let relid = pg_sys::Oid::from(order.relid);
     // The lock is taken before the snapshot, so that no DDL comes between them.
     let (mut locked, mut anchor) = (true, None);
@@ -119,9 +120,17 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
         None => sender.send_all(),
         Some(threshold) => sender.send_changed(threshold),
     })?;
+    let compared = sender.compared;
     loads::update(|load| load.phase = Phase::Finishing);
     engine.send(&frame::encode_raw(Kind::LoadEnd, &rows.to_le_bytes()))?;
     engine.expect(Kind::Loaded)?;
+    if let Some((changed, all)) = compared {
+        let (relid, seconds) = (order.relid, start.elapsed().as_secs_f64());
+        log!(
+            "pg_anker: table {relid} was loaded from a checkpoint in {seconds:.1} s: {changed} of {all} blocks had \
+             changed, with {rows} rows"
+        );
+    }
     Ok(())
 }
 
@@ -149,12 +158,14 @@ struct Sender<'a> {
     chunk: Vec<u8>,
     rows: u64,
     bytes: u64,
+    /// The number of blocks that had changed since a checkpoint, and of all blocks.
+    compared: Option<(u32, u32)>,
 }
 
 impl<'a> Sender<'a> {
     fn new(relation: &'a OpenRelation, encoder: Fitting<'a>, engine: &'a mut Link, scratch: Scratch) -> Sender<'a> {
         let chunk = Vec::with_capacity(CHUNK_CAPACITY);
-        Sender { relation, encoder, engine, scratch, chunk, rows: 0, bytes: 0 }
+        Sender { relation, encoder, engine, scratch, chunk, rows: 0, bytes: 0, compared: None }
     }
 
     /// Sends all rows, and returns their number.
@@ -174,6 +185,7 @@ impl<'a> Sender<'a> {
         let runs = blocks::changed_since(relation, all, threshold, looked);
         self.tell_changed(all, &runs)?;
         let changed = runs.iter().map(|(_, count)| count).sum();
+        self.compared = Some((changed, all));
         show_scan(changed);
         let mut before = 0;
         for (first, count) in runs {

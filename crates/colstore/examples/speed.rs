@@ -119,7 +119,7 @@ fn per_second(count: u64, time: Duration) -> f64 {
 /// Writes the image of a table, and makes another table from it.
 fn images(name: &str, store: &mut Store, layout: &TableLayout, limits: Limits, mechanism: Mechanism) {
     let start = cpu();
-    let image = store.image(RELID).expect("live");
+    let image = store.image(RELID, None).expect("live");
     let (mut columns, mut live) = (Vec::new(), Vec::new());
     for chunk in 0..image.chunk_count() {
         let mut bytes = vec![Vec::new(); image.column_count()];

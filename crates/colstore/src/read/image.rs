@@ -3,12 +3,11 @@
 //! An image has everything that was applied, and nothing is taken back. The writer takes it; any thread may write it to
 //! a file. It holds memory like a survey: the old content of what changes in the meantime.
 
-use std::sync::Arc;
-
 use snapmem::{ExtentsSnapshot, OutOfMemory};
 
 use crate::base::chunk::CHUNK_ROWS;
 use crate::base::image::reserve;
+use crate::base::leases::Hold;
 use crate::cells::column::ColumnSnapshot;
 
 /// A table's columns, and when each chunk last changed (see `base::stamps`).
@@ -21,7 +20,7 @@ pub struct TableImage {
     pub(crate) live: ImagedRows,
     pub(crate) slots: usize,
     pub(crate) rows: u64,
-    pub(crate) _alive: Arc<()>,
+    pub(crate) _hold: Hold,
 }
 
 #[derive(Debug)]

@@ -280,14 +280,20 @@ impl Store {
     }
 
     /// A table's columns as they are now, as an image for a file. Another thread may write it. It has everything that
-    /// the last gate sees. Later changes get greater stamps than those in the image.
-    pub fn image(&mut self, relid: u32) -> Result<TableImage, Refusal> {
+    /// the last gate sees. Later changes get greater stamps than those in the image. With a lease, the image may be held
+    /// until the lease is revoked.
+    pub fn image(&mut self, relid: u32, lease: Option<Arc<Lease>>) -> Result<TableImage, Refusal> {
         // A table that has become live since the last gate has not applied what that gate sees.
         if let Some(gate) = self.last_gate.clone() {
             while self.apply_some(relid, &gate) {}
         }
         let table = self.tables.get_mut(&relid).ok_or(Refusal::NotMirrored { relid })?;
-        table.image(&self.alive)
+        let hold = Hold { _counted: self.alive.clone(), of_query: Arc::default() };
+        let (image, beside) = (table.image(&hold)?, table.written.beside());
+        if let Some(lease) = lease {
+            self.leases.lend(lease, &hold.of_query, vec![beside]);
+        }
+        Ok(image)
     }
 
     /// Forks this process. The child does a task on views that [`Store::serve`] has returned to the parent. Afterwards

@@ -212,7 +212,7 @@ impl Table {
 
 impl Table {
     /// The columns as they are now, for a file. As for a survey, everything that was applied is in them.
-    pub fn image(&mut self, alive: &Arc<()>) -> Result<TableImage, Refusal> {
+    pub fn image(&mut self, hold: &Hold) -> Result<TableImage, Refusal> {
         let (generation, fingerprint) = (self.generation, self.layout.fingerprint);
         let Live { rows, .. } = self.live_mut()?;
         let imaged = |column: &mut Column| {
@@ -226,7 +226,7 @@ impl Table {
         let live_stamps = rows.live_stamps.take();
         let (live_counts, slots) = (rows.live_counts.as_slice().into(), rows.slots as usize);
         let live = ImagedRows { bits: live, stamps: live_stamps, counts: live_counts };
-        Ok(TableImage { generation, fingerprint, stamp, columns, live, slots, rows: rows.count, _alive: alive.clone() })
+        Ok(TableImage { generation, fingerprint, stamp, columns, live, slots, rows: rows.count, _hold: hold.clone() })
     }
 }
 

@@ -66,7 +66,7 @@ impl File {
 
     fn of(rig: &mut Rig, relid: u32) -> File {
         let mut file = File::default();
-        file.write(&rig.store.image(relid).unwrap());
+        file.write(&rig.store.image(relid, None).unwrap());
         file
     }
 
@@ -236,7 +236,7 @@ fn run(seed: u64, mechanism: Mechanism) {
                 idle(&mut rig);
             }
         }
-        let image = rig.store.image(layout.relid).unwrap();
+        let image = rig.store.image(layout.relid, None).unwrap();
         assert_eq!((image.rows(), image.column_count()), (rows.len() as u64, layout.types().len()));
         // The image stays what it is while the table changes.
         let mut later = rows.clone();
@@ -309,15 +309,15 @@ fn stamps_tell_which_pieces_have_changed() {
     let text = |key: i64| format!("the text of row {key}");
     let rows: Vec<Row> = (0..20_000).map(|key| at(key, key as i32 as i64 % 7, &text(key))).collect();
     rig.load(&layout, &rows);
-    let mut stamp = rig.store.image(1).unwrap().stamp();
+    let mut stamp = rig.store.image(1, None).unwrap().stamp();
     let mut step = |rig: &mut Rig, changes: &[u8], want: &[(usize, Option<usize>)]| {
         rig.commit(changes);
         rig.gate();
-        let image = rig.store.image(1).unwrap();
+        let image = rig.store.image(1, None).unwrap();
         assert_eq!(changed(&image, stamp), want);
         stamp = image.stamp();
         idle(rig);
-        assert_eq!(changed(&rig.store.image(1).unwrap(), stamp), [], "idle work leaves values as they are");
+        assert_eq!(changed(&rig.store.image(1, None).unwrap(), stamp), [], "idle work leaves values as they are");
         stamp += 1;
     };
     step(&mut rig, &[], &[]);
@@ -340,7 +340,7 @@ fn stamps_tell_which_pieces_have_changed() {
     let file = File::of(&mut rig, 1);
     let mut again = Rig::new(LIMITS);
     file.load(&mut again, &layout, &BTreeSet::from([9001]), &[]).unwrap();
-    assert_eq!(changed(&again.store.image(1).unwrap(), 0), [(1, None)]);
+    assert_eq!(changed(&again.store.image(1, None).unwrap(), 0), [(1, None)]);
     let keys: BTreeSet<i64> = (-1..20_000).filter(|key| ![9001, 17_000].contains(key)).collect();
     let found: BTreeSet<i64> = again
         .rows(&layout)
@@ -404,7 +404,7 @@ fn rows_from_the_heap_take_the_slots_of_dropped_ones() {
         want.iter_mut().for_each(|row| row.truncate(3));
         want.sort();
         assert_eq!(again.rows(&layout), want);
-        let used = again.store.image(1).unwrap().slots();
+        let used = again.store.image(1, None).unwrap().slots();
         assert!(used <= slots + 2048 && (every > 2 || used < 18_500), "{used} slots");
     }
 }

@@ -287,6 +287,32 @@ fn snapshots_are_given_up_before_tables_the_dearest_first() {
     }
 }
 
+#[test]
+fn images_are_given_up_before_tables() {
+    const KEYS: i64 = 2000;
+    let layout = simple(1);
+    let mut rig = Rig::new(Limits { memory_bytes: 2 << 20, undo_bytes: 200 << 10, ..LIMITS });
+    rig.load(&layout, &(0..KEYS).map(|key| simple_row(key, 0, "some text")).collect::<Vec<_>>());
+    let (mut held, mut round) = (Vec::<Arc<Lease>>::new(), 0);
+    while !held.iter().any(|lease| lease.is_revoked()) {
+        round += 1;
+        assert!(round < 1000, "all images find room");
+        let lease = Arc::<Lease>::default();
+        let image = Mutex::new(Some(rig.store.image(1, Some(lease.clone())).unwrap()));
+        lease.when_revoked(move || drop(image.lock().take()));
+        held.push(lease);
+        let mut bytes = Vec::new();
+        for key in 0..KEYS {
+            let row = |number| simple_row(key, number, &format!("some text {number}"));
+            rig::update(&layout, &row(round - 1), &row(round), &[], &mut bytes);
+        }
+        rig.commit(&bytes);
+        rig.gate();
+    }
+    assert_eq!(rig.store.take_events(), []);
+    assert_eq!(rig.rows(&layout).len() as i64, KEYS);
+}
+
 fn has_room(rig: &Rig, relids: &[u32], bytes: usize) -> bool {
     rig.store.has_room(relids.iter().copied(), bytes)
 }
