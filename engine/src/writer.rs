@@ -43,8 +43,8 @@ pub enum Command {
         request: SurveyRequest,
         reply: oneshot::Sender<Result<Survey, Refusal>>,
     },
-    /// Asks for the image of a table, which may be held until the lease is revoked. The answer is `None` if the table is
-    /// not live.
+    /// Asks for the image of a table, which may be held until the lease is revoked. The answer is `None` if the table
+    /// is not live.
     Image {
         relid: u32,
         lease: Arc<Lease>,

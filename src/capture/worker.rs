@@ -75,10 +75,18 @@ fn follow(database: pg_sys::Oid, settings: &Settings) {
     // misses a row that `anker.mirror()` adds.
     set_state(database, DatabaseState::Idle, "");
     // A list that another process has locked may contain tables, so it counts as a list with tables.
-    let with_tables = || load::list_oid().filter(|&list| load::has_tables(list).unwrap_or(true));
-    let Some(list) = transaction::run(with_tables) else {
+    let with_tables = || {
+        let list = load::list_oid().filter(|&list| load::has_tables(list).unwrap_or(true))?;
+        Some((list, load::anchor_oid().is_some()))
+    };
+    let Some((list, has_anchor)) = transaction::run(with_tables) else {
         return;
     };
+    let mut settings = settings.clone();
+    if !has_anchor {
+        // The database has the objects of an older release, which had no checkpoints.
+        settings.checkpoint_seconds = 0;
+    }
     if !decoding::is_plugin_allowed() {
         give_up_on_setting(
             "output_plugin_libraries does not allow pgoutput",
@@ -88,7 +96,7 @@ fn follow(database: pg_sys::Oid, settings: &Settings) {
     set_state(database, DatabaseState::Starting, "starting the engine");
     let token = random_token();
     let registry = Registry::new(database, list, token);
-    let (out, mut engine) = Outbox::open(database, settings).unwrap_or_else(|reason| give_up(&reason));
+    let (out, mut engine) = Outbox::open(database, &settings).unwrap_or_else(|reason| give_up(&reason));
     wait_for_hello(&mut engine);
     shared::update_database(database, |d| d.engine_pid = engine.pid());
 

@@ -11,7 +11,7 @@ mod orders;
 mod table;
 
 pub use anchor::AnchorOrder;
-pub use list::{ListOrder, has_any_of, has_tables, list_oid, parents_oid, remove_from_list};
+pub use list::{ListOrder, anchor_oid, has_any_of, has_tables, list_oid, parents_oid, remove_from_list};
 pub use mark::{crashes, forget_crashes, retain_crashes};
 pub use orders::{MAX_ORDERS, to_extra as orders_to_extra};
 

@@ -280,8 +280,8 @@ impl Store {
     }
 
     /// A table's columns as they are now, as an image for a file. Another thread may write it. It has everything that
-    /// the last gate sees. Later changes get greater stamps than those in the image. With a lease, the image may be held
-    /// until the lease is revoked.
+    /// the last gate sees. Later changes get greater stamps than those in the image. With a lease, the image may be
+    /// held until the lease is revoked.
     pub fn image(&mut self, relid: u32, lease: Option<Arc<Lease>>) -> Result<TableImage, Refusal> {
         // A table that has become live since the last gate has not applied what that gate sees.
         if let Some(gate) = self.last_gate.clone() {
