@@ -54,8 +54,9 @@ GRANT SELECT ON anker.loads TO PUBLIC;
 
 -- Checkpoints
 
-CREATE TABLE anker.anchor (checkpoint uuid NOT NULL);
-COMMENT ON TABLE anker.anchor IS 'the last checkpoint of the engine''s columns; written by the engine''s worker';
+-- A sequence, because publications of all tables do not publish it.
+CREATE SEQUENCE anker.anchor;
+COMMENT ON SEQUENCE anker.anchor IS 'the last checkpoint of the engine''s columns; written by the engine''s worker';
 
 CREATE FUNCTION anker.checkpoint(
     OUT tables bigint, OUT rows bigint, OUT bytes_written bigint, OUT seconds double precision

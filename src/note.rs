@@ -27,8 +27,8 @@ pub enum Content {
     List { relids: Vec<u32> },
     /// Tables that the engine is to watch again.
     WatchAgain { relids: Vec<u32> },
-    /// The database names this checkpoint, and this is durable.
-    Anchored { id: u128 },
+    /// The database names this checkpoint, and that is durable.
+    Anchored { id: u64 },
 }
 
 impl Note {

@@ -1,6 +1,6 @@
 //! The thread that writes checkpoints: see [`crate::checkpoints`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,9 +64,9 @@ struct Scribe {
     limits: Limits,
     interval: Duration,
     /// The last checkpoint that this process has written.
-    own: Option<u128>,
+    own: Option<u64>,
     /// The last id of which the directory was told that the database names it.
-    confirmed: Option<u128>,
+    confirmed: Option<u64>,
     /// For each table, the part of it that the last checkpoint has.
     bases: HashMap<u32, Base>,
 }
@@ -185,7 +185,8 @@ impl Scribe {
     fn checkpoint(&mut self, at_once: bool) -> Result<CheckpointReport, Failure> {
         let (began, started) = (Instant::now(), now());
         let mut status = CheckpointStatus { started, ..CheckpointStatus::default() };
-        let written = self.write(at_once, &mut status);
+        let forgotten = self.checkpoints.state.lock().forgotten.clone();
+        let written = self.write(at_once, &forgotten, &mut status);
         status.elapsed_us = began.elapsed().as_micros() as u64;
         match &written {
             Ok(id) => {
@@ -198,7 +199,7 @@ impl Scribe {
         self.publish();
         let mut state = self.checkpoints.state.lock();
         if written.is_ok() {
-            state.forgotten.clear();
+            state.forgotten.retain(|relid| !forgotten.contains(relid));
         }
         status.disk_bytes = self.directory.bytes().unwrap_or(0);
         state.status = status.clone();
@@ -211,14 +212,17 @@ impl Scribe {
         })
     }
 
-    fn write(&mut self, at_once: bool, status: &mut CheckpointStatus) -> Result<u128, Failure> {
+    /// Writes all live tables. Rows of `forgotten` tables in the checkpoint before this one are not used.
+    fn write(
+        &mut self,
+        at_once: bool,
+        forgotten: &HashSet<u32>,
+        status: &mut CheckpointStatus,
+    ) -> Result<u64, Failure> {
         self.drop_strangers()?;
         self.settle()?;
         let tables = self.tables()?;
-        let (origins, forgotten) = {
-            let state = self.checkpoints.state.lock();
-            (state.origins.clone(), state.forgotten.clone())
-        };
+        let origins = self.checkpoints.state.lock().origins.clone();
         let mut bases = HashMap::new();
         let pace = Pace { bytes_per_second: (!at_once).then_some(BYTES_PER_SECOND), ..Pace::default() };
         // If there is no memory for changes, the checkpoint ends, and gives back the old values that it holds.
@@ -275,7 +279,7 @@ impl Scribe {
         let state = self.checkpoints.state.lock();
         let known = [self.own, state.anchored];
         drop(state);
-        let is_ours = |id: &u128| known.contains(&Some(*id));
+        let is_ours = |id: &u64| known.contains(&Some(*id));
         if !self.directory.remains().iter().any(|manifest| is_ours(&manifest.id)) {
             self.directory.clear()?;
         }

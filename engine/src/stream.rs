@@ -50,7 +50,7 @@ pub struct Stream {
     position: u64,
     thresholds: Thresholds,
     /// The last checkpoint that the database names, if it was told.
-    anchored: Option<u128>,
+    anchored: Option<u64>,
     /// Whether the last turn stopped before the end of `input`, so that more whole messages may follow there.
     paused: bool,
 }
@@ -82,7 +82,7 @@ impl Stream {
     }
 
     /// Returns the checkpoint that the stream has told to be anchored since the last call.
-    pub fn take_anchored(&mut self) -> Option<u128> {
+    pub fn take_anchored(&mut self) -> Option<u64> {
         self.anchored.take()
     }
 

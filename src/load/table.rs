@@ -93,11 +93,8 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     let start = Instant::now();
     let relid = pg_sys::Oid::from(order.relid);
     // The lock is taken before the snapshot, so that no DDL comes between them.
-    let (mut locked, mut anchor) = (true, None);
-    let lock = || {
-        locked = locked && wait_for_lock(relid);
-        anchor = anchor::try_lock();
-    };
+    let mut locked = true;
+    let lock = || locked = locked && wait_for_lock(relid);
     let snapshot = clean_snapshot::begin(lock, |reason| tell(database, order, reason));
     if !locked {
         return Err("waits for a lock on the table".into());
@@ -108,7 +105,7 @@ fn load(database: pg_sys::Oid, order: LoadOrder, scratch: Scratch) -> Result<(),
     // If the table was altered before the lock, its fingerprint differs from the one that the engine watches, and the
     // load is refused.
     let fingerprint = described.layout.fingerprint;
-    let anchor = anchor.and_then(|anchor| snapshot::with_active(|| anchor::read(anchor)));
+    let anchor = anchor::read();
     let request = LoadRequest { relid: order.relid, generation: order.generation, fingerprint, snapshot, anchor };
     engine.send(&frame::encode(Kind::Request, &Request::Load(request)))?;
     let go: Go = frame::parse(&engine.expect(Kind::Go)?).map_err(|e| e.to_string())?;

@@ -80,15 +80,4 @@ impl<'a> Tuple<'a> {
         let datum = unsafe { pg_sys::heap_getattr(self.pointer, 1, self.descriptor.pointer, &mut null) };
         (!null).then(|| pg_sys::Oid::from(datum.value() as u32))
     }
-
-    /// The value of the first column, whose type must be uuid; `None` for a null.
-    pub fn first_uuid(self) -> Option<[u8; 16]> {
-        assert!(self.descriptor.attributes().first().is_some_and(|a| a.atttypid == pg_sys::UUIDOID), "a uuid");
-        let mut null = false;
-        // SAFETY: tuple and descriptor belong together and have a first column, whose values are pointers to 16 bytes.
-        unsafe {
-            let datum = pg_sys::heap_getattr(self.pointer, 1, self.descriptor.pointer, &mut null);
-            (!null).then(|| datum.cast_mut_ptr::<[u8; 16]>().read())
-        }
-    }
 }

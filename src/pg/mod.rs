@@ -53,6 +53,7 @@ pub mod rights;
 pub mod rows;
 pub mod run;
 pub mod scan_node;
+pub mod sequence;
 pub mod session;
 pub mod snapshot;
 pub mod statement;

@@ -66,7 +66,7 @@ impl Directory {
 
     /// Keeps the checkpoint with this id, and removes the other one. It must be called once the id is durable
     /// elsewhere, and before the next checkpoint begins.
-    pub fn confirm(&mut self, id: u128) -> Result<(), Error> {
+    pub fn confirm(&mut self, id: u64) -> Result<(), Error> {
         if !self.manifests.iter().any(|manifest| manifest.id == id) {
             return Err(Error::Unknown);
         }

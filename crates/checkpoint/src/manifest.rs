@@ -23,7 +23,7 @@ pub struct Database {
 pub struct Manifest {
     pub database: Database,
     /// A random number by which the caller finds out whether the manifest belongs to the present data.
-    pub id: u128,
+    pub id: u64,
     /// The position among all manifests of the directory. A later manifest has a greater number.
     pub number: u64,
     pub tables: Vec<TableEntry>,

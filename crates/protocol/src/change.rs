@@ -64,7 +64,7 @@ pub enum StreamMessage<'a> {
     },
     /// The database now names the checkpoint with this id, and this is durable.
     Anchored {
-        id: u128,
+        id: u64,
     },
 }
 
@@ -197,7 +197,7 @@ impl<'a> StreamMessage<'a> {
             }
             WATCH => StreamMessage::Watch { generation: r.u64()?, layout: postcard::from_bytes(r.rest())? },
             RETIRE => StreamMessage::Retire { relid: r.u32()? },
-            ANCHORED => StreamMessage::Anchored { id: u128::from_le_bytes(r.array()?) },
+            ANCHORED => StreamMessage::Anchored { id: r.u64()? },
             tag => return Err(ProtocolError::UnknownTag(tag)),
         })
     }
@@ -425,7 +425,7 @@ mod tests {
             },
             StreamMessage::Watch { generation: 2, layout },
             StreamMessage::Retire { relid: 8 },
-            StreamMessage::Anchored { id: 1 << 100 },
+            StreamMessage::Anchored { id: 1 << 60 },
         ];
         let mut bytes = Vec::new();
         messages.iter().for_each(|m| m.encode(&mut bytes));

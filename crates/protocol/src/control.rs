@@ -18,7 +18,7 @@ pub enum ToWorker {
     /// A checkpoint begins, so gates are wanted soon, even if nothing is written at the moment.
     GatesWanted,
     /// A checkpoint with this id is complete. The worker is to write the id into the database.
-    Checkpoint { id: u128 },
+    Checkpoint { id: u64 },
     /// The mirror of this table was given up; the table has to be watched and loaded again. `error` is true for a fault
     /// (for example, a row was not found), and false for a lack of memory.
     Broken { relid: u32, generation: u64, error: bool, reason: String },

@@ -182,8 +182,8 @@ pub struct LoadRequest {
     pub generation: u64,
     pub fingerprint: u64,
     pub snapshot: Snapshot,
-    /// The id of the checkpoint that the database names, as the snapshot sees it.
-    pub anchor: Option<u128>,
+    /// The id of the checkpoint that the database names.
+    pub anchor: Option<u64>,
 }
 
 /// The engine accepts a load.

@@ -43,7 +43,7 @@ pub struct State {
     source: Option<Source>,
     pub manifests: Vec<Manifest>,
     /// The last id that the database is known to name.
-    pub anchored: Option<u128>,
+    pub anchored: Option<u64>,
     /// The tables whose rows in the present checkpoints must not be used, because their mirror was given up since.
     pub forgotten: HashSet<u32>,
     /// The tables that were loaded from a checkpoint.
@@ -144,7 +144,7 @@ impl Checkpoints {
     }
 
     /// Called when the database names a checkpoint.
-    pub fn anchored(&self, id: u128) {
+    pub fn anchored(&self, id: u64) {
         self.state.lock().anchored = Some(id);
         self.woken.notify_all();
     }

@@ -8,7 +8,7 @@ use crate::{Database, Directory};
 type Files = BTreeMap<String, Vec<u8>>;
 
 /// The files of two checkpoints, the second of which is not confirmed; and their ids.
-fn files() -> (Files, [u128; 2]) {
+fn files() -> (Files, [u64; 2]) {
     let [before, after] = two();
     let folder = Folder::new();
     let mut directory = folder.open();
@@ -19,7 +19,7 @@ fn files() -> (Files, [u128; 2]) {
 }
 
 /// Checks a damaged directory. Returns the numbers of manifests, of tables that can be read, and of those that cannot.
-fn check(files: &Files, ids: &[u128; 2]) -> (usize, usize, usize) {
+fn check(files: &Files, ids: &[u64; 2]) -> (usize, usize, usize) {
     let folder = Folder::with(files);
     let directory = folder.open();
     let want = two();

@@ -36,7 +36,7 @@ enum Table {
 /// A checkpoint that is durable, but not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    pub id: u128,
+    pub id: u64,
     pub bytes_written: u64,
     /// The tables that are not in the checkpoint, because their old pieces are damaged.
     pub lost: Vec<u32>,
@@ -165,10 +165,11 @@ impl TableWriter<'_, '_> {
     }
 }
 
-fn random() -> Result<u128, Error> {
+/// A random number from 1 to the greatest one with 63 bits, as PostgreSQL's bigint can hold it.
+fn random() -> Result<u64, Error> {
     let path = std::path::Path::new("/dev/urandom");
-    let mut bytes = [0; 16];
+    let mut bytes = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
     read.map_err(|error| Error::system("read", path, error))?;
-    Ok(u128::from_le_bytes(bytes))
+    Ok((u64::from_le_bytes(bytes) >> 1).max(1))
 }
