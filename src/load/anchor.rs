@@ -1,9 +1,9 @@
 //! The anchor of the engine's checkpoints: a number in the database that names the last one.
 //!
 //! A checkpoint belongs to the database only if the database names it. The number is written after the checkpoint's
-//! files are durable, and is in the WAL like any change. So whoever finds the number has all WAL before it, and whatever
-//! he writes later has later positions. Files that were copied, restored or rewound without the database, or the other
-//! way round, do not match the number.
+//! files are durable, and is in the WAL like any change. So whoever finds the number has all WAL before it, and
+//! whatever he writes later has later positions. Files that were copied, restored or rewound without the database, or
+//! the other way round, do not match the number.
 //!
 //! The number is the value of a sequence, because publications of all tables do not publish sequences.
 
