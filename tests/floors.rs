@@ -64,7 +64,7 @@ const HOUSES: &[House] = &[
         folder: "src/pg",
         floors: &[
             &["plain"],
-            &["address", "changes", "error", "hooks", "memory", "owner", "rights", "symbols", "tag"],
+            &["address", "changes", "error", "hooks", "memory", "owner", "rights", "sequence", "symbols", "tag"],
             &["compat"],
             &["make", "snapshot", "transaction", "walk"],
             &["attempt", "descriptor", "pages", "record", "tree", "wait", "wal", "zone"],
