@@ -65,9 +65,29 @@ pub fn disk_path(database: pg_sys::Oid) -> String {
     format!("{FILE_DIRECTORY}/pgsql_tmp_{}.disk", database.to_u32())
 }
 
+const CHECKPOINTS_NAME: [&str; 2] = ["pgsql_tmp_", "_checkpoints"];
+
 /// The directory for the checkpoints of the engine's columns.
 pub fn checkpoints_path(database: pg_sys::Oid) -> String {
-    format!("{FILE_DIRECTORY}/pgsql_tmp_{}_checkpoints", database.to_u32())
+    let [beginning, end] = CHECKPOINTS_NAME;
+    format!("{FILE_DIRECTORY}/{beginning}{}{end}", database.to_u32())
+}
+
+/// The databases for which there is a directory of checkpoints.
+pub fn databases_with_checkpoints() -> Vec<u32> {
+    let [beginning, end] = CHECKPOINTS_NAME;
+    let files = fs::read_dir(FILE_DIRECTORY).into_iter().flatten().flatten();
+    let database = |file: fs::DirEntry| {
+        let name = file.file_name();
+        name.to_str()?.strip_prefix(beginning)?.strip_suffix(end)?.parse().ok()
+    };
+    files.filter_map(database).collect()
+}
+
+/// Removes the checkpoints of a database whose tables are not mirrored any more. What cannot be removed now is removed
+/// by a later call.
+pub fn remove_checkpoints(database: pg_sys::Oid) {
+    let _ = fs::remove_dir_all(checkpoints_path(database));
 }
 
 pub struct Connection {

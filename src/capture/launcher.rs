@@ -120,12 +120,19 @@ impl Launcher {
     }
 
     fn find_databases(&mut self) {
+        // The directories are listed first, so that each belongs to a database that exists or was dropped.
+        let mut left = client::databases_with_checkpoints();
         let mut found = HashSet::new();
         for_each_database(|form| {
-            if matches!(Access::of(form), Access::Open) {
+            let access = Access::of(form);
+            if matches!(access, Access::Open) {
                 found.insert(form.oid.to_u32());
             }
+            if !matches!(access, Access::Gone) {
+                left.retain(|database| *database != form.oid.to_u32());
+            }
         });
+        left.into_iter().for_each(|dropped| client::remove_checkpoints(dropped.into()));
         self.to_probe.extend(found.difference(&self.known).map(|&oid| pg_sys::Oid::from(oid)));
         self.known = found;
     }

@@ -80,6 +80,7 @@ fn follow(database: pg_sys::Oid, settings: &Settings) {
         Some((list, load::anchor_oid().is_some()))
     };
     let Some((list, has_anchor)) = transaction::run(with_tables) else {
+        client::remove_checkpoints(database);
         return;
     };
     let mut settings = settings.clone();

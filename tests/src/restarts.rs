@@ -22,6 +22,7 @@ tests![
     older_data_do_not_use_newer_files,
     later_checkpoints_write_what_changed,
     damaged_files_are_not_used,
+    files_of_what_is_gone_are_removed,
     restarts_under_chaos,
 ];
 
@@ -344,7 +345,7 @@ fn later_checkpoints_write_what_changed(context: &Context) -> Result<()> {
 fn files(cluster: &Cluster) -> Result<u64> {
     let mut bytes = 0;
     for_each_file(cluster, |path| {
-        bytes += std::fs::metadata(path)?.len();
+        bytes += std::fs::metadata(path).map_or(0, |file| file.len());
         Ok(())
     })?;
     Ok(bytes)
@@ -353,10 +354,12 @@ fn files(cluster: &Cluster) -> Result<u64> {
 fn for_each_file(cluster: &Cluster, mut visit: impl FnMut(&std::path::Path) -> Result<()>) -> Result<()> {
     for directory in std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))? {
         let directory = directory?.path();
-        if directory.is_dir() && directory.to_string_lossy().contains("checkpoints") {
-            for file in std::fs::read_dir(directory)? {
-                visit(&file?.path())?;
-            }
+        if !directory.to_string_lossy().contains("checkpoints") {
+            continue;
+        }
+        // The directory may have been removed meanwhile.
+        for file in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            visit(&file.path())?;
         }
     }
     Ok(())
@@ -391,6 +394,30 @@ fn damaged_files_are_not_used(context: &Context) -> Result<()> {
             ensure!(origin(&mut client, "items")?.is_none(), "rows of damaged files");
         }
     }
+    Ok(())
+}
+
+fn files_of_what_is_gone_are_removed(context: &Context) -> Result<()> {
+    let (cluster, mut client) = context.anker()?;
+    create(&mut client)?;
+    checkpoint(&mut client)?;
+    ensure!(files(&cluster)? > 0, "no files");
+    client.batch_execute("CREATE DATABASE other")?;
+    let mut other = cluster.connect_to("other")?;
+    anker::create_extension(&mut other)?;
+    create(&mut other)?;
+    let one = files(&cluster)?;
+    checkpoint(&mut other)?;
+    let both = files(&cluster)?;
+    ensure!(both > one, "no files of the other database");
+    // Without mirrored tables, the worker ends, and another one looks for tables once more.
+    client.batch_execute("SELECT anker.unmirror('items'), anker.unmirror('log')")?;
+    ensure!(wait_until(LIVE, || Ok(files(&cluster)? < both))?, "files of tables that are not mirrored any more");
+    drop(other);
+    let dropped = wait_until(LIVE, || Ok(client.batch_execute("DROP DATABASE other (FORCE)").is_ok()))?;
+    ensure!(dropped, "the database could not be dropped");
+    cluster.restart()?;
+    ensure!(wait_until(LIVE, || Ok(files(&cluster)? == 0))?, "files of a database that was dropped");
     Ok(())
 }
 

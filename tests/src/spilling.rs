@@ -232,8 +232,8 @@ fn an_engine_that_is_killed_leaves_nothing(context: &Context) -> Result<()> {
     answer.map_err(|e| bench::describe(&e))?;
     let left: Vec<_> = std::fs::read_dir(cluster.data().join("pgsql_tmp_anker"))?
         .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
-        // This file says that the table is being loaded into the next engine.
-        .filter(|name| !name.to_string_lossy().ends_with(".loading"))
+        // These say that the table is being loaded into the next engine, and where the checkpoints are.
+        .filter(|name| [".loading", "_checkpoints"].iter().all(|end| !name.to_string_lossy().ends_with(end)))
         .collect();
     ensure!(left.is_empty(), "left behind: {left:?}");
     anker::wait_live(&mut client, "big", LIVE)?;
