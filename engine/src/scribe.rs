@@ -40,6 +40,8 @@ enum Failure {
     OutOfMemory(#[from] OutOfMemory),
     #[error("changes of the tables needed the memory that the checkpoint held (anker.memory)")]
     Revoked,
+    #[error("the tables are still being loaded")]
+    Loading,
     #[error("the database does not name the last checkpoint yet")]
     Unanchored,
     #[error("the engine is ending")]
@@ -219,9 +221,9 @@ impl Scribe {
         forgotten: &HashSet<u32>,
         status: &mut CheckpointStatus,
     ) -> Result<u64, Failure> {
-        self.drop_strangers()?;
         self.settle()?;
         let tables = self.tables()?;
+        self.drop_strangers(tables.iter().any(|(_, is_live)| *is_live))?;
         let origins = self.checkpoints.state.lock().origins.clone();
         let mut bases = HashMap::new();
         let pace = Pace { bytes_per_second: (!at_once).then_some(BYTES_PER_SECOND), ..Pace::default() };
@@ -275,13 +277,17 @@ impl Scribe {
     }
 
     /// Removes checkpoints that an earlier process has left, if no load has found that the database names one of them.
-    fn drop_strangers(&mut self) -> Result<(), Failure> {
+    /// Before the first load has ended, that is not known.
+    fn drop_strangers(&mut self, has_loaded: bool) -> Result<(), Failure> {
         let state = self.checkpoints.state.lock();
         let known = [self.own, state.anchored];
         drop(state);
         let is_ours = |id: &u64| known.contains(&Some(*id));
-        if !self.directory.remains().iter().any(|manifest| is_ours(&manifest.id)) {
-            self.directory.clear()?;
+        match self.directory.remains() {
+            [] => {}
+            remains if remains.iter().any(|manifest| is_ours(&manifest.id)) => {}
+            _ if has_loaded => self.directory.clear()?,
+            _ => return Err(Failure::Loading),
         }
         Ok(())
     }
