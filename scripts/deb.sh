@@ -1,5 +1,5 @@
-# Debian packages and the files of an extension image, made of what build_for has built. The caller sets out, work,
-# revision and compression, and SOURCE_DATE_EPOCH for reproducible archives.
+# Debian packages and the files of an extension image, made of the programs in the directory `built`. The caller sets
+# this, out, work, revision and compression, and epoch, the time of all files in the archives.
 
 architecture() { dpkg --print-architecture; }
 
@@ -26,11 +26,15 @@ third_party() {
     cat "$text"
 }
 
-# split FILE STRIPPED DEBUG: parts a program from its debug information, and links the two.
+# split FILE STRIPPED DEBUG: parts a program from its debug information, and links the two. Debug information contains the
+# directory of the tree, which is replaced. The build's id is a hash of the file, and so computed anew.
 split() {
-    local file=$1 stripped=$2 debug=$3
+    local file=$work/whole stripped=$2 debug=$3
+    cp "$1" "$file"
+    debugedit --base-dir "$project" --dest-dir /usr/src/pg_anker --build-id "$file" >/dev/null
     objcopy --only-keep-debug --compress-debug-sections "$file" "$debug"
     strip --strip-unneeded --remove-section=.comment --remove-section=.note -o "$stripped" "$file"
+    rm "$file"
     objcopy --add-gnu-debuglink="$debug" "$stripped"
 }
 
@@ -46,7 +50,7 @@ build_deb() {
     local name=$1 root=$2 doc=$2/usr/share/doc/$1 version date
     shift 2
     version=$(release_version)-$revision
-    date=$(date -R -d "@$SOURCE_DATE_EPOCH")
+    date=$(date -R -d "@$epoch")
     mkdir -p "$doc" "$root/DEBIAN"
     {
         cat "$project/packaging/copyright"
@@ -67,10 +71,12 @@ build_deb() {
             "Maintainer: $maintainer" "Installed-Size: $size" "Priority: optional" "$@"
     } >"$root/DEBIAN/control"
     (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
-    dpkg-deb --root-owner-group "${compression[@]}" --build "$root" "$out/${name}_${version}_$(architecture).deb" >/dev/null
+    SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group "${compression[@]}" --build "$root" "$out/${name}_${version}_$(architecture).deb" >/dev/null
 }
 
-maintainer="The pg_anker developers <developers@pg-anker.invalid>"
+# Nobody reads mail at this address: names that end with .invalid are reserved for such use. Who gives packages to others
+# sets both variables, as for Debian's own tools.
+maintainer="${DEBFULLNAME:-pg_anker developers} <${DEBEMAIL:-pg_anker@packages.invalid}>"
 
 # The package for a version, and the package with its debug information.
 make_packages() {
@@ -78,8 +84,8 @@ make_packages() {
     local libraries=/usr/lib/postgresql/$version/lib extension=/usr/share/postgresql/$version/extension
     rm -rf "$root" "$debug"
     mkdir -p "$root" "$debug/usr/lib/debug$libraries"
-    split "$release/libpg_anker.so" "$work/pg_anker.so" "$debug/usr/lib/debug$libraries/pg_anker.so.debug"
-    split "$release/pg_anker_engine" "$work/pg_anker_engine" "$debug/usr/lib/debug$libraries/pg_anker_engine.debug"
+    split "$built/libpg_anker.so" "$work/pg_anker.so" "$debug/usr/lib/debug$libraries/pg_anker.so.debug"
+    split "$built/pg_anker_engine" "$work/pg_anker_engine" "$debug/usr/lib/debug$libraries/pg_anker_engine.debug"
     chmod 644 "$debug/usr/lib/debug$libraries"/*
     place "$work/pg_anker.so" "$work/pg_anker_engine" "$root$libraries" "$root$extension"
     build_deb "$name" "$root" "Section: database" \
@@ -101,13 +107,10 @@ make_packages() {
 # The package with the demo's program, which is the same for all versions of PostgreSQL.
 make_demo_package() {
     local root=$work/demo wanted
-    split "$release/anker-bench" "$work/anker-bench" "$work/anker-bench.debug"
-    install -D -m 755 "$work/anker-bench" "$root/usr/lib/pg_anker/anker-bench"
-    install -d -m 755 "$root/usr/bin"
-    printf '#!/bin/sh\nexec /usr/lib/pg_anker/anker-bench demo "$@"\n' >"$root/usr/bin/pg_anker_demo"
-    chmod 755 "$root/usr/bin/pg_anker_demo"
+    split "$built/pg_anker_demo" "$work/demo.stripped" "$work/demo.debug"
+    install -D -m 755 "$work/demo.stripped" "$root/usr/bin/pg_anker_demo"
     wanted=$(printf ' | postgresql-%s-pg-anker' "${supported_versions[@]}")
-    build_deb pg-anker-demo "$root" "Section: database" "Depends: ${wanted# | }, $(shared_libraries "$work/anker-bench")" \
+    build_deb pg-anker-demo "$root" "Section: database" "Depends: ${wanted# | }, $(shared_libraries "$root/usr/bin/pg_anker_demo")" \
         "Description: demo of pg_anker on a private PostgreSQL" \
         " The command pg_anker_demo runs transactions and analytic queries side by side on" \
         " a private server, compares heap and mirror, and removes all of it."

@@ -8,6 +8,9 @@ source "$project/scripts/env"
 packages=("postgresql-$postgresql" "postgresql-client-$postgresql" "postgresql-server-dev-$postgresql"
     gcc make libc6-dev clang libclang-dev pkg-config)
 release=$CARGO_TARGET_DIR/release
+# The packages of Cargo whose programs a server and the demo need. For them, Cargo chooses the same features of
+# dependencies as for the whole workspace, so that nothing is compiled twice. Fewer of them would share hardly anything.
+shared_packages=(pg_anker pg_anker_engine anker-bench)
 
 # Downloads live outside the tree, as build results do.
 cache=${PG_ANKER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pg_anker}

@@ -3,15 +3,21 @@
 #
 #   scripts/packages.sh [15] [17] [18]       or, in a script that has prepared a build: test_packages [15] [17] [18]
 
+# shellcheck disable=SC1091 # ./test has sourced it.
 [[ ${BASH_SOURCE[0]} != "$0" ]] || source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$project/scripts/versions.sh"
 source "$project/scripts/install.sh"
 
-# A fresh Debian with PostgreSQL's packages in apt's cache, made once. Sets fresh.
+# A fresh Debian with PostgreSQL's packages in apt's cache.
+fresh_of() { printf '%s' "$cache/packages-tested/$1/root"; }
+
+has_fresh() { [[ -e $(fresh_of "$1") ]]; }
+
+# Makes the fresh Debian of a version.
 prepare_fresh() {
     local version=$1 store=$cache/packages-tested/$1 release mirror script
-    fresh=$store/root
-    if [[ -e $fresh ]]; then return; fi
+    if has_fresh "$version"; then return; fi
+    [[ $(id -u) == 0 ]] || die "A fresh Debian needs root."
     release=${debian_release[$version]}
     install_packages debootstrap
     rm -rf "$store"
@@ -31,7 +37,7 @@ prepare_fresh() {
     chroot "$store/new" apt-get update -qq &>>"$store/log"
     chroot "$store/new" apt-get install -qq --download-only --no-install-recommends "postgresql-$version" &>>"$store/log" ||
         die "No PostgreSQL $version in Debian $release, see $store/log"
-    mv "$store/new" "$fresh"
+    mv "$store/new" "$(fresh_of "$version")"
 }
 
 # on_fresh VERSION SCRIPT FROM AT: runs a script of tests/packages on a copy of a fresh Debian, where the directory FROM
@@ -39,7 +45,7 @@ prepare_fresh() {
 on_fresh() {
     local version=$1 script=$2 from=$3 at=$4 copy=$work/root status=0
     prepare_fresh "$version"
-    cp -a --reflink=auto "$fresh" "$copy"
+    cp -a --reflink=auto "$(fresh_of "$version")" "$copy"
     mkdir -p "$copy$at" "$copy/tests" "$copy/dev/shm"
     cp "$project"/tests/packages/*.sh "$copy/tests/"
     unshare --mount --pid --fork --kill-child bash -c '
@@ -74,14 +80,27 @@ installs_by_make() {
     [[ -z $(find "$root" -type f) ]]
 }
 
-# The whole test: test_packages [VERSION...]. It packages the ordinary build.
+# Revision 2 of the packages in a directory, with the same programs.
+make_second_revisions() {
+    local deb tree=$work/second
+    for deb in "$1"/postgresql-*-pg-anker_*-1_*.deb; do
+        dpkg-deb --raw-extract "$deb" "$tree"
+        sed -i '/^Version: /s/-1$/-2/' "$tree/DEBIAN/control"
+        dpkg-deb --root-owner-group -Zgzip -z1 --build "$tree" "${deb/-1_/-2_}" >/dev/null
+        rm -r "$tree"
+    done
+}
+
+# The whole test: test_packages [VERSION...]
 test_packages() {
     local work debs version status=0
     (($#)) || set -- "${supported_versions[@]}"
     work=$(mktemp -d /var/tmp/pg_anker-packages.XXXXXX)
     debs=$work/debs
-    "$project/package" --local --out "$debs" --postgres "$(IFS=, && echo "$*")" >/dev/null || return
-    "$project/package" --local --out "$debs" --postgres "$(IFS=, && echo "$*")" --revision 2 >/dev/null || return
+    if ! "$project/package" --quick --out "$debs" --postgres "$(IFS=, && echo "$*")" >/dev/null || ! make_second_revisions "$debs"; then
+        rm -rf "$work"
+        return 1
+    fi
     export RELEASE OLDEST
     RELEASE=$(release_version)
     OLDEST=$(cd "$project/pgrx-config" && printf '%s\n' pg_anker--[0-9]*.sql | sed -nE 's/^pg_anker--([0-9.]+)\.sql$/\1/p' | sort -V | head -n 1)
@@ -94,6 +113,9 @@ test_packages() {
         on_fresh "$version" life.sh "$debs" /packages || status=1
     done
     say "-- PostgreSQL $1: the demo"
+    mkdir "$debs/tree"
+    git ls-files -z --cached --others --exclude-standard |
+        tar --null --files-from=- --create | tar --extract --directory "$debs/tree"
     on_fresh "$1" demo.sh "$debs" /packages || status=1
     if [[ " $* " == *" 18 "* ]]; then
         say "-- PostgreSQL 18: the files of an extension image"

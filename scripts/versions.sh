@@ -66,13 +66,23 @@ esac
 END
 }
 
-# for_version VERSION COMMAND ...: runs a cargo command on the extension alone, compiled for that version. Only the
-# extension knows the server's headers.
+# The directory with the programs for a version.
+built_for() {
+    if [[ $1 == "$postgresql" ]]; then printf '%s' "$release"; else printf '%s' "$CARGO_TARGET_DIR/versions/$1/release"; fi
+}
+
+# for_version VERSION COMMAND ...: runs a cargo command with the extension for that version. Only the extension and pgrx
+# know the server's headers, so all else is shared with the ordinary build. The programs get a directory of their own.
+# The extension itself is compiled again at each change of the version: Cargo keeps one file for it, and one for each
+# version of all else.
 for_version() {
-    local version=$1
+    local version=$1 shared=$CARGO_TARGET_DIR
     shift
-    PGRX_PG_CONFIG_PATH=$cache/versions/$version/pg_config CARGO_TARGET_DIR=$CARGO_TARGET_DIR/versions \
-        cargo "$1" --release --locked --quiet --package pg_anker --no-default-features --features "pg$version" "${@:2}"
+    announce_first_build
+    PGRX_PG_CONFIG_PATH=$cache/versions/$version/pg_config \
+        CARGO_BUILD_BUILD_DIR=$shared CARGO_TARGET_DIR=$shared/versions/$version \
+        cargo "$1" --release --locked --quiet "${shared_packages[@]/#/--package=}" \
+        --no-default-features --features "pg_anker/pg$version" "${@:2}"
 }
 
 # Runs a command in the Debian of a version, with the project and the build results at their usual places. The mounts
@@ -103,7 +113,7 @@ test_version() {
     shift
     prepare_version "$version"
     for_version "$version" build || return
-    test_library "$version" "$CARGO_TARGET_DIR/versions/release/libpg_anker.so" "$@"
+    test_library "$version" "$(built_for "$version")/libpg_anker.so" "$@"
 }
 
 # test_library VERSION LIBRARY ...: runs the integration tests on a version, with a library for it.

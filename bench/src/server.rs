@@ -20,11 +20,8 @@ const DEFAULT_VERSION: &str = "15";
 /// The account that Debian's packages make for the server.
 const SERVER_USER: &str = "postgres";
 
-/// The tree that this program was built from. A package's program needs none, and names none of the machine's paths.
-const SOURCES: &str = match option_env!("PG_ANKER_SOURCES") {
-    Some(tree) => tree,
-    None => concat!(env!("CARGO_MANIFEST_DIR"), "/.."),
-};
+/// The tree that this program was built from.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The name of a file that marks a directory which must not be removed after the process that created it has ended.
 const KEEP: &str = "keep";
@@ -61,11 +58,19 @@ impl Server {
     /// Copies PostgreSQL and installs the extension that lies beside the running executable. If there is none, the
     /// copied PostgreSQL must have the extension already.
     pub fn install() -> Result<Server> {
-        let server = Server::without_extension()?;
         match built_beside() {
-            Some(built) => server.with_extension(&built),
-            None if server.engine().exists() => Ok(server),
-            None => Err("pg_anker is neither built beside this program nor installed in PostgreSQL".into()),
+            Some(built) => Server::without_extension()?.with_extension(&built),
+            None => Server::installed(),
+        }
+    }
+
+    /// A copy of a PostgreSQL that has the extension already.
+    pub fn installed() -> Result<Server> {
+        let server = Server::without_extension()?;
+        if server.engine().exists() {
+            Ok(server)
+        } else {
+            Err("pg_anker is neither built beside this program nor installed in PostgreSQL".into())
         }
     }
 

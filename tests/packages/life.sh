@@ -62,9 +62,10 @@ rm "$conf/conf.d/pg_anker.conf"
 pg_ctlcluster "$version" main restart
 apt-get purge -qq "$name" >/dev/null
 pg_ctlcluster "$version" main restart
-# The only thing that stays is an empty directory, which the documents mention.
+# Two things stay in the data directory, which docs/guides/remove.md mentions.
 rmdir "/var/lib/postgresql/$version/main/pgsql_tmp_anker"
-left=$(find / -xdev ! -path /etc/apt/apt.conf.d/pg_anker -iname '*anker*')
+rm "/var/lib/postgresql/$version/main/pg_stat/pg_anker.stat"
+left=$(find / -xdev -path /packages -prune -o ! -path /etc/apt/apt.conf.d/pg_anker -iname '*anker*' -print)
 [[ -z $left ]] || { echo "left behind: $left"; false; }
 [[ $(sql "SELECT count(*) FROM t") == 1000 && $(sql "SELECT count(*) FROM pg_replication_slots") == 0 ]]
 pg_ctlcluster "$version" main stop
