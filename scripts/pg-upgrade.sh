@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Mirrored tables move from an older PostgreSQL to a newer one, by pg_upgrade and by pg_dump (tests/src/moved.rs). Both
-# run in the newer version's Debian. This needs root.
+# run in the newer version's Debian. The older PostgreSQL is that of its own Debian. This needs root.
 #
 #   scripts/pg-upgrade.sh [OLD NEW]      15 to 17, 15 to 18 and 17 to 18 by default
 
@@ -19,17 +19,12 @@ missing_libraries() {
 # Copies the older PostgreSQL to a place that the newer version's Debian sees, with the libraries which that Debian
 # lacks, and with pg_anker as built for it. Sets older.
 prepare_older() {
-    local old=$1 new=$2 from=/ built=$release name names found
+    local old=$1 new=$2 from name names found
+    from=$(debian_of "$old")
     older=$CARGO_TARGET_DIR/versions/$new/older-$old
-    if [[ $old != "$postgresql" ]]; then
-        prepare_debian "$old"
-        for_version "$old" build
-        from=$(debian_of "$old")
-        built=$CARGO_TARGET_DIR/versions/release
-    fi
     rm -rf "$older"
     mkdir -p "$older/lib"
-    cp "$built/libpg_anker.so" "$release/pg_anker_engine" "$older/"
+    cp "$(built_for "$old")/libpg_anker.so" "$release/pg_anker_engine" "$older/"
     (cd "$from" && cp -a --parents "usr/lib/postgresql/$old" "usr/share/postgresql/$old" "$older/")
     ln -s "usr/lib/postgresql/$old/bin/pg_config" "$older/pg_config"
     # The compiler of expressions needs a large library, and PostgreSQL does without it.
@@ -46,11 +41,15 @@ prepare
 build
 pairs=("$@")
 (($#)) || pairs=(15 17 15 18 17 18)
+for version in $(printf '%s\n' "${pairs[@]}" | sort -u); do
+    prepare_debian "$version"
+    [[ $version == "$postgresql" ]] || for_version "$version" build
+done
 status=0
 for ((n = 0; n < ${#pairs[@]}; n += 2)); do
-    say "== from PostgreSQL ${pairs[n]} to ${pairs[n + 1]}"
-    prepare_debian "${pairs[n + 1]}"
-    prepare_older "${pairs[n]}" "${pairs[n + 1]}"
-    PG_ANKER_OLDER=$older test_version "${pairs[n + 1]}" --filter moved:: || status=1
+    old=${pairs[n]} new=${pairs[n + 1]}
+    say "== from PostgreSQL $old to $new"
+    prepare_older "$old" "$new"
+    PG_ANKER_OLDER=$older test_library "$new" "$(built_for "$new")/libpg_anker.so" --filter moved:: || status=1
 done
 exit "$status"

@@ -13,7 +13,7 @@ use bench::{Result, anker};
 use postgres::Client;
 
 use crate::flagged::same;
-use crate::runner::{Context, PATIENCE, ensure, tests};
+use crate::runner::{Context, PATIENCE, Skipped, ensure, tests};
 
 tests![no_worker_runs_while_pg_upgrade_works, pg_upgrade_keeps_the_mirrors, a_dump_brings_the_mirrors,];
 
@@ -87,6 +87,27 @@ fn older(context: &Context) -> Result<Arc<Server>> {
     Ok(Arc::new(server))
 }
 
+/// Fails with the reason to skip the test, if PostgreSQL itself cannot move a table. The newer server must know what a
+/// minor release of the older one may have begun to write into the catalog.
+fn tables_can_move(old: &Cluster, new: &Cluster) -> Result<()> {
+    let (mut from, mut to) = (old.connect()?, new.connect()?);
+    from.batch_execute("CREATE DATABASE plain")?;
+    to.batch_execute("CREATE DATABASE plain")?;
+    old.connect_to("plain")?.batch_execute("CREATE TABLE t (id integer PRIMARY KEY)")?;
+    let dump = new.directory().join("plain");
+    run(new.server().command("pg_dump").args(["-Fc", "-d", &old.conninfo("plain"), "-f"]).arg(&dump))?;
+    let mut pg_restore = new.server().command("pg_restore");
+    let moved = run(pg_restore.args(["--exit-on-error", "-d", &new.conninfo("plain")]).arg(&dump));
+    from.batch_execute("DROP DATABASE plain")?;
+    to.batch_execute("DROP DATABASE plain")?;
+    match moved {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            Err(Skipped("without pg_anker, too, this minor release cannot restore the older server's dump").into())
+        }
+    }
+}
+
 fn filled(client: &mut Client) -> Result<Vec<String>> {
     anker::create_extension(client)?;
     client.batch_execute(TABLES)?;
@@ -155,6 +176,8 @@ fn no_worker_runs_while_pg_upgrade_works(context: &Context) -> Result<()> {
 
 fn pg_upgrade_keeps_the_mirrors(context: &Context) -> Result<()> {
     let old = Cluster::start(&older(context)?, &Options::default())?;
+    let new = context.cluster()?;
+    tables_can_move(&old, &new)?;
     let mut client = old.connect()?;
     let lists = filled(&mut client)?;
     // Another database has objects of an older version of pg_anker.
@@ -168,7 +191,6 @@ fn pg_upgrade_keeps_the_mirrors(context: &Context) -> Result<()> {
     drop((client, second));
     old.stop(Stop::Fast)?;
 
-    let new = context.cluster()?;
     let checksums = |cluster: &Cluster| {
         let shown = run(cluster.server().command("pg_controldata").arg(cluster.data()))?;
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(!shown.contains("checksum version:           0"))
@@ -195,8 +217,9 @@ fn pg_upgrade_keeps_the_mirrors(context: &Context) -> Result<()> {
 
 fn a_dump_brings_the_mirrors(context: &Context) -> Result<()> {
     let old = Cluster::start(&older(context)?, &Options::default())?;
-    let lists = filled(&mut old.connect()?)?;
     let new = context.cluster()?;
+    tables_can_move(&old, &new)?;
+    let lists = filled(&mut old.connect()?)?;
     let dump = new.directory().join("dump");
     let mut pg_dump = new.server().command("pg_dump");
     run(pg_dump.args(["-Fc", "-d", &old.conninfo("postgres"), "-f"]).arg(&dump))?;
