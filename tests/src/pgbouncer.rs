@@ -14,7 +14,7 @@ use postgres::{Client, NoTls};
 use crate::flagged::{ask, same};
 use crate::runner::{Context, Skipped, ensure, tests};
 
-tests![clients_share_sessions, prepared_statements_move_between_sessions];
+tests![clients_share_sessions, a_plain_set_follows_its_client, prepared_statements_move_between_sessions];
 
 const LIVE: Duration = Duration::from_secs(60);
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
@@ -127,6 +127,28 @@ fn clients_share_sessions(context: &Context) -> Result<()> {
         one.batch_execute("DELETE FROM t WHERE id >= 10000")?;
         drop(pooler);
         fs::remove_dir_all(cluster.directory().join("pooler-1"))?;
+    }
+    Ok(())
+}
+
+/// PgBouncer sets a tracked setting anew when a session gets another client. It learns the values from the server's
+/// reports.
+fn a_plain_set_follows_its_client(context: &Context) -> Result<()> {
+    let (cluster, _client) = with_table(context)?;
+    if version(&cluster)? < (1, 20) {
+        return Err(Skipped("this PgBouncer tracks no extra parameters").into());
+    }
+    let pooler = Pooler::start(&cluster, 1, "track_extra_parameters = IntervalStyle, anker.route")?;
+    let (mut one, mut other) = (pooler.connect()?, pooler.connect()?);
+    for route in ["prefer", "off", "prefer"] {
+        one.batch_execute(&format!("SET anker.route = {route}"))?;
+        for _ in 0..3 {
+            let side = anker::explained(&mut other, PLAIN)?;
+            ensure!(side.is_none(), "the other client has set {route}, and this one's queries go to {side:?}");
+            let side = anker::explained(&mut one, PLAIN)?;
+            let expected = (route == "prefer").then_some("engine");
+            ensure!(side.as_deref() == expected, "with {route}, the query goes to {side:?}");
+        }
     }
     Ok(())
 }
