@@ -6,7 +6,7 @@ use anker_report::Report;
 use anker_report::page::Page;
 use bench::cluster::Cluster;
 use bench::experiments::{
-    Experiment, capture, ch, freshness, htap, load, lookups, orders, pairs, phases, planning, queries, thesis,
+    Experiment, capture, ch, freshness, htap, load, lookups, orders, pairs, phases, planning, queries, restart, thesis,
 };
 use bench::{Output, Result, demo};
 
@@ -25,6 +25,7 @@ tests![
     queries_alone,
     orders_of_joins,
     builds_in_turns,
+    a_mirror_that_comes_back,
     demonstration,
     a_given_server_is_left_as_it_was,
     mechanisms_that_are_missing_are_said,
@@ -167,6 +168,17 @@ fn builds_in_turns(context: &Context) -> Result<()> {
     ensure!(values(&report, "time").len() == 88, "{} times", values(&report, "time").len());
     ensure!(values(&report, "cpu").iter().all(|time| *time > 0.0), "no CPU time at all");
     shown(context, report, pairs::page)
+}
+
+fn a_mirror_that_comes_back(context: &Context) -> Result<()> {
+    let report = restart::run(context.server(), &restart::Options::parse(quick())?)?;
+    // Five losses, each without a checkpoint and with one.
+    for (figure, count) in [("live", 10), ("changed", 5), ("checkpoint", 2), ("throughput", 2), ("written, of WAL", 1)]
+    {
+        let found = values(&report, figure);
+        ensure!(found.len() == count && found.iter().all(|value| *value >= 0.0), "{figure}: {found:?}");
+    }
+    shown(context, report, restart::page)
 }
 
 fn demonstration(context: &Context) -> Result<()> {

@@ -16,6 +16,7 @@ pub mod pairs;
 pub mod phases;
 pub mod planning;
 pub mod queries;
+pub mod restart;
 mod side_by_side;
 pub mod thesis;
 
@@ -61,7 +62,9 @@ macro_rules! experiments {
     };
 }
 
-experiments![htap, ch, freshness, thesis, hammerdb, capture, load, lookups, planning, queries, pairs, orders, phases];
+experiments![
+    htap, ch, freshness, thesis, hammerdb, capture, load, lookups, planning, queries, pairs, orders, phases, restart
+];
 
 impl Experiment {
     pub fn named(name: &str) -> Option<&'static Experiment> {
