@@ -58,6 +58,11 @@ no_crash
 
 step "removal: the extension, the setting, the package"
 sql "DROP EXTENSION pg_anker"
+# The worker removes its checkpoints a moment later.
+for _ in {1..120}; do
+    [[ $(ls -A "/var/lib/postgresql/$version/main/pgsql_tmp_anker") ]] || break
+    sleep 0.5
+done
 rm "$conf/conf.d/pg_anker.conf"
 pg_ctlcluster "$version" main restart
 apt-get purge -qq "$name" >/dev/null
