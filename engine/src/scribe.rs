@@ -1,6 +1,6 @@
 //! The thread that writes checkpoints: see [`crate::checkpoints`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,10 @@ enum Failure {
     Revoked,
     #[error("the tables are still being loaded")]
     Loading,
-    #[error("the database does not name the last checkpoint yet")]
+    #[error(
+        "the last checkpoint was written, but is not in use yet, because the process that names it in the database has \
+         not ended: see the server log"
+    )]
     Unanchored,
     #[error("the engine is ending")]
     Ending,
@@ -161,6 +164,8 @@ impl Scribe {
             return;
         }
         self.confirmed = anchored;
+        // From here on, no load is offered a checkpoint that is removed below.
+        self.checkpoints.state.lock().manifests.retain(|manifest| Some(manifest.id) == anchored);
         match anchored.map(|id| self.directory.confirm(id)) {
             // A load may have named a checkpoint that was replaced meanwhile.
             None | Some(Ok(()) | Err(Error::Unknown)) => {}
@@ -201,7 +206,7 @@ impl Scribe {
         self.publish();
         let mut state = self.checkpoints.state.lock();
         if written.is_ok() {
-            state.forgotten.retain(|relid| !forgotten.contains(relid));
+            state.forgotten.retain(|relid, number| forgotten.get(relid) != Some(number));
         }
         status.disk_bytes = self.directory.bytes().unwrap_or(0);
         state.status = status.clone();
@@ -218,7 +223,7 @@ impl Scribe {
     fn write(
         &mut self,
         at_once: bool,
-        forgotten: &HashSet<u32>,
+        forgotten: &HashMap<u32, u64>,
         status: &mut CheckpointStatus,
     ) -> Result<u64, Failure> {
         self.settle()?;
@@ -232,6 +237,14 @@ impl Scribe {
         let cancel = pace.cancel.clone();
         lease.when_revoked(move || cancel.store(true, Ordering::Relaxed));
         let mut checkpoint = self.directory.begin(self.limits, pace)?;
+        let mut tables = tables;
+        if self.own.is_none() {
+            // Tables of an earlier process may not be followed yet.
+            let earlier = self.checkpoints.state.lock().manifests.first().map_or(Vec::new(), |newest| newest.relids());
+            let is_new = |relid: &u32| tables.iter().all(|(known, _)| known != relid);
+            let unfollowed: Vec<_> = earlier.into_iter().filter(is_new).map(|relid| (relid, false)).collect();
+            tables.extend(unfollowed);
+        }
         for (relid, is_live) in tables {
             let (previous, lease) = (checkpoint.previous(relid).cloned(), lease.clone());
             match if is_live { ask(&self.writer, |reply| Command::Image { relid, lease, reply })? } else { None } {
@@ -242,13 +255,13 @@ impl Scribe {
                     let of_now = |base: &Base| base.generation == generation;
                     let base = self.bases.get(&relid).copied().filter(of_now);
                     let base = base.or_else(|| origins.get(&relid).copied().map(Base::from).filter(of_now));
-                    let previous = previous.filter(|_| !forgotten.contains(&relid));
+                    let previous = previous.filter(|_| !forgotten.contains_key(&relid));
                     let known = previous.zip(base).filter(|(entry, base)| entry.index == base.index);
                     let upto = add(&mut checkpoint, relid, &imaged, known)?;
                     bases.insert(relid, (generation, upto));
                 }
                 // A table that is being loaded keeps its rows of the last checkpoint, which the load may need again.
-                None => previous.filter(|_| !forgotten.contains(&relid)).into_iter().for_each(|table| {
+                None => previous.filter(|_| !forgotten.contains_key(&relid)).into_iter().for_each(|table| {
                     let head = table.head.clone();
                     checkpoint.keep(&table, head);
                 }),
@@ -279,16 +292,19 @@ impl Scribe {
     /// Removes checkpoints that an earlier process has left, if no load has found that the database names one of them.
     /// Before the first load has ended, that is not known.
     fn drop_strangers(&mut self, has_loaded: bool) -> Result<(), Failure> {
-        let state = self.checkpoints.state.lock();
+        let mut state = self.checkpoints.state.lock();
         let known = [self.own, state.anchored];
-        drop(state);
         let is_ours = |id: &u64| known.contains(&Some(*id));
-        match self.directory.remains() {
-            [] => {}
-            remains if remains.iter().any(|manifest| is_ours(&manifest.id)) => {}
-            _ if has_loaded => self.directory.clear()?,
-            _ => return Err(Failure::Loading),
+        let remains = self.directory.remains();
+        if remains.is_empty() || remains.iter().any(|manifest| is_ours(&manifest.id)) {
+            return Ok(());
         }
+        if !has_loaded {
+            return Err(Failure::Loading);
+        }
+        state.manifests.clear();
+        drop(state);
+        self.directory.clear()?;
         Ok(())
     }
 

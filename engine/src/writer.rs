@@ -269,6 +269,9 @@ impl Writer {
         self.serve_waiting();
         self.store.settle_forks();
         busy |= self.load();
+        for relid in self.store.take_retired() {
+            self.checkpoints.forget(relid, false);
+        }
         for event in self.store.take_events() {
             if let ToWorker::Broken { relid, error, .. } = event {
                 self.checkpoints.forget(relid, error);

@@ -204,8 +204,11 @@ impl Capture {
                 ToWorker::GatesWanted => follower.gates.hurry(),
                 ToWorker::Checkpoint { id } => {
                     let order = AnchorOrder { token: self.token, id };
-                    // If no worker is free, the next checkpoint tries again.
                     self.anchor = Worker::start(process::ANCHOR, self.database, &order.to_extra());
+                    if self.anchor.is_none() {
+                        // The next checkpoint tries again.
+                        log!("pg_anker: no free background worker to name a checkpoint: raise max_worker_processes");
+                    }
                 }
                 ToWorker::Broken { relid, generation, error, reason } => {
                     let cause = if error { Cause::Fault } else { Cause::Memory };

@@ -178,8 +178,11 @@ impl<'a> Sender<'a> {
     fn send_changed(&mut self, threshold: u64) -> Result<u64, Failure> {
         let (relation, all) = (self.relation, self.relation.blocks());
         loads::update(|load| (load.phase, load.blocks) = (Phase::Comparing, all.into()));
-        let looked = |block: u32| loads::update(|load| load.blocks_read = block.into());
-        let runs = blocks::changed_since(relation, all, threshold, looked);
+        let looked = |block: u32| {
+            loads::update(|load| load.blocks_read = block.into());
+            self.engine.give_way()
+        };
+        let runs = blocks::changed_since(relation, all, threshold, looked)?;
         self.tell_changed(all, &runs)?;
         let changed = runs.iter().map(|(_, count)| count).sum();
         self.compared = Some((changed, all));

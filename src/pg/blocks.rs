@@ -11,18 +11,21 @@ const BITS_PER_BLOCK: usize = 2;
 /// The number of blocks that one page of a visibility map is about.
 const BLOCKS_PER_MAP_PAGE: u32 = ((pg_sys::BLCKSZ as usize - PAGE_HEAD) * 8 / BITS_PER_BLOCK) as u32;
 
+/// The number of blocks that are examined between two calls of `looked`.
+const LOOKED_AT_ONCE: u32 = 64;
+
 /// The blocks among the first `blocks` of a table that were perhaps changed behind `threshold`, in ascending order.
 /// Each run of them is its first block and the number of blocks. `looked` is told now and then how many blocks were
-/// examined.
+/// examined, and may end the search with an error.
 ///
 /// Each change of a row sets the LSN of its page. A block whose LSN is 0 was perhaps changed, because extending a table
 /// is not logged.
-pub fn changed_since(
+pub fn changed_since<E>(
     relation: &OpenRelation,
     blocks: u32,
     threshold: u64,
-    mut looked: impl FnMut(u32),
-) -> Vec<(u32, u32)> {
+    mut looked: impl FnMut(u32) -> Result<(), E>,
+) -> Result<Vec<(u32, u32)>, E> {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     let strategy = Strategy::bulk_read();
     for first in (0..blocks).step_by(BLOCKS_PER_MAP_PAGE as usize) {
@@ -32,8 +35,8 @@ pub fn changed_since(
                 continue;
             }
             pgrx::check_for_interrupts!();
-            if block % 1024 == 0 {
-                looked(block);
+            if block % LOOKED_AT_ONCE == 0 {
+                looked(block)?;
             }
             let lsn = block_lsn(relation, block, &strategy);
             if (1..=threshold).contains(&lsn) {
@@ -45,7 +48,7 @@ pub fn changed_since(
             }
         }
     }
-    runs
+    Ok(runs)
 }
 
 /// A page of a visibility map that was not changed behind the threshold. So a block that it marks as all-visible was

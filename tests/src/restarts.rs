@@ -123,6 +123,11 @@ fn every_kind_of_restart_uses_the_checkpoint(context: &Context) -> Result<()> {
         )?;
         verify_all(&mut client, &TABLES).map_err(|e| format!("{how:?}, then changes: {e}"))?;
     }
+    // A table that is mirrored anew is read from the heap.
+    checkpoint(&mut client)?;
+    client.batch_execute("SELECT anker.unmirror('items')")?;
+    anker::mirror(&mut client, &["items"], LIVE)?;
+    ensure!(origin(&mut client, "items")?.is_none(), "rows of the checkpoint");
     Ok(())
 }
 

@@ -150,6 +150,11 @@ impl Disk {
         Ok(self.done("read", name, fs::metadata(self.path_of(name)))?.len())
     }
 
+    /// The length of a file that is open. It may have been removed.
+    pub fn length_of(&self, name: &str, file: &File) -> Result<u64, Error> {
+        Ok(self.done("read", name, file.metadata())?.len())
+    }
+
     pub fn read(&self, name: &str) -> Result<Vec<u8>, Error> {
         self.done("read", name, fs::read(self.path_of(name)))
     }

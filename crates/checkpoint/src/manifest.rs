@@ -111,6 +111,11 @@ impl Manifest {
         if is_whole { postcard::from_bytes(content).ok() } else { None }
     }
 
+    /// The tables of the checkpoint.
+    pub fn relids(&self) -> Vec<u32> {
+        self.tables.iter().map(|table| table.head.relid).collect()
+    }
+
     /// The numbers of all files that the manifest names.
     pub(crate) fn files(&self) -> impl Iterator<Item = u64> {
         self.tables.iter().flat_map(|table| table.shares.iter().map(|(file, _)| *file))

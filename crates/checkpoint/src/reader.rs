@@ -4,6 +4,7 @@
 //! read at once, and adjacent ones with one call.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::path::Path;
 
@@ -21,7 +22,7 @@ const GAP: u64 = 64 << 10;
 pub fn piece(disk: &Disk, place: Place) -> Result<Vec<u8>, Error> {
     let name = chunk_file(place.file);
     let file = disk.open(&name)?;
-    ensure_within(disk, &name, place)?;
+    ensure_within(disk, &name, &file, place)?;
     let mut bytes = vec![0; place.length as usize];
     disk.read_at(&name, &file, place.offset, &mut bytes)?;
     check(place, &bytes)?;
@@ -29,9 +30,9 @@ pub fn piece(disk: &Disk, place: Place) -> Result<Vec<u8>, Error> {
 }
 
 /// Checks that a file is long enough before memory is allocated for its bytes.
-fn ensure_within(disk: &Disk, name: &str, place: Place) -> Result<(), Error> {
+fn ensure_within(disk: &Disk, name: &str, file: &File, place: Place) -> Result<(), Error> {
     let end = place.offset.checked_add(place.length);
-    match disk.length(name)? {
+    match disk.length_of(name, file)? {
         length if end.is_some_and(|end| end <= length) => Ok(()),
         _ => Err(Error::Damaged("a file is too short")),
     }
@@ -65,8 +66,15 @@ pub struct TableReader {
 
 impl TableReader {
     pub(crate) fn new(path: &Path, index: TableIndex) -> Result<TableReader, Error> {
-        let (files, buffer, starts) = Default::default();
-        Ok(TableReader { disk: Disk::new(path)?, index, files, next: 0, behind: 0, buffer, starts })
+        let (disk, mut files) = (Disk::new(path)?, HashMap::new());
+        // All files are opened now, so that they can be read even if they are removed meanwhile.
+        for place in index.pieces().map(|piece| piece.place) {
+            if let Entry::Vacant(entry) = files.entry(place.file) {
+                entry.insert(disk.open(&chunk_file(place.file))?);
+            }
+        }
+        let (buffer, starts) = Default::default();
+        Ok(TableReader { disk, index, files, next: 0, behind: 0, buffer, starts })
     }
 
     pub fn index(&self) -> &TableIndex {
@@ -130,16 +138,13 @@ impl TableReader {
 
     /// Appends the bytes of a file from `offset` to `end` to the buffer.
     fn read_range(&mut self, number: u64, offset: u64, end: u64) -> Result<(), Error> {
-        let name = chunk_file(number);
-        if !self.files.contains_key(&number) {
-            self.files.insert(number, self.disk.open(&name)?);
-        }
+        let (name, file) = (chunk_file(number), &self.files[&number]);
         let length = end - offset;
-        ensure_within(&self.disk, &name, Place { file: number, offset, length, crc: 0 })?;
+        ensure_within(&self.disk, &name, file, Place { file: number, offset, length, crc: 0 })?;
         let start = self.buffer.len();
         let refused = |_| Error::Damaged("a chunk is longer than memory");
         self.buffer.try_reserve(length as usize).map_err(refused)?;
         self.buffer.resize(start + length as usize, 0);
-        self.disk.read_at(&name, &self.files[&number], offset, &mut self.buffer[start..])
+        self.disk.read_at(&name, file, offset, &mut self.buffer[start..])
     }
 }

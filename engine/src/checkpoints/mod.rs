@@ -18,7 +18,7 @@
 
 mod kept;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 
 use checkpoint::{Database, Directory, Manifest, Place, Source, TableHead};
@@ -45,7 +45,9 @@ pub struct State {
     /// The last id that the database is known to name.
     pub anchored: Option<u64>,
     /// The tables whose rows in the present checkpoints must not be used, because their mirror was given up since.
-    pub forgotten: HashSet<u32>,
+    /// Each has a number, which grows each time.
+    pub forgotten: HashMap<u32, u64>,
+    last_forgotten: u64,
     /// The tables that were loaded from a checkpoint.
     pub origins: HashMap<u32, Origin>,
     pub requests: Vec<oneshot::Sender<Result<CheckpointReport, String>>>,
@@ -71,6 +73,8 @@ impl Checkpoints {
     pub fn open(path: &Path, settings: &Settings) -> (Checkpoints, Option<Directory>) {
         let none = || (Checkpoints { state: Mutex::default(), woken: Condvar::new() }, None);
         if settings.checkpoint_seconds == 0 || settings.checkpoint_bytes == 0 {
+            // What an earlier engine has left would never be used. If it cannot be removed, it does no harm.
+            let _ = std::fs::remove_dir_all(path);
             return none();
         }
         let database = Database { system: settings.system, oid: settings.database };
@@ -98,12 +102,14 @@ impl Checkpoints {
         let entry = manifest.tables.iter().find(|table| of_table(&table.head)).cloned();
         // Later ids come by the stream. The load may not see the last one yet.
         state.anchored.get_or_insert(id);
-        if state.forgotten.contains(&request.relid) {
+        if state.forgotten.contains_key(&request.relid) {
             return None;
         }
         let (entry, source) = (entry?, state.source.clone()?);
+        // The files are opened before others may learn that a checkpoint is to be removed.
+        let opened = source.table(&entry);
         drop(state);
-        match source.table(&entry) {
+        match opened {
             Ok(reader) => Some(Kept::new(&entry, reader)),
             Err(error) => {
                 self.damaged(request.relid, &error);
@@ -130,7 +136,9 @@ impl Checkpoints {
     /// well.
     pub fn forget(&self, relid: u32, is_error: bool) {
         let mut state = self.state.lock();
-        state.forgotten.insert(relid);
+        state.last_forgotten += 1;
+        let number = state.last_forgotten;
+        state.forgotten.insert(relid, number);
         if is_error {
             state.is_urgent = true;
             self.woken.notify_all();

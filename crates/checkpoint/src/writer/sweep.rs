@@ -12,6 +12,8 @@ use crate::error::Error;
 use crate::manifest::Piece;
 use crate::reader;
 
+/// Files of which no more is used are always short.
+const ALWAYS_SHORT: u64 = 64 << 10;
 /// A checkpoint copies at most as much as it has written otherwise, and this many bytes.
 const COPIED_ANYWAY: u64 = 64 << 20;
 
@@ -58,7 +60,7 @@ impl Checkpoint<'_> {
         let (mut swept, mut left) = (BTreeSet::new(), new.saturating_add(COPIED_ANYWAY));
         let mut together = new;
         for (used, length, file) in files {
-            let is_short = length < self.limits.file_bytes && used <= together && new > 0;
+            let is_short = length < self.limits.file_bytes && used <= together.max(ALWAYS_SHORT) && new > 0;
             if used > left || used >= length / 2 && !is_short {
                 continue;
             }

@@ -45,6 +45,8 @@ pub struct Store {
     pub(crate) looks: u64,
     events: Vec<ToWorker>,
     last_gate: Option<Arc<Snapshot>>,
+    /// The tables whose mirrors were given up by the stream.
+    retired: Vec<u32>,
     delays: Delays,
     pub(crate) clock: Clock,
     changes_applied: u64,
@@ -113,6 +115,7 @@ impl Store {
             looks: 0,
             events: Vec::new(),
             last_gate: None,
+            retired: Vec::new(),
             delays: Delays::default(),
             clock: Clock::new(),
             changes_applied: 0,
@@ -363,6 +366,11 @@ impl Store {
     /// Removes and returns the messages for the worker that have come up since the last call.
     pub fn take_events(&mut self) -> Vec<ToWorker> {
         std::mem::take(&mut self.events)
+    }
+
+    /// Removes and returns the tables whose mirrors the stream has given up since the last call.
+    pub fn take_retired(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.retired)
     }
 
     /// Removes and returns the delays of transactions applied since the last call, from commit to apply, in

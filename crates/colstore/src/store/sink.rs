@@ -92,6 +92,7 @@ impl Sink for Store {
         if let Some(table) = self.tables.remove(&relid) {
             table.count_left_rows();
             table.leave(&mut self.agenda);
+            self.retired.push(relid);
         }
     }
 }
