@@ -32,7 +32,7 @@ pub fn answer(peer: &mut Peer, shared: &Shared, request: LoadRequest) -> Result<
     let index = kept.as_ref().map(|kept| kept.index);
     match load.receive(peer, kept, &shared.checkpoints)? {
         Ok(from_checkpoint) => {
-            if let Some(index) = index {
+            if let Some(index) = index.filter(|_| from_checkpoint.blocks > 0) {
                 shared.checkpoints.loaded(relid, generation, index, from_checkpoint);
             }
             Ok(peer.send_raw(Kind::Loaded, &[], || ())?)
@@ -68,7 +68,9 @@ impl Load<'_> {
         if let Some(kept) = kept {
             let dropped = receive_changed(peer)?;
             (from_checkpoint.blocks, from_checkpoint.changed_blocks) = dropped.blocks();
-            if let Err(error) = self.pass_on(kept, dropped, &refused) {
+            if from_checkpoint.blocks > 0
+                && let Err(error) = self.pass_on(kept, dropped, &refused)
+            {
                 checkpoints.damaged(relid, &error);
                 return Ok(Err((Refusal::Protocol { what: "the checkpoint is damaged".into() }, false)));
             }

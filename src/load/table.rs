@@ -29,6 +29,10 @@ const CHUNK_BYTES: usize = 256 << 10;
 const CHUNK_CAPACITY: usize = CHUNK_BYTES + (CHUNK_BYTES >> 2);
 /// The time after which a loader leaves its remaining tables to the next loader.
 const SHIFT: Duration = Duration::from_secs(1);
+/// The rows of a checkpoint are not used if more than one in this many blocks has changed, and the changed blocks are
+/// many. To replace rows costs the engine more than to load them.
+const WORTH_KEEPING: u64 = 2;
+const MANY_BLOCKS: u32 = 1024;
 /// The number of runs of changed blocks that are sent at once.
 const RUNS_AT_ONCE: usize = 1 << 16;
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -183,8 +187,13 @@ impl<'a> Sender<'a> {
             self.engine.give_way()
         };
         let runs = blocks::changed_since(relation, all, threshold, looked)?;
+        let changed: u32 = runs.iter().map(|(_, count)| count).sum();
+        if changed > MANY_BLOCKS && u64::from(changed) * WORTH_KEEPING > all.into() {
+            // No block is kept.
+            self.tell_changed(0, &[])?;
+            return self.send_all();
+        }
         self.tell_changed(all, &runs)?;
-        let changed = runs.iter().map(|(_, count)| count).sum();
         self.compared = Some((changed, all));
         show_scan(changed);
         let mut before = 0;

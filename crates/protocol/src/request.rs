@@ -198,7 +198,7 @@ pub struct Go {
 /// The blocks of a table that were changed since a checkpoint. The list is sent in several frames if it is long.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// The number of blocks of the table. Later blocks have no rows.
+    /// The number of blocks of the table. Later blocks have no rows. If it is 0, the loader sends all rows.
     pub blocks: u32,
     /// The number of addresses that each block has. The address of a row, divided by it, is the row's block.
     pub rows_per_block: u32,
