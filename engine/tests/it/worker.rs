@@ -63,6 +63,7 @@ impl Worker {
             .env(env::CONTROL_FD, passed[1].to_string())
             .env(env::SOCKET, "engine.sock")
             .env(env::DISK, "engine.spilled")
+            .env(env::CHECKPOINTS, "engine.checkpoints")
             .env(env::SETTINGS, settings);
         prepare(&mut command);
         // SAFETY: fcntl may be called between fork and exec; the descriptors are open until after the spawn.
