@@ -6,8 +6,8 @@
 //!   load after a restart <- chunks <- files of the checkpoint that the database names <----+
 //! ```
 //!
-//! A checkpoint counts only once the database names it: the worker writes its id into a table. Each load reads that id
-//! under its own snapshot, so files of other data are never used. `crates/checkpoint` writes and reads the files.
+//! A checkpoint counts only once the database names it: the worker makes its id the value of a sequence. Each load reads
+//! that value, so files of other data are never used. `crates/checkpoint` writes and reads the files.
 //!
 //! | file | job |
 //! |---|---|
@@ -73,7 +73,7 @@ impl Checkpoints {
     pub fn open(path: &Path, settings: &Settings) -> (Checkpoints, Option<Directory>) {
         let none = || (Checkpoints { state: Mutex::default(), woken: Condvar::new() }, None);
         if settings.checkpoint_seconds == 0 || settings.checkpoint_bytes == 0 {
-            // What an earlier engine has left would never be used. If it cannot be removed, it does no harm.
+            // Files of an earlier engine would never be used. If they cannot be removed, they do no harm.
             let _ = std::fs::remove_dir_all(path);
             return none();
         }
