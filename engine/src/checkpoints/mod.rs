@@ -6,8 +6,8 @@
 //!   load after a restart <- chunks <- files of the checkpoint that the database names <----+
 //! ```
 //!
-//! A checkpoint counts only once the database names it: the worker makes its id the value of a sequence. Each load reads
-//! that value, so files of other data are never used. `crates/checkpoint` writes and reads the files.
+//! A checkpoint counts only once the database names it: the worker makes its id the value of a sequence. Each load
+//! reads that value, so files of other data are never used. `crates/checkpoint` writes and reads the files.
 //!
 //! | file | job |
 //! |---|---|
