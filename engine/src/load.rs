@@ -69,7 +69,7 @@ impl Load<'_> {
             let dropped = receive_changed(peer)?;
             (from_checkpoint.blocks, from_checkpoint.changed_blocks) = dropped.blocks();
             if from_checkpoint.blocks > 0
-                && let Err(error) = self.pass_on(kept, dropped, &refused)
+                && let Err(error) = self.pass_on(peer, kept, dropped, &refused)
             {
                 checkpoints.damaged(relid, &error);
                 return Ok(Err((Refusal::Protocol { what: "the checkpoint is damaged".into() }, false)));
@@ -107,10 +107,19 @@ impl Load<'_> {
 
 impl Load<'_> {
     /// Passes on the chunks of a checkpoint.
-    fn pass_on(&self, mut kept: Kept, dropped: Dropped, refused: &Sender<Refusal>) -> std::result::Result<(), Error> {
+    fn pass_on(
+        &self,
+        peer: &Peer,
+        mut kept: Kept,
+        dropped: Dropped,
+        refused: &Sender<Refusal>,
+    ) -> std::result::Result<(), Error> {
         let (relid, generation, dropped) = (self.relid, self.generation, Arc::new(dropped));
         self.writer.load(LoadStep::Expect { relid, generation, rows: kept.rows() });
-        while let Some(chunk) = kept.next_chunk()? {
+        // A loader that gives way to DDL leaves, and then the rest is in vain.
+        while !peer.is_gone()
+            && let Some(chunk) = kept.next_chunk()?
+        {
             let (dropped, refused) = (dropped.clone(), refused.clone());
             self.writer.load(LoadStep::Chunk { relid, generation, chunk, dropped, refused });
         }

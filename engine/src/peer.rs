@@ -84,6 +84,11 @@ impl Peer {
         crate::process::readable(&self.stream, limit)
     }
 
+    /// Whether the client has closed the connection.
+    pub fn is_gone(&self) -> bool {
+        crate::process::hung_up(&self.stream)
+    }
+
     pub fn send<T: Serialize>(&mut self, kind: Kind, message: &T) -> io::Result<()> {
         self.write(&mut [IoSlice::new(&frame::encode(kind, message))], || ())
     }

@@ -165,7 +165,9 @@ impl Scribe {
         }
         self.confirmed = anchored;
         // From here on, no load is offered a checkpoint that is removed below.
+        let opening = self.checkpoints.opening.lock();
         self.checkpoints.state.lock().manifests.retain(|manifest| Some(manifest.id) == anchored);
+        drop(opening);
         match anchored.map(|id| self.directory.confirm(id)) {
             // A load may have named a checkpoint that was replaced meanwhile.
             None | Some(Ok(()) | Err(Error::Unknown)) => {}
@@ -204,11 +206,11 @@ impl Scribe {
             Err(error) => status.error = Some(error.to_string()),
         }
         self.publish();
+        status.disk_bytes = self.directory.bytes().unwrap_or(0);
         let mut state = self.checkpoints.state.lock();
         if written.is_ok() {
             state.forgotten.retain(|relid, number| forgotten.get(relid) != Some(number));
         }
-        status.disk_bytes = self.directory.bytes().unwrap_or(0);
         state.status = status.clone();
         written?;
         Ok(CheckpointReport {
@@ -292,6 +294,7 @@ impl Scribe {
     /// Removes checkpoints that an earlier process has left, if no load has found that the database names one of them.
     /// Before the first load has ended, that is not known.
     fn drop_strangers(&mut self, has_loaded: bool) -> Result<(), Failure> {
+        let opening = self.checkpoints.opening.lock();
         let mut state = self.checkpoints.state.lock();
         let known = [self.own, state.anchored];
         let is_ours = |id: &u64| known.contains(&Some(*id));
@@ -303,7 +306,7 @@ impl Scribe {
             return Err(Failure::Loading);
         }
         state.manifests.clear();
-        drop(state);
+        drop((state, opening));
         self.directory.clear()?;
         Ok(())
     }

@@ -20,8 +20,10 @@ mod kept;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use checkpoint::{Database, Directory, Manifest, Place, Source, TableHead};
+use checkpoint::{Database, Directory, Error, Manifest, Place, Source, TableHead};
 use parking_lot::{Condvar, Mutex};
 use protocol::control::Settings;
 use protocol::request::{CheckpointReport, CheckpointStatus, KeptStatus, LoadRequest, TableStatus};
@@ -30,9 +32,17 @@ use tokio::sync::oneshot;
 pub use self::kept::{Dropped, Kept, OwnedChunk};
 use crate::log;
 
+/// The time to wait for an earlier engine that is ending, and still has the directory locked. It may have much memory
+/// to give back. The worker waits longer for this engine's greeting.
+const PREDECESSOR_PATIENCE: Duration = Duration::from_secs(20);
+const PREDECESSOR_PAUSE: Duration = Duration::from_millis(50);
+
 /// The checkpoints of this database.
 pub struct Checkpoints {
     pub state: Mutex<State>,
+    /// Held while a load opens the files of a checkpoint, and while a checkpoint is withdrawn before its removal. The
+    /// store's writer never takes it, because it must not wait for a disk.
+    pub opening: Mutex<()>,
     /// Wakes the thread that writes checkpoints.
     pub woken: Condvar,
 }
@@ -71,14 +81,21 @@ impl Checkpoints {
     /// The checkpoints in a directory, and the directory itself for [`crate::scribe`]. If there are to be none, the
     /// directory is not opened.
     pub fn open(path: &Path, settings: &Settings) -> (Checkpoints, Option<Directory>) {
-        let none = || (Checkpoints { state: Mutex::default(), woken: Condvar::new() }, None);
+        let with = |state| Checkpoints { state: Mutex::new(state), opening: Mutex::default(), woken: Condvar::new() };
+        let none = || (with(State::default()), None);
         if settings.checkpoint_seconds == 0 || settings.checkpoint_bytes == 0 {
             // Files of an earlier engine would never be used. If they cannot be removed, they do no harm.
             let _ = std::fs::remove_dir_all(path);
             return none();
         }
         let database = Database { system: settings.system, oid: settings.database };
-        let directory = match Directory::open(path, database) {
+        let deadline = Instant::now() + PREDECESSOR_PATIENCE;
+        let mut opened = Directory::open(path, database);
+        while matches!(opened, Err(Error::Busy(_))) && Instant::now() < deadline {
+            thread::sleep(PREDECESSOR_PAUSE);
+            opened = Directory::open(path, database);
+        }
+        let directory = match opened {
             Ok(directory) => directory,
             Err(error) => {
                 log::line(format_args!("there will be no checkpoints: {error}"));
@@ -90,11 +107,12 @@ impl Checkpoints {
             manifests: directory.remains().iter().filter(|manifest| is_of_this_build(manifest)).cloned().collect(),
             ..State::default()
         };
-        (Checkpoints { state: Mutex::new(state), woken: Condvar::new() }, Some(directory))
+        (with(state), Some(directory))
     }
 
     /// The rows of a table in the checkpoint that the database names, if there are any for this load.
     pub fn offer(&self, request: &LoadRequest) -> Option<Kept> {
+        let _opening = self.opening.lock();
         let mut state = self.state.lock();
         let id = request.anchor?;
         let manifest = state.manifests.iter().find(|manifest| manifest.id == id)?;
@@ -106,10 +124,8 @@ impl Checkpoints {
             return None;
         }
         let (entry, source) = (entry?, state.source.clone()?);
-        // The files are opened before others may learn that a checkpoint is to be removed.
-        let opened = source.table(&entry);
         drop(state);
-        match opened {
+        match source.table(&entry) {
             Ok(reader) => Some(Kept::new(&entry, reader)),
             Err(error) => {
                 self.damaged(request.relid, &error);
